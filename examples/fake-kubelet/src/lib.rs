@@ -1,0 +1,1 @@
+//! A kubelet without containers: nodes and pods that behave as annotations say.

@@ -1,0 +1,1 @@
+//! A ConfigMap kept in step with an annotated Namespace.

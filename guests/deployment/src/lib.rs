@@ -1,0 +1,1 @@
+//! deployment-controller: rolls ReplicaSets to a new pod template.

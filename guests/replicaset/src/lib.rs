@@ -1,0 +1,1 @@
+//! replicaset-controller: as many pods as a ReplicaSet asks for.

@@ -1,0 +1,1 @@
+//! serviceaccount-controller: a default account in each namespace.

@@ -1,0 +1,1 @@
+//! Shared reflectors and the indexed, masked cache that guests read.

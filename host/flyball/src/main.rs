@@ -1,0 +1,3 @@
+//! The flyball binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The manager: wires reflectors, router, workqueues, guests and the writer together.

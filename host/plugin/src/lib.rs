@@ -1,0 +1,1 @@
+//! The plugin runtime: compiles, instantiates, limits and calls guest components.

@@ -1,0 +1,1 @@
+//! Whole behaviours against a real API server.

@@ -1,0 +1,1 @@
+//! A Kubernetes control plane on loopback, for tests, the demo and benchmarks.

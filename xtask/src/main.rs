@@ -1,0 +1,3 @@
+//! Builds, tests, demonstrates and measures Flyball.
+
+fn main() {}
