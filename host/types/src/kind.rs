@@ -1,0 +1,102 @@
+//! Kinds, written `group/version/Kind` as everywhere in Flyball: `apps/v1/Deployment`, `v1/Pod`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of object in one version of its API group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Kind {
+    /// Empty for the core group.
+    pub group: String,
+    /// As in `v1`.
+    pub version: String,
+    /// As in `Deployment`.
+    pub kind: String,
+}
+
+/// A text that is not `group/version/Kind` or `version/Kind`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a kind: write it as `apps/v1/Deployment`, or `v1/Pod` in the core group")]
+pub struct KindError(pub String);
+
+impl Kind {
+    /// The kind of this group (empty: core), version and name.
+    pub fn new(group: &str, version: &str, kind: &str) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// The kind of an object by its `apiVersion` and `kind` fields.
+    pub fn of_object(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self::new(group, version, kind)
+    }
+
+    /// What stands in an object's `apiVersion`: `apps/v1`, `v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        write!(f, "{}/{}", self.version, self.kind)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let is_word =
+            |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+        if !parts.iter().all(is_word) {
+            return Err(KindError(text.into()));
+        }
+        match parts[..] {
+            [version, kind] => Ok(Self::new("", version, kind)),
+            [group, version, kind] => Ok(Self::new(group, version, kind)),
+            _ => Err(KindError(text.into())),
+        }
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = KindError;
+
+    fn try_from(text: String) -> Result<Self, KindError> {
+        text.parse()
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> Self {
+        kind.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_reads_back_as_it_was_written() {
+        for text in ["v1/Pod", "apps/v1/Deployment", "rbac.authorization.k8s.io/v1/ClusterRole"] {
+            assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
+        }
+        assert_eq!("apps/v1/Deployment".parse(), Ok(Kind::of_object("apps/v1", "Deployment")));
+    }
+
+    #[test]
+    fn what_is_no_kind_is_refused() {
+        for text in ["", "Pod", "v1/", "/v1/Pod", "a/b/c/d", "v1/Po d", "../v1/Pod"] {
+            assert_eq!(text.parse::<Kind>(), Err(KindError(text.into())));
+        }
+    }
+}
