@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Kind;
 
+mod check;
+
+pub use check::DescriptionError;
+
 /// The newest format of the document that this host reads.
 pub const FORMAT: u32 = 1;
 

@@ -1,0 +1,226 @@
+//! The memo of one plugin: bytes by key, shared by its instances. A cache of what can be derived again, never the truth.
+//!
+//! A call stages its changes in a [`MemoCall`]; they are committed together when it returns, and dropped if it traps.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_plugin::MemoEntry;
+use flyball_types::ApiError;
+use tokio::time::Instant;
+
+use crate::lock;
+
+/// How many bytes of keys and values a plugin's memo may hold.
+const CAPACITY: usize = 16 << 20;
+
+/// All entries of one plugin.
+#[derive(Default)]
+pub(crate) struct Memo {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<String, Entry>,
+    bytes: usize,
+    /// The last version given. One counter for all keys, so that a removed key's version never comes back.
+    version: u32,
+}
+
+struct Entry {
+    value: MemoEntry,
+    object_uid: Box<str>,
+    expires: Option<Instant>,
+}
+
+/// What one call has staged.
+#[derive(Default)]
+pub(crate) struct MemoCall {
+    staged: Mutex<HashMap<String, Option<Staged>>>,
+}
+
+#[derive(Clone)]
+struct Staged {
+    /// The committed version that it replaces; 0 if there was none.
+    expected: u32,
+    entry: MemoEntry,
+    object_uid: Box<str>,
+    ttl: Option<Duration>,
+}
+
+impl MemoCall {
+    /// The call's own change of this key, else what is committed.
+    pub(crate) fn get(&self, memo: &Memo, key: &str) -> Option<MemoEntry> {
+        match lock(&self.staged).get(key) {
+            Some(staged) => staged.as_ref().map(|staged| staged.entry.clone()),
+            None => lock(&memo.state).get(key),
+        }
+    }
+
+    /// Stages a value if the key's version is `expected`.
+    pub(crate) fn put(
+        &self,
+        memo: &Memo,
+        key: &str,
+        expected: u32,
+        value: Bytes,
+        object_uid: &str,
+        ttl_ms: u32,
+    ) -> Result<u32, ApiError> {
+        let mut staged = lock(&self.staged);
+        let mut state = lock(&memo.state);
+        let committed = state.get(key).map_or(0, |entry| entry.version);
+        let current = match staged.get(key) {
+            Some(change) => change.as_ref().map_or(0, |change| change.entry.version),
+            None => committed,
+        };
+        if current != expected {
+            let message = format!("the memo's key `{key}` is at version {current}, not {expected}");
+            return Err(ApiError::new(409, "Conflict", message));
+        }
+        let pending: usize = staged.iter().filter_map(|(key, change)| Some(key.len() + change.as_ref()?.entry.value.len())).sum();
+        if state.bytes + pending + key.len() + value.len() > CAPACITY {
+            let message = format!("the memo holds {} bytes of {CAPACITY}: remove what can be derived again", state.bytes);
+            return Err(ApiError::new(507, "Full", message));
+        }
+        let version = state.next_version();
+        let ttl = (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms.into()));
+        let entry = MemoEntry { value, version };
+        staged.insert(key.into(), Some(Staged { expected: committed, entry, object_uid: object_uid.into(), ttl }));
+        Ok(version)
+    }
+
+    /// Stages a removal.
+    pub(crate) fn remove(&self, key: &str) {
+        lock(&self.staged).insert(key.into(), None);
+    }
+
+    /// Makes the call's changes seen by others. A key that another call changed meanwhile keeps the other's value.
+    pub(crate) fn commit(&self, memo: &Memo) {
+        let staged = std::mem::take(&mut *lock(&self.staged));
+        if staged.is_empty() {
+            return;
+        }
+        let mut state = lock(&memo.state);
+        for (key, change) in staged {
+            let Some(change) = change else {
+                state.remove(&key);
+                continue;
+            };
+            if state.get(&key).map_or(0, |entry| entry.version) == change.expected {
+                state.insert(key, change);
+            }
+        }
+    }
+}
+
+impl Memo {
+    /// Drops what was tagged with an object that is gone.
+    pub(crate) fn object_deleted(&self, uid: &str) {
+        let mut state = lock(&self.state);
+        let gone: Vec<String> =
+            state.entries.iter().filter(|(_, entry)| &*entry.object_uid == uid).map(|(key, _)| key.clone()).collect();
+        for key in gone {
+            state.remove(&key);
+        }
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.state).entries.is_empty()
+    }
+}
+
+impl State {
+    fn get(&mut self, key: &str) -> Option<MemoEntry> {
+        let entry = self.entries.get(key)?;
+        if entry.expires.is_some_and(|expires| expires <= Instant::now()) {
+            self.remove(key);
+            return None;
+        }
+        Some(entry.value.clone())
+    }
+
+    fn insert(&mut self, key: String, change: Staged) {
+        self.remove(&key);
+        self.bytes += key.len() + change.entry.value.len();
+        let expires = change.ttl.map(|ttl| Instant::now() + ttl);
+        self.entries.insert(key, Entry { value: change.entry, object_uid: change.object_uid, expires });
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= key.len() + entry.value.value.len();
+        }
+    }
+
+    fn next_version(&mut self) -> u32 {
+        self.version = self.version.wrapping_add(1).max(1);
+        self.version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(call: &MemoCall, memo: &Memo, key: &str, expected: u32, value: &'static str) -> Result<u32, ApiError> {
+        call.put(memo, key, expected, Bytes::from(value), "", 0)
+    }
+
+    #[test]
+    fn a_call_sees_its_own_changes_and_others_only_after_it_returned() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        let version = put(&call, &memo, "a", 0, "1").unwrap();
+        assert_eq!(call.get(&memo, "a").unwrap().version, version);
+        assert_eq!(MemoCall::default().get(&memo, "a"), None);
+        call.commit(&memo);
+        assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "1");
+    }
+
+    #[test]
+    fn a_call_that_traps_leaves_nothing() {
+        let memo = Memo::default();
+        put(&MemoCall::default(), &memo, "a", 0, "1").unwrap();
+        assert!(memo.is_empty());
+    }
+
+    #[test]
+    fn a_stale_version_is_a_conflict_and_the_first_commit_wins() {
+        let memo = Memo::default();
+        let (one, two) = (MemoCall::default(), MemoCall::default());
+        put(&one, &memo, "a", 0, "one").unwrap();
+        put(&two, &memo, "a", 0, "two").unwrap();
+        one.commit(&memo);
+        two.commit(&memo);
+        let late = MemoCall::default();
+        assert_eq!(late.get(&memo, "a").unwrap().value, "one");
+        assert_eq!(put(&late, &memo, "a", 0, "x").unwrap_err().reason, "Conflict");
+    }
+
+    #[test]
+    fn no_room_is_an_error() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        let error = call.put(&memo, "a", 0, Bytes::from(vec![0; CAPACITY]), "", 0).unwrap_err();
+        assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_goes_with_its_time_and_with_its_object() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        call.put(&memo, "timed", 0, Bytes::from("1"), "", 1000).unwrap();
+        call.put(&memo, "tagged", 0, Bytes::from("1"), "uid-1", 0).unwrap();
+        call.commit(&memo);
+        tokio::time::advance(Duration::from_millis(1000)).await;
+        assert_eq!(call.get(&memo, "timed"), None);
+        assert!(call.get(&memo, "tagged").is_some());
+        memo.object_deleted("uid-1");
+        assert!(memo.is_empty());
+    }
+}

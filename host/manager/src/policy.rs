@@ -1,0 +1,327 @@
+//! The operator's policy: which plugin may read and write what. Default: nothing.
+//!
+//! ```toml
+//! [plugins.greeter]
+//! service-account = "flyball/greeter"
+//! [[plugins.greeter.allow]]
+//! kinds = ["v1/Namespace", "v1/ConfigMap"]
+//! verbs = ["watch"]
+//! [[plugins.greeter.allow]]
+//! kinds = ["v1/ConfigMap"]
+//! verbs = ["create", "update", "delete"]
+//! namespaces = ["demo"]
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flyball_types::description::Description;
+use flyball_types::{ApiError, Kind};
+use serde::Deserialize;
+
+/// What the operator allows, by the plugin's name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Policy {
+    /// By the name that a plugin gives itself.
+    #[serde(default)]
+    pub plugins: BTreeMap<String, PluginPolicy>,
+}
+
+/// What the operator says of one plugin.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct PluginPolicy {
+    /// The account under which it talks to the API server, as `namespace/name`; the host's own identity if none is named.
+    pub service_account: Option<String>,
+    /// What it may do; a call is allowed if any rule allows it.
+    pub allow: Vec<Rule>,
+    /// The imports that it may use beyond those that need no grant: `discovery`, `signer`, `raw`.
+    pub imports: BTreeSet<String>,
+    /// Values of its configuration.
+    pub config: BTreeMap<String, String>,
+    /// How many keys it may reconcile at once, instead of what it asks for.
+    pub concurrency: Option<u32>,
+    /// Its limits, where they differ from the host's.
+    pub limits: LimitPolicy,
+}
+
+/// One permission.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Rule {
+    /// Kinds, as in `apps/v1/ReplicaSet`; `*` for all.
+    pub kinds: Vec<String>,
+    /// A subresource such as `status`; the object itself if empty, `*` for all and the object.
+    #[serde(default)]
+    pub subresource: String,
+    /// `watch` (read from the cache), `get` and `list` (ask the server), `create`, `update`, `patch`, `delete`,
+    /// `deletecollection`; `*` for all.
+    pub verbs: BTreeSet<String>,
+    /// Only in these namespaces; everywhere if empty.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+}
+
+/// Limits of one plugin; the host's default where none is given.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct LimitPolicy {
+    /// CPU time of one call, as in `1s` or `250ms`.
+    #[serde(deserialize_with = "duration")]
+    pub cpu: Option<Duration>,
+    /// Time of one call, waiting included.
+    #[serde(deserialize_with = "duration")]
+    pub wall: Option<Duration>,
+    /// Memory of one instance, as in `256Mi`.
+    #[serde(deserialize_with = "bytes")]
+    pub memory: Option<u64>,
+    /// Writes per second, on average.
+    pub writes_per_second: Option<f64>,
+    /// Writes at once.
+    pub writes_burst: Option<u32>,
+}
+
+/// A policy that can't be used. Reading it again helps only after it was corrected.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// A file or folder can't be read.
+    #[error("can't read the policy {}", .path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is not a policy.
+    #[error("the policy {} is not valid: {message}", .path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// Two files speak of the same plugin.
+    #[error("the policy {} speaks of the plugin `{plugin}`, as another file of the folder does: keep one of them", .path.display())]
+    Twice {
+        /// The second file.
+        path: PathBuf,
+        /// The plugin.
+        plugin: String,
+    },
+}
+
+impl Policy {
+    /// Reads a file, or all `*.toml` files of a folder.
+    pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        let read = |source| PolicyError::Read { path: path.into(), source };
+        if !path.is_dir() {
+            return Self::parse(path, &std::fs::read_to_string(path).map_err(read)?);
+        }
+        let entries = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(read)?;
+        let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+        files.sort();
+        let mut policy = Self::default();
+        for file in files {
+            let text = std::fs::read_to_string(&file).map_err(|source| PolicyError::Read { path: file.clone(), source })?;
+            for (plugin, rules) in Self::parse(&file, &text)?.plugins {
+                if policy.plugins.insert(plugin.clone(), rules).is_some() {
+                    return Err(PolicyError::Twice { path: file, plugin });
+                }
+            }
+        }
+        Ok(policy)
+    }
+
+    /// Reads a policy's text; `path` is for messages.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
+        let invalid = |message| PolicyError::Parse { path: path.into(), message };
+        let policy: Self = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        for (plugin, rules) in &policy.plugins {
+            for kind in rules.allow.iter().flat_map(|rule| &rule.kinds).filter(|kind| *kind != "*") {
+                kind.parse::<Kind>().map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
+            }
+            if let Some(account) = &rules.service_account
+                && account.split_once('/').is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
+            {
+                let message = format!("plugin `{plugin}`: `{account}` is not a service account: write `namespace/name`");
+                return Err(invalid(message));
+            }
+        }
+        Ok(policy)
+    }
+}
+
+impl PluginPolicy {
+    /// Grants what the plugin asks for, all of it.
+    pub fn trusting(description: &Description) -> Self {
+        let watches = description.watches.iter().filter_map(|watch| watch.kind.as_ref());
+        let watch = Rule {
+            kinds: watches.map(Kind::to_string).collect(),
+            verbs: BTreeSet::from(["watch".into()]),
+            ..Rule::default()
+        };
+        let asked = description.permissions.iter().map(|permission| Rule {
+            kinds: vec![permission.kind.to_string()],
+            subresource: permission.subresource.clone(),
+            verbs: permission.verbs.clone(),
+            namespaces: Vec::new(),
+        });
+        let allow = std::iter::once(watch).chain(asked).collect();
+        Self { allow, imports: description.imports.clone(), ..Self::default() }
+    }
+
+    /// Whether it may do this; `Denied` if not. The namespace is empty for a cluster-scoped object and for all namespaces.
+    pub fn check(&self, verb: &str, kind: &Kind, subresource: &str, namespace: &str) -> Result<(), ApiError> {
+        let name = kind.to_string();
+        if self.allow.iter().any(|rule| rule.allows(verb, &name, subresource, namespace)) {
+            return Ok(());
+        }
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
+        Err(ApiError::denied(format!("the policy does not let this plugin {verb} {name}{slash}{subresource}{place}")))
+    }
+
+    /// Whether it may use an import that needs a grant.
+    pub fn check_import(&self, import: &str) -> Result<(), ApiError> {
+        if self.imports.contains(import) {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!("the policy does not let this plugin use `{import}`")))
+    }
+}
+
+impl Rule {
+    fn allows(&self, verb: &str, kind: &str, subresource: &str, namespace: &str) -> bool {
+        (self.verbs.contains(verb) || self.verbs.contains("*"))
+            && self.kinds.iter().any(|known| known == kind || known == "*")
+            && (self.subresource == subresource || self.subresource == "*")
+            && (self.namespaces.is_empty() || self.namespaces.iter().any(|known| known == namespace))
+    }
+}
+
+/// Reads a duration such as `250ms`, `1s`, `5m`, `1h` or `1m30s`, as Go writes them.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut seconds = 0.0;
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += number * unit;
+        rest = &rest[end..];
+    }
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = || serde::de::Error::custom(format!("`{text}` is not a duration: write it as `250ms`, `1s` or `5m`"));
+    parse_duration(&text).map(Some).ok_or_else(wrong)
+}
+
+fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = || serde::de::Error::custom(format!("`{text}` is not an amount of memory: write it as `256Mi`"));
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit: u64 = match &text[end..] {
+        "" => 1,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+    number.checked_mul(unit).map(Some).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        [plugins.greeter]
+        service-account = "flyball/greeter"
+        imports = ["discovery"]
+        config = { greeting = "hello" }
+        limits = { cpu = "250ms", memory = "64Mi" }
+        [[plugins.greeter.allow]]
+        kinds = ["v1/ConfigMap"]
+        verbs = ["create", "update"]
+        namespaces = ["demo"]
+        [[plugins.greeter.allow]]
+        kinds = ["apps/v1/Deployment"]
+        subresource = "status"
+        verbs = ["*"]
+    "#;
+
+    fn parse(text: &str) -> Result<Policy, String> {
+        Policy::parse(Path::new("policy.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_plugin_may_do_what_a_rule_allows_and_nothing_else() {
+        let policy = parse(TEXT).unwrap();
+        let greeter = &policy.plugins["greeter"];
+        let map = Kind::new("", "v1", "ConfigMap");
+        let deployment = Kind::new("apps", "v1", "Deployment");
+        assert!(greeter.check("create", &map, "", "demo").is_ok());
+        assert!(greeter.check("patch", &deployment, "status", "any").is_ok());
+        for (verb, kind, subresource, namespace) in [
+            ("delete", &map, "", "demo"),
+            ("create", &map, "", "other"),
+            ("create", &map, "", ""),
+            ("create", &map, "status", "demo"),
+            ("patch", &deployment, "", "any"),
+        ] {
+            let error = greeter.check(verb, kind, subresource, namespace).unwrap_err();
+            assert_eq!((error.status, error.reason.as_str()), (403, "Denied"));
+        }
+        assert!(greeter.check_import("discovery").is_ok());
+        assert!(greeter.check_import("signer").is_err());
+        assert_eq!(greeter.limits.cpu, Some(Duration::from_millis(250)));
+        assert_eq!(greeter.limits.memory, Some(64 << 20));
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_the_place_and_the_reason() {
+        for (text, expected) in [
+            ("[plugins.a]\nallowed = []", "unknown field `allowed`"),
+            ("[plugins.a]\nservice-account = \"a\"", "`a` is not a service account"),
+            ("[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []", "`Pod` is not a kind"),
+            ("[plugins.a.limits]\ncpu = \"fast\"", "`fast` is not a duration"),
+            ("[plugins.a.limits]\nmemory = \"99999999999Gi\"", "is not an amount of memory"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected) && error.contains("policy.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1.5h"), Some(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("0"), Some(Duration::ZERO));
+        for text in ["", "5", "s", "5 s", "-1s", "5x"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Whether a description makes sense: read once, when a plugin is loaded.
+
+use std::collections::BTreeSet;
+
+use super::{Change, Description, FORMAT, To};
+use crate::{FieldPath, Kind, LabelSelector};
+
+/// A description that can't be used; only another build of the plugin helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    /// Not the JSON document that it should be.
+    #[error("`describe` did not return a description: {0}")]
+    Parse(String),
+    /// Made for a newer host.
+    #[error(
+        "the description has format {0}, and this host reads up to {FORMAT}: run a newer host, or build the plugin with an older SDK"
+    )]
+    Format(u32),
+    /// What it says does not fit together.
+    #[error("the description of `{plugin}` is not valid: {problem}")]
+    Invalid {
+        /// The plugin's name, as far as it can be read.
+        plugin: String,
+        /// What is wrong, and where.
+        problem: String,
+    },
+}
+
+impl Description {
+    /// Reads and checks the document that `describe` returned.
+    pub fn read(document: &str) -> Result<Self, DescriptionError> {
+        let description: Self =
+            serde_json::from_str(document).map_err(|error| DescriptionError::Parse(error.to_string()))?;
+        if description.format > FORMAT {
+            return Err(DescriptionError::Format(description.format));
+        }
+        description.check()?;
+        Ok(description)
+    }
+
+    /// Checks that names are well formed and that what is referred to is there.
+    pub fn check(&self) -> Result<(), DescriptionError> {
+        let invalid = |problem| DescriptionError::Invalid { plugin: self.name.clone(), problem };
+        self.find_problem().map_or(Ok(()), |problem| Err(invalid(problem)))
+    }
+
+    fn find_problem(&self) -> Option<String> {
+        if !is_name(&self.name) {
+            return Some(format!("`{}` is no name: use lower-case letters, digits and dashes", self.name));
+        }
+        if self.queues.is_empty() {
+            return Some("it has no queue".into());
+        }
+        let queues: BTreeSet<&str> = self.queues.iter().map(|queue| queue.name.as_str()).collect();
+        if queues.len() < self.queues.len() || queues.contains("") {
+            return Some("two queues have the same name, or one has none".into());
+        }
+        let unknown_queue = |queue: &str| !queue.is_empty() && !queues.contains(queue);
+        for queue in &self.queues {
+            if !queue.qps.is_finite() || queue.qps < 0.0 || queue.base_delay_ms > queue.max_delay_ms {
+                return Some(format!("the limits of the queue `{}` make no sense", queue.name));
+            }
+        }
+        let watched: BTreeSet<&Kind> = self.watches.iter().filter_map(|watch| watch.kind.as_ref()).collect();
+        for (number, watch) in self.watches.iter().enumerate() {
+            let Some(kind) = &watch.kind else { return Some(format!("watch {number} names no kind")) };
+            if let Some(problem) = watch.find_problem(&watched, unknown_queue) {
+                return Some(format!("watch of {kind}: {problem}"));
+            }
+        }
+        for index in &self.indexes {
+            if !watched.contains(&index.kind) {
+                return Some(format!("the index `{}` is over {}, which is not watched", index.name, index.kind));
+            }
+            if let Err(error) = index.path.parse::<FieldPath>() {
+                return Some(format!("the index `{}`: {error}", index.name));
+            }
+        }
+        for ticker in &self.tickers {
+            if ticker.period_ms == 0 || unknown_queue(&ticker.queue) {
+                return Some(format!("the ticker of `{}` has no period, or its queue is not described", ticker.key));
+            }
+        }
+        None
+    }
+}
+
+impl super::Watch {
+    fn find_problem(&self, watched: &BTreeSet<&Kind>, unknown_queue: impl Fn(&str) -> bool) -> Option<String> {
+        if let Err(error) = self.label_selector.parse::<LabelSelector>() {
+            return Some(error.to_string());
+        }
+        let changes = self.changes.iter().filter_map(|change| match change {
+            Change::Path(path) => Some(path),
+            _ => None,
+        });
+        for path in self.fields.iter().chain(changes) {
+            if let Err(error) = path.parse::<FieldPath>() {
+                return Some(error.to_string());
+            }
+        }
+        for mapping in &self.map {
+            if unknown_queue(&mapping.queue) {
+                return Some(format!("a mapping names the queue `{}`, which is not described", mapping.queue));
+            }
+            match &mapping.to {
+                To::Named { path, .. } => {
+                    if let Err(error) = path.parse::<FieldPath>() {
+                        return Some(error.to_string());
+                    }
+                }
+                To::Selecting { kind, path, .. } => {
+                    if !watched.contains(kind) {
+                        return Some(format!("a mapping selects {kind}, which is not watched"));
+                    }
+                    if let Err(error) = path.parse::<FieldPath>() {
+                        return Some(error.to_string());
+                    }
+                }
+                To::InNamespace { kind } | To::All { kind } if !watched.contains(kind) => {
+                    return Some(format!("a mapping is to {kind}, which is not watched"));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len()) && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{
+        "format": 1, "name": "replicaset-controller", "queues": [{"name": "replicaset"}],
+        "watches": [
+            {"kind": "apps/v1/ReplicaSet", "fields": ["."], "map": [{"to": "itself"}]},
+            {"kind": "v1/Pod", "fields": ["status.phase"], "map": [
+                {"to": "controller", "kind": "apps/v1/ReplicaSet"},
+                {"to": "selecting", "kind": "apps/v1/ReplicaSet", "path": "spec.selector", "orphans": true, "delayMs": 5}
+            ]}
+        ],
+        "unknown": true
+    }"#;
+
+    #[test]
+    fn a_description_is_read_and_written_again() {
+        let description = Description::read(GOOD).unwrap();
+        assert_eq!(description.watches.len(), 2);
+        assert_eq!(description.watches[1].map[1].delay_ms, 5);
+        assert_eq!(description.queues[0].base_delay_ms, 5);
+        assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_with_the_place() {
+        for (from, to, expected) in [
+            (r#""format": 1"#, r#""format": 9"#, "format 9"),
+            ("replicaset-controller", "Replica Set", "no name"),
+            (r#"[{"name": "replicaset"}]"#, "[]", "no queue"),
+            (r#""path": "spec.selector""#, r#""path": "spec..selector""#, "spec..selector"),
+            (
+                r#""selecting", "kind": "apps/v1/ReplicaSet""#,
+                r#""selecting", "kind": "v1/Service""#,
+                "v1/Service, which is not",
+            ),
+            (r#"{"to": "itself"}"#, r#"{"to": "itself", "queue": "other"}"#, "queue `other`"),
+            (r#"{"to": "itself"}"#, r#"{"to": "elsewhere"}"#, "elsewhere"),
+            (r#""status.phase""#, r#""status phase""#, "status phase"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = Description::read(&GOOD.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
