@@ -54,8 +54,10 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, KindError> {
         let parts: Vec<&str> = text.split('/').collect();
-        let is_word =
-            |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+        let is_word = |part: &&str| {
+            part.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+        };
         if !parts.iter().all(is_word) {
             return Err(KindError(text.into()));
         }

@@ -3,7 +3,19 @@
 
 pub mod description;
 mod error;
+mod field_selector;
 mod kind;
+mod mask;
+mod path;
+mod prune;
+mod selector;
+mod text;
 
 pub use error::ApiError;
+pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError};
+pub use mask::Mask;
+pub use path::{FieldPath, PathError, Step};
+pub use prune::{MetadataSink, Prune, PruneError};
+pub use selector::{LabelSelector, Labels, Operator, Requirement, SelectorError};
+pub use text::Text;

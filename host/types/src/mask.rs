@@ -1,0 +1,256 @@
+//! Field masks: which fields of an object are kept. The cache keeps the union of what its readers declared, and a reader
+//! gets its own part of it. How bytes are pruned by a mask is in `prune.rs`.
+
+use std::fmt;
+
+use crate::{FieldPath, PathError, Step};
+
+/// A set of field paths, as a tree.
+///
+/// Always in it are `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion`. Never in it are
+/// `metadata.managedFields`, which are big and read by nobody, and the top level's `apiVersion` and `kind`, which the
+/// items of a list don't have and which who asks for an object knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Mask {
+    root: Node,
+}
+
+/// What is kept at one place of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// All that lies here and below.
+    All,
+    /// Only these fields, sorted by name; of a list's elements (or a map's values) what `each` says.
+    Some { fields: Vec<(Box<str>, Node)>, each: Option<Box<Node>> },
+}
+
+/// The fields of `metadata` that are always kept.
+const IDENTITY: [&str; 4] = ["name", "namespace", "resourceVersion", "uid"];
+
+impl Default for Mask {
+    /// The identity alone.
+    fn default() -> Self {
+        let mut root = Node::none();
+        for field in IDENTITY {
+            root.add(FieldPath::of_fields(&["metadata", field]).steps());
+        }
+        Self { root }
+    }
+}
+
+impl Mask {
+    /// All that a mask can hold.
+    pub fn whole() -> Self {
+        Self { root: Node::All }
+    }
+
+    /// All of `metadata`.
+    pub fn metadata() -> Self {
+        [FieldPath::of_fields(&["metadata"])].iter().collect()
+    }
+
+    /// The mask of paths that are still text.
+    pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
+        let mut mask = Self::default();
+        for path in paths {
+            mask.add(&path.as_ref().parse()?);
+        }
+        Ok(mask)
+    }
+
+    /// Adds all that lies at a path. What is never in a mask stays out of it.
+    pub fn add(&mut self, path: &FieldPath) {
+        let names: Vec<&str> = path
+            .steps()
+            .iter()
+            .map_while(|step| if let Step::Field(name) = step { Some(&**name) } else { None })
+            .collect();
+        match names[..] {
+            ["apiVersion" | "kind", ..] | ["metadata", "managedFields", ..] => {}
+            _ => self.root.add(path.steps()),
+        }
+    }
+
+    /// Adds all that another mask holds.
+    pub fn unite(&mut self, other: &Self) {
+        self.root.unite(&other.root);
+    }
+
+    /// Both masks together.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut mask = self.clone();
+        mask.unite(other);
+        mask
+    }
+
+    /// Whether all that the other mask holds is in this one.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.root.covers(&other.root)
+    }
+
+    /// Whether it holds all that a mask can hold.
+    pub fn is_whole(&self) -> bool {
+        self.root == Node::All
+    }
+
+    /// Its paths, sorted, the identity's among them.
+    pub fn paths(&self) -> Vec<FieldPath> {
+        let mut paths = Vec::new();
+        self.root.paths(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+}
+
+impl<'a> FromIterator<&'a FieldPath> for Mask {
+    fn from_iter<I: IntoIterator<Item = &'a FieldPath>>(paths: I) -> Self {
+        let mut mask = Self::default();
+        paths.into_iter().for_each(|path| mask.add(path));
+        mask
+    }
+}
+
+impl fmt::Display for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<String> = self.paths().iter().map(FieldPath::to_string).collect();
+        f.write_str(&paths.join(","))
+    }
+}
+
+impl Node {
+    fn none() -> Self {
+        Self::Some { fields: Vec::new(), each: None }
+    }
+
+    /// What is kept of the field of this name.
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        match self {
+            Self::All => Some(self),
+            // A few fields at most: looking at each is faster than searching.
+            Self::Some { fields, each } => match fields.iter().find(|(field, _)| **field == *name) {
+                Some((_, node)) => Some(node),
+                None => each.as_deref(),
+            },
+        }
+    }
+
+    /// What is kept of each element of a list.
+    pub(crate) fn element(&self) -> Option<&Node> {
+        match self {
+            Self::All => Some(self),
+            Self::Some { each, .. } => each.as_deref(),
+        }
+    }
+
+    fn add(&mut self, steps: &[Step]) {
+        let Some((step, rest)) = steps.split_first() else {
+            *self = Self::All;
+            return;
+        };
+        let Self::Some { fields, each } = self else { return };
+        match step {
+            Step::Each => each.get_or_insert_with(|| Box::new(Self::none())).add(rest),
+            Step::Field(name) => match fields.binary_search_by(|(field, _)| field.cmp(name)) {
+                Ok(at) => fields[at].1.add(rest),
+                Err(at) => {
+                    let mut node = Self::none();
+                    node.add(rest);
+                    fields.insert(at, (name.clone(), node));
+                }
+            },
+        }
+        self.spread();
+    }
+
+    fn unite(&mut self, other: &Self) {
+        let (fields, each) = match other {
+            Self::All => {
+                *self = Self::All;
+                return;
+            }
+            Self::Some { fields, each } => (fields, each),
+        };
+        let Self::Some { fields: own, each: own_each } = self else { return };
+        for (name, node) in fields {
+            match own.binary_search_by(|(field, _)| field.cmp(name)) {
+                Ok(at) => own[at].1.unite(node),
+                Err(at) => own.insert(at, (name.clone(), node.clone())),
+            }
+        }
+        match (own_each.as_deref_mut(), each) {
+            (Some(own), Some(each)) => own.unite(each),
+            (None, Some(each)) => *own_each = Some(each.clone()),
+            (_, None) => {}
+        }
+        self.spread();
+    }
+
+    /// What holds for each value holds for the named ones too, so that a look-up by name needs one node.
+    fn spread(&mut self) {
+        if let Self::Some { fields, each: Some(each) } = self {
+            fields.iter_mut().for_each(|(_, node)| node.unite(each));
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, _) => true,
+            (_, Self::All) => false,
+            (Self::Some { .. }, Self::Some { fields, each }) => {
+                fields.iter().all(|(name, node)| self.field(name).is_some_and(|own| own.covers(node)))
+                    && each.as_ref().is_none_or(|each| self.element().is_some_and(|own| own.covers(each)))
+            }
+        }
+    }
+
+    fn paths(&self, steps: &mut Vec<Step>, paths: &mut Vec<FieldPath>) {
+        let Self::Some { fields, each } = self else { return paths.push(FieldPath::of_steps(steps.clone())) };
+        for (step, node) in fields
+            .iter()
+            .map(|(name, node)| (Step::Field(name.clone()), node))
+            .chain(each.iter().map(|node| (Step::Each, &**node)))
+        {
+            steps.push(step);
+            node.paths(steps, paths);
+            steps.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(paths: &[&str]) -> Mask {
+        Mask::parse(paths).unwrap()
+    }
+
+    #[test]
+    fn the_identity_is_always_there_and_managed_fields_never() {
+        let identity = "metadata.name,metadata.namespace,metadata.resourceVersion,metadata.uid";
+        assert_eq!(mask(&["metadata.managedFields", "kind", "apiVersion"]).to_string(), identity);
+        assert!(mask(&["spec"]).covers(&Mask::default()));
+    }
+
+    #[test]
+    fn a_union_covers_both_and_nothing_else() {
+        let (a, b) = (mask(&["spec.a.b", "spec.list[*].x"]), mask(&["spec.a", "status"]));
+        let both = a.union(&b);
+        assert!(both.covers(&a) && both.covers(&b) && !a.covers(&b) && !b.covers(&a));
+        assert_eq!(both, mask(&["spec.a", "spec.list[*].x", "status"]));
+        assert_eq!(both.union(&Mask::whole()), Mask::whole());
+        assert!(Mask::whole().covers(&both) && !both.covers(&Mask::whole()));
+        assert!(Mask::metadata().covers(&Mask::default()));
+    }
+
+    #[test]
+    fn what_holds_for_each_value_holds_for_a_named_one() {
+        let both = mask(&["data[*].x", "data.key.y"]);
+        assert!(both.covers(&mask(&["data.key.x"])));
+        assert!(both.covers(&mask(&["data.other.x"])));
+        assert!(!both.covers(&mask(&["data.other.y"])));
+    }
+}

@@ -1,0 +1,403 @@
+//! Label selectors, in the three forms in which the API has them: the text of a request's `labelSelector`, the
+//! LabelSelector object of a spec, and the plain map of older specs (Service, ReplicationController).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Which labels match: all requirements must hold. Without any, everything matches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+    nothing: bool,
+}
+
+/// A condition on one label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Requirement {
+    /// The label's key.
+    pub key: Box<str>,
+    /// How it is compared.
+    pub operator: Operator,
+    /// With what; sorted, and empty for [`Operator::Exists`] and [`Operator::DoesNotExist`].
+    pub values: Box<[Box<str>]>,
+}
+
+/// How a label is compared. An object without the label matches `NotIn` and `DoesNotExist`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[allow(missing_docs, reason = "they are the API's words")]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+/// A text or an object that is not a label selector. No retry can help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// The text does not read as a selector.
+    #[error("`{selector}` is not a selector: {problem}")]
+    Syntax {
+        /// What was given.
+        selector: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The JSON is no LabelSelector and no map of labels.
+    #[error("not a LabelSelector and not a map of labels: {0}")]
+    Json(String),
+    /// A label's key or value that the API refuses.
+    #[error("`{0}` is not valid as a label's key or value")]
+    Label(String),
+    /// A requirement with values that its operator can't have.
+    #[error("the requirement on label `{0}` needs values with In and NotIn, and none with Exists and DoesNotExist")]
+    Values(String),
+}
+
+/// Something that has labels.
+pub trait Labels {
+    /// The value of this label.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(own, _)| own.as_ref() == key).map(|(_, value)| value.as_ref())
+    }
+}
+
+impl Labels for BTreeMap<String, String> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
+impl Labels for HashMap<String, String> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
+impl LabelSelector {
+    /// Matches everything.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Matches nothing, as a LabelSelector that is null does.
+    pub fn nothing() -> Self {
+        Self { requirements: Vec::new(), nothing: true }
+    }
+
+    /// All of these must hold.
+    ///
+    /// # Errors
+    /// A key or value that no label can have; values that do not fit their operator.
+    pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Result<Self, SelectorError> {
+        let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
+        requirements.iter().try_for_each(Requirement::check)?;
+        requirements.iter_mut().for_each(|requirement| requirement.values.sort());
+        requirements.sort();
+        requirements.dedup();
+        Ok(Self { requirements, nothing: false })
+    }
+
+    /// These labels must be there with these values.
+    ///
+    /// # Errors
+    /// A key or value that no label can have.
+    pub fn of_map<K: AsRef<str>, V: AsRef<str>>(
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SelectorError> {
+        Self::new(labels.into_iter().map(|(key, value)| Requirement::equals(key.as_ref(), value.as_ref())))
+    }
+
+    /// The selector that lies in a spec: a LabelSelector, or a plain map of labels. Null matches nothing, `{}` everything.
+    /// (The API omits an empty plain map, whose absence matches nothing.)
+    ///
+    /// # Errors
+    /// It is neither, or holds what no label can have.
+    pub fn of_value(value: &Value) -> Result<Self, SelectorError> {
+        Self::of_spec(<Option<Spec> as Deserialize>::deserialize(value))
+    }
+
+    /// As [`LabelSelector::of_value`], from JSON bytes.
+    ///
+    /// # Errors
+    /// As [`LabelSelector::of_value`].
+    pub fn of_json(json: &[u8]) -> Result<Self, SelectorError> {
+        Self::of_spec(serde_json::from_slice(json))
+    }
+
+    fn of_spec(spec: Result<Option<Spec>, serde_json::Error>) -> Result<Self, SelectorError> {
+        match spec.map_err(|error| SelectorError::Json(error.to_string()))? {
+            None => Ok(Self::nothing()),
+            Some(Spec::Selector(spec)) => {
+                let equal = spec.match_labels.into_iter().flatten();
+                let equal = equal.map(|(key, value)| Requirement::equals(&key, &value));
+                let other = spec.match_expressions.into_iter().flatten().map(|expression| Requirement {
+                    key: expression.key.into(),
+                    operator: expression.operator,
+                    values: expression.values.into_iter().flatten().map(Into::into).collect(),
+                });
+                Self::new(equal.chain(other))
+            }
+            Some(Spec::Map(labels)) => Self::of_map(labels),
+        }
+    }
+
+    /// Whether labels match.
+    pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels.label(&requirement.key)))
+    }
+
+    /// The requirements, sorted by key.
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
+    /// Whether it matches whatever the labels are.
+    pub fn is_everything(&self) -> bool {
+        !self.nothing && self.requirements.is_empty()
+    }
+
+    /// Whether it can match no labels at all because it was null.
+    pub fn is_nothing(&self) -> bool {
+        self.nothing
+    }
+
+    /// Both selectors must match.
+    pub fn and(&self, other: &Self) -> Self {
+        let mut requirements: Vec<_> = self.requirements.iter().chain(&other.requirements).cloned().collect();
+        requirements.sort();
+        requirements.dedup();
+        Self { requirements, nothing: self.nothing || other.nothing }
+    }
+}
+
+impl Requirement {
+    /// The label must be there with this value.
+    pub fn equals(key: &str, value: &str) -> Self {
+        Self { key: key.into(), operator: Operator::In, values: [value.into()].into() }
+    }
+
+    /// Whether it holds for this value of its label, or for its absence.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let is_one_of = |value: &str| self.values.iter().any(|own| **own == *value);
+        match self.operator {
+            Operator::In => value.is_some_and(is_one_of),
+            Operator::NotIn => !value.is_some_and(is_one_of),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+        }
+    }
+
+    fn check(&self) -> Result<(), SelectorError> {
+        if !is_key(&self.key) {
+            return Err(SelectorError::Label(self.key.to_string()));
+        }
+        if let Some(value) = self.values.iter().find(|value| !value.is_empty() && !is_name(value)) {
+            return Err(SelectorError::Label(value.to_string()));
+        }
+        if matches!(self.operator, Operator::In | Operator::NotIn) == self.values.is_empty() {
+            return Err(SelectorError::Values(self.key.to_string()));
+        }
+        Ok(())
+    }
+}
+
+/// `name` or `prefix.example.com/name`.
+fn is_key(key: &str) -> bool {
+    let is_prefix = |text: &str| {
+        (1..=253).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+    };
+    match key.split_once('/') {
+        Some((prefix, name)) => is_prefix(prefix) && is_name(name),
+        None => is_name(key),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (1..=63).contains(&bytes.len())
+        && bytes[0].is_ascii_alphanumeric()
+        && bytes[bytes.len() - 1].is_ascii_alphanumeric()
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// The two forms of JSON. The API's own fields tell them apart: their values are never strings.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Spec {
+    Selector(Fields),
+    Map(BTreeMap<String, String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Fields {
+    match_labels: Option<BTreeMap<String, String>>,
+    match_expressions: Option<Vec<Expression>>,
+}
+
+#[derive(Deserialize)]
+struct Expression {
+    key: String,
+    operator: Operator,
+    values: Option<Vec<String>>,
+}
+
+impl FromStr for LabelSelector {
+    type Err = SelectorError;
+
+    fn from_str(selector: &str) -> Result<Self, SelectorError> {
+        let fail = |problem: String| SelectorError::Syntax { selector: selector.into(), problem };
+        if selector.trim().is_empty() {
+            return Ok(Self::everything());
+        }
+        let mut requirements = Vec::new();
+        for part in split_outside_parentheses(selector) {
+            requirements.push(requirement(part.trim()).map_err(fail)?);
+        }
+        Self::new(requirements).map_err(|error| fail(error.to_string()))
+    }
+}
+
+fn split_outside_parentheses(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0i32;
+    text.split(move |c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth <= 0
+    })
+}
+
+fn requirement(part: &str) -> Result<Requirement, String> {
+    let make = |key: &str, operator, values: &[&str]| Requirement {
+        key: key.trim().into(),
+        operator,
+        values: values.iter().map(|value| value.trim().into()).collect(),
+    };
+    if part.is_empty() {
+        return Err("nothing stands between two commas".into());
+    }
+    if let Some(key) = part.strip_prefix('!') {
+        return Ok(make(key, Operator::DoesNotExist, &[]));
+    }
+    if let Some((head, values)) = part.split_once('(') {
+        let values = values.strip_suffix(')').ok_or_else(|| format!("`{part}` has no `)` at its end"))?;
+        let values: Vec<&str> = values.split(',').collect();
+        let words: Vec<&str> = head.split_whitespace().collect();
+        return match words[..] {
+            [key, "in"] => Ok(make(key, Operator::In, &values)),
+            [key, "notin"] => Ok(make(key, Operator::NotIn, &values)),
+            _ => Err(format!("`{part}` is not `key in (a,b)` or `key notin (a,b)`")),
+        };
+    }
+    if let Some((key, value)) = part.split_once("!=") {
+        return Ok(make(key, Operator::NotIn, &[value]));
+    }
+    if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        return Ok(make(key, Operator::In, &[value]));
+    }
+    if part.contains(['<', '>']) {
+        return Err(format!("`{part}` compares numbers, which is not supported"));
+    }
+    Ok(make(part, Operator::Exists, &[]))
+}
+
+/// The text of the API's `labelSelector`. A selector that matches nothing, for which the API has no text, is written as
+/// one that can't hold.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nothing {
+            return f.write_str("nothing,!nothing");
+        }
+        for (i, Requirement { key, operator, values }) in self.requirements.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            match (operator, &**values) {
+                (Operator::In, [value]) => write!(f, "{key}={value}")?,
+                (Operator::NotIn, [value]) => write!(f, "{key}!={value}")?,
+                (Operator::In, values) => write!(f, "{key} in ({})", values.join(","))?,
+                (Operator::NotIn, values) => write!(f, "{key} notin ({})", values.join(","))?,
+                (Operator::Exists, _) => write!(f, "{key}")?,
+                (Operator::DoesNotExist, _) => write!(f, "!{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
+        selector.parse::<LabelSelector>().unwrap().matches(labels)
+    }
+
+    #[test]
+    fn each_form_of_requirement_holds_as_in_the_api() {
+        let labels = [("a", "1"), ("x.io/b", "2"), ("e", "")];
+        for selector in
+            ["", "a=1", "a==1", "a", "!c", "c!=1", "c notin (1)", "a in (1, 2),x.io/b notin (1,3)", "e=", "e in ()"]
+        {
+            assert!(matches(selector, &labels), "{selector}");
+        }
+        for selector in ["a=2", "c", "!a", "a!=1", "a notin (1,2)", "c in (1)", "a=1,c", "e!="] {
+            assert!(!matches(selector, &labels), "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_selector_reads_back_as_it_was_written() {
+        for text in ["", "a=1", "!h,a in (x,y),b!=2,c notin (p,q),g", "nothing,!nothing"] {
+            let selector: LabelSelector = text.parse().unwrap();
+            assert_eq!(selector.to_string().parse(), Ok(selector), "{text}");
+        }
+        assert!(!matches(&LabelSelector::nothing().to_string(), &[("nothing", "")]));
+    }
+
+    #[test]
+    fn what_is_no_selector_is_refused_with_its_text() {
+        for text in
+            ["a=1,", ",", "a in (x", "a within (x)", "a b", "a>5", "-a=1", "a=b c", "x/y/z", "a=1=2", "!", "a/=1"]
+        {
+            let error = text.parse::<LabelSelector>().unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_json_of_a_spec_is_a_selector_or_a_map() {
+        let of = |value: Value| {
+            let selector = LabelSelector::of_value(&value);
+            assert_eq!(LabelSelector::of_json(value.to_string().as_bytes()).ok(), selector.clone().ok());
+            selector.map(|selector| selector.to_string())
+        };
+        assert_eq!(of(json!({"matchLabels": {"a": "1"}})).unwrap(), "a=1");
+        let expressions =
+            json!([{"key": "b", "operator": "NotIn", "values": ["y", "x"]}, {"key": "c", "operator": "Exists"}]);
+        assert_eq!(
+            of(json!({"matchLabels": {"a": "1"}, "matchExpressions": expressions})).unwrap(),
+            "a=1,b notin (x,y),c"
+        );
+        assert_eq!(of(json!({"a": "1", "b": "2"})).unwrap(), "a=1,b=2");
+        assert_eq!(of(json!({"matchLabels": "a label of that name"})).map_err(|_| ()), Err(()));
+        assert!(LabelSelector::of_value(&json!({})).unwrap().is_everything());
+        assert!(LabelSelector::of_value(&json!({"matchLabels": null})).unwrap().is_everything());
+        assert!(LabelSelector::of_value(&Value::Null).unwrap().is_nothing());
+        for wrong in
+            [json!([]), json!("a=1"), json!({"a": 1}), json!({"matchExpressions": [{"key": "a", "operator": "In"}]})]
+        {
+            assert!(of(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}
