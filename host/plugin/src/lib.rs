@@ -1,6 +1,20 @@
 //! The plugin runtime: compiles, instantiates, limits and calls guest components. It knows no Kubernetes client: what a
 //! guest imports is answered by an [`Imports`] that the manager gives to each call.
+//!
+//! In the order of a plugin's life: [`Engine::load`] checks and compiles a file, [`Plugin::new`] links it to the world,
+//! and each call takes an instance from the plugin's pool, runs it on the engine's own threads within the plugin's
+//! [`Limits`], and puts it back or throws it away.
 
+mod component;
+mod engine;
+mod error;
 mod imports;
+mod limits;
+mod plugin;
 
+pub use component::Component;
+pub use engine::{Engine, EngineOptions};
+pub use error::{CallError, CallFailure, EngineError, LoadError};
 pub use imports::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Operation, Query, Target, Write};
+pub use limits::Limits;
+pub use plugin::{Outcome, Plugin, Routed, Stats};

@@ -1,0 +1,117 @@
+//! A plugin: a component with its limits and its instances. Calls go in here, each with the [`Imports`] that answer it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::component::Component;
+use crate::engine::Engine;
+use crate::error::{CallError, LoadError};
+use crate::imports::Imports;
+use crate::limits::Limits;
+
+/// How a reconcile ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The key is as it should be.
+    Done,
+    /// As done, and reconcile it again after this time.
+    RequeueAfter(Duration),
+    /// It failed, with a sentence for people; a retry may help.
+    Failed(String),
+    /// It failed, with a sentence for people; no retry can help.
+    Terminal(String),
+}
+
+/// A key that `route` wants in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The queue; the plugin's first one, if empty.
+    pub queue: String,
+    /// The key.
+    pub key: String,
+    /// Enqueue it only after this time.
+    pub delay: Duration,
+}
+
+/// What a plugin has used, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Instances that exist.
+    pub live: usize,
+    /// Instances of those that no call uses.
+    pub idle: usize,
+    /// Bytes of linear memory of all instances.
+    pub memory: usize,
+    /// Instances made since the start.
+    pub instantiated: u64,
+    /// Calls since the start.
+    pub calls: u64,
+    /// Calls that did not return.
+    pub failures: u64,
+    /// Time on cores of all calls.
+    pub cpu: Duration,
+}
+
+/// A component with its limits and its instances. Clones are the same plugin.
+#[derive(Clone)]
+pub struct Plugin {
+    engine: Engine,
+    limits: Arc<Limits>,
+}
+
+impl Plugin {
+    /// A plugin without instances yet. Fails if the component does not fit the world.
+    pub fn new(engine: &Engine, component: Component, limits: Limits) -> Result<Self, LoadError> {
+        let _ = component;
+        Ok(Self { engine: engine.clone(), limits: Arc::new(limits) })
+    }
+
+    /// What the guest says of itself: JSON, not yet checked.
+    pub async fn describe(&self, imports: Arc<dyn Imports>) -> Result<String, CallError> {
+        let _ = (imports, &self.engine);
+        Ok(String::new())
+    }
+
+    /// Reconciles a key. `attempt` is the number of failures since the last success.
+    ///
+    /// Waits while as many calls run as the plugin may have instances. The call is stopped if this future is dropped.
+    pub async fn reconcile(
+        &self,
+        imports: Arc<dyn Imports>,
+        queue: &str,
+        key: &str,
+        attempt: u32,
+    ) -> Result<Outcome, CallError> {
+        let _ = (imports, queue, key, attempt);
+        Ok(Outcome::Done)
+    }
+
+    /// Turns changes (a JSON array) into keys; `Ok(Err(sentence))` if the guest says that it failed. The caller makes one
+    /// such call at a time.
+    pub async fn route(
+        &self,
+        imports: Arc<dyn Imports>,
+        deltas: Bytes,
+    ) -> Result<Result<Vec<Routed>, String>, CallError> {
+        let _ = (imports, deltas);
+        Ok(Ok(Vec::new()))
+    }
+
+    /// Drops instances that no call has used for this long; answers how many. Zero drops all idle ones.
+    pub fn trim_idle(&self, max_idle: Duration) -> usize {
+        let _ = max_idle;
+        0
+    }
+
+    /// The plugin's limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the plugin has used.
+    pub fn stats(&self) -> Stats {
+        Stats::default()
+    }
+}
