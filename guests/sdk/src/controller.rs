@@ -1,0 +1,153 @@
+//! What a controller is: the trait that an author implements, and the words of its functions.
+
+use std::fmt;
+use std::time::Duration;
+
+use flyball_types::description::Description;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::host::Host;
+use crate::raw::Raw;
+
+/// A controller. [`export!`](crate::export) makes a guest of it.
+///
+/// Its functions have no state but what crosses to the host and back: the host runs many instances at once, and drops and
+/// makes them as it likes.
+pub trait Controller {
+    /// What this controller is and wants. Called once, when it is loaded.
+    fn describe() -> Description;
+
+    /// Brings the world to what the object of this key asks for.
+    ///
+    /// # Errors
+    /// An error is retried with backoff, but [`Error::Terminal`], which is reported and not tried again until something
+    /// changes.
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error>;
+
+    /// Turns changes into keys, for the watches that [map to `route`](crate::describe::WatchExt::to_route); for what no
+    /// declared mapping can say.
+    ///
+    /// # Errors
+    /// The batch is repeated, one delta at a time, with backoff.
+    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
+        let _ = (host, deltas);
+        Ok(Vec::new())
+    }
+}
+
+/// What is to be reconciled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The queue that the key came from.
+    pub queue: String,
+    /// The key.
+    pub key: Key,
+    /// How often this key has failed since it last succeeded: 0 at first.
+    pub attempt: u32,
+}
+
+impl Request {
+    /// The first attempt at this key.
+    pub fn new(queue: &str, key: &str) -> Self {
+        Self { queue: queue.into(), key: Key::parse(key), attempt: 0 }
+    }
+}
+
+/// A key that names an object: `namespace/name`, or `name` if it is cluster-scoped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Empty if the object is cluster-scoped.
+    pub namespace: String,
+    /// The object's name; for a key that names no object, the key itself.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Reads a key. Every text is one: what has no slash is a name alone.
+    pub fn parse(text: &str) -> Self {
+        let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+        Self::new(namespace, name)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{}", self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// How a reconcile ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The key is as it should be: its backoff ends.
+    Done,
+    /// As `Done`, and reconcile it again after this time.
+    RequeueAfter(Duration),
+}
+
+/// A change, as [`Controller::route`] gets it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Delta {
+    /// The kind whose watch saw it.
+    pub watch: String,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub delta_type: DeltaType,
+    /// The object before, reduced to the declared fields; null if it was added.
+    #[serde(default)]
+    pub old: Raw,
+    /// The object after; null if it was deleted.
+    #[serde(default)]
+    pub new: Raw,
+    /// Whether it is part of an initial list.
+    #[serde(default)]
+    pub initial: bool,
+}
+
+impl Delta {
+    /// The object before the change, if there was one.
+    ///
+    /// # Errors
+    /// It is not as the view wants it.
+    pub fn old<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        self.old.parse()
+    }
+
+    /// The object after the change, if there is one.
+    ///
+    /// # Errors
+    /// It is not as the view wants it.
+    pub fn new<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        self.new.parse()
+    }
+}
+
+pub use flyball_types::description::DeltaType;
+
+/// A key that [`Controller::route`] wants in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The queue; the first one, if empty.
+    pub queue: String,
+    /// The key.
+    pub key: Key,
+    /// When.
+    pub delay: Duration,
+}
+
+impl Routed {
+    /// A key for the first queue, at once.
+    pub fn now(key: Key) -> Self {
+        Self { queue: String::new(), key, delay: Duration::ZERO }
+    }
+}

@@ -1,0 +1,265 @@
+//! The host as a controller sees it: typed reads, writes, events, queues, clock and the rest of the imports.
+
+use std::time::Duration;
+
+use flyball_types::ApiError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::controller::Key;
+use crate::error::Error;
+use crate::imports::{Imports, MetricOperation, ObjectReference};
+use crate::list::List;
+use crate::meta::Meta;
+use crate::time::Time;
+use crate::view::View;
+use crate::write::{Answer, BatchBuilder, PatchType, Write};
+
+/// What a controller can ask for. Made by [`export!`](crate::export) in the sandbox and by
+/// [`testing::Cluster`](crate::testing::Cluster) in tests.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    imports: &'a dyn Imports,
+}
+
+impl<'a> Host<'a> {
+    /// A host on these imports.
+    pub fn new(imports: &'a dyn Imports) -> Self {
+        Self { imports }
+    }
+
+    /// The imports themselves, in bytes.
+    pub fn imports(&self) -> &'a dyn Imports {
+        self.imports
+    }
+}
+
+/// Reads of the cache.
+impl<'a> Host<'a> {
+    /// The object of this name; `namespace` is empty if it is cluster-scoped.
+    ///
+    /// # Errors
+    /// The plugin may not read it, or it is not as the view wants it.
+    pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
+        let found = self.imports.get(T::KIND, namespace, name, T::FIELDS)?;
+        found.map(|bytes| parse(&bytes, T::KIND, namespace, name)).transpose()
+    }
+
+    /// The object of this key.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_key<T: View>(&self, key: &Key) -> Result<Option<T>, Error> {
+        self.get(&key.namespace, &key.name)
+    }
+
+    /// The objects of the view's kind, to be narrowed and then read: `host.list::<Pod>().namespace(ns).orphans().all()?`.
+    pub fn list<T: View>(&self) -> List<'a, T> {
+        List::new(self.imports)
+    }
+}
+
+/// Reads of the API server itself, for where the cache is not enough.
+impl Host<'_> {
+    /// The object as it is now; none if it does not exist.
+    ///
+    /// # Errors
+    /// The call failed, or the object is not as the view wants it.
+    pub fn live_get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
+        match self.imports.live_get(T::KIND, namespace, name, T::FIELDS) {
+            Ok(bytes) => parse(&bytes, T::KIND, namespace, name).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The objects as they are now. `parameters` are the API's own: `labelSelector`, `fieldSelector`, `limit`, …
+    ///
+    /// # Errors
+    /// The call failed, or an object is not as the view wants it.
+    pub fn live_list<T: View>(&self, namespace: &str, parameters: &[(&str, &str)]) -> Result<LiveList<T>, Error> {
+        let parameters: Vec<_> = parameters.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let bytes = self.imports.live_list(T::KIND, namespace, &parameters, T::FIELDS)?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::Malformed(format!("a list of {}", T::KIND), error))
+    }
+
+    /// The answer to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Granted by the import `raw`.
+    ///
+    /// # Errors
+    /// The call failed, or the answer is not a `T`.
+    pub fn live_raw<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let bytes = self.imports.live_raw(path)?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
+    }
+}
+
+/// A list as the API server answers it.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct LiveList<T> {
+    /// The list's own resource version and continue token.
+    #[serde(default)]
+    pub metadata: ListMeta,
+    /// The objects.
+    #[serde(default = "Vec::new")]
+    pub items: Vec<T>,
+}
+
+/// The metadata of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListMeta {
+    /// The version as of which the list is.
+    pub resource_version: String,
+    /// Empty, or where the next page starts.
+    #[serde(rename = "continue")]
+    pub continue_token: String,
+}
+
+/// Writes.
+impl<'a> Host<'a> {
+    /// Writes that the host runs side by side.
+    pub fn batch(&self) -> BatchBuilder<'a> {
+        BatchBuilder::new(self.imports)
+    }
+
+    /// Runs one write.
+    ///
+    /// # Errors
+    /// The server's refusal, or the host's.
+    pub fn write(&self, write: Write) -> Result<Answer, ApiError> {
+        self.batch().add(write).run().pop().unwrap_or_else(|| Err(ApiError::unanswered("the host gave no answer")))
+    }
+
+    /// Runs [`Write::create`]; nothing is wanted back.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn create(&self, kind: &str, namespace: &str, object: &impl Serialize) -> Result<Answer, ApiError> {
+        self.write(Write::create(kind, namespace, object))
+    }
+
+    /// Runs [`Write::modify`].
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `Conflict` if the object has changed since it was read.
+    pub fn modify(&self, kind: &str, meta: &Meta, change: &impl Serialize) -> Result<Answer, ApiError> {
+        self.write(Write::modify(kind, meta, change))
+    }
+
+    /// Replaces the status of the object that was read with this metadata: `status` is the whole of it.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify).
+    pub fn update_status(&self, kind: &str, meta: &Meta, status: &impl Serialize) -> Result<Answer, ApiError> {
+        #[derive(Serialize)]
+        struct Change<'a, S> {
+            status: &'a S,
+        }
+        self.write(Write::modify(kind, meta, &Change { status }).on("status"))
+    }
+
+    /// Runs [`Write::patch`].
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn patch(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        patch_type: PatchType,
+        patch: &impl Serialize,
+    ) -> Result<Answer, ApiError> {
+        self.write(Write::patch(kind, namespace, name, patch_type, patch))
+    }
+
+    /// Runs [`Write::delete_exactly`].
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `Conflict` if another object has taken the name.
+    pub fn delete(&self, kind: &str, meta: &Meta) -> Result<Answer, ApiError> {
+        self.write(Write::delete_exactly(kind, meta))
+    }
+}
+
+/// Events.
+impl Host<'_> {
+    /// Records that something went as it should.
+    pub fn event(&self, about: &ObjectReference, reason: &str, message: &str) {
+        self.imports.emit(about, "Normal", reason, message);
+    }
+
+    /// Records that something did not go as it should.
+    pub fn warn(&self, about: &ObjectReference, reason: &str, message: &str) {
+        self.imports.emit(about, "Warning", reason, message);
+    }
+}
+
+/// The plugin's own queues.
+impl Host<'_> {
+    /// Adds a key at once.
+    ///
+    /// # Errors
+    /// The plugin has no such queue.
+    pub fn enqueue(&self, queue: &str, key: &Key) -> Result<(), ApiError> {
+        self.imports.enqueue(queue, &key.to_string(), 0)
+    }
+
+    /// Adds a key later. Of several pending times the earliest holds.
+    ///
+    /// # Errors
+    /// The plugin has no such queue.
+    pub fn enqueue_after(&self, queue: &str, key: &Key, delay: Duration) -> Result<(), ApiError> {
+        self.imports.enqueue(queue, &key.to_string(), millis(delay))
+    }
+}
+
+/// Clock, randomness, metrics and configuration.
+impl Host<'_> {
+    /// The wall clock.
+    pub fn now(&self) -> Time {
+        self.imports.now()
+    }
+
+    /// As many letters and digits as the API server's `generateName` appends, of the same alphabet.
+    pub fn random_suffix(&self, length: u32) -> String {
+        crate::hash::safe_letters(&self.imports.random(length))
+    }
+
+    /// A number below `bound`, each about as likely; 0 if `bound` is 0.
+    pub fn random_below(&self, bound: u32) -> u32 {
+        let bytes: [u8; 8] = self.imports.random(8).try_into().unwrap_or_default();
+        (u64::from_le_bytes(bytes) % u64::from(bound.max(1))) as u32
+    }
+
+    /// Adds to a counter of the plugin's own; `labels` in the order in which they were declared.
+    pub fn count(&self, metric: &str, labels: &[&str], value: f64) {
+        self.imports.metric(MetricOperation::Add, metric, labels, value);
+    }
+
+    /// Sets a gauge of the plugin's own.
+    pub fn gauge(&self, metric: &str, labels: &[&str], value: f64) {
+        self.imports.metric(MetricOperation::Set, metric, labels, value);
+    }
+
+    /// Observes a value in a histogram of the plugin's own.
+    pub fn observe(&self, metric: &str, labels: &[&str], value: f64) {
+        self.imports.metric(MetricOperation::Observe, metric, labels, value);
+    }
+
+    /// The operator's value of a key, else its declared default, else none.
+    pub fn config(&self, key: &str) -> Option<String> {
+        self.imports.config(key)
+    }
+}
+
+/// Whole milliseconds, rounded up and capped at 49 days.
+pub(crate) fn millis(duration: Duration) -> u32 {
+    let millis = duration.as_nanos().div_ceil(1_000_000);
+    u32::try_from(millis).unwrap_or(u32::MAX)
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str, namespace: &str, name: &str) -> Result<T, Error> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
+}

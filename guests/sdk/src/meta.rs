@@ -1,0 +1,214 @@
+//! Metadata of objects, owner references and selectors.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use flyball_types::{Kind, LabelSelector};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::controller::Key;
+use crate::imports::ObjectReference;
+use crate::time::Time;
+
+/// Labels or annotations.
+pub type StringMap = BTreeMap<String, String>;
+
+/// The metadata of an object. Name, namespace, UID and resource version are always read; the rest only if the view's path
+/// or suffixes name it: `meta: Meta = "metadata" [".labels"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "they are the API's words")]
+pub struct Meta {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub generate_name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub generation: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    pub labels: StringMap,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    pub annotations: StringMap,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub owner_references: Vec<OwnerReference>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub finalizers: Vec<String>,
+}
+
+impl Meta {
+    /// The owner that controls it.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+
+    /// Whether the object of this UID controls it.
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller().is_some_and(|owner| owner.uid == uid)
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Its key.
+    pub fn key(&self) -> Key {
+        Key::new(&self.namespace, &self.name)
+    }
+
+    /// An annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key).map(String::as_str)
+    }
+
+    /// A label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
+    }
+
+    /// It as what an event is about.
+    pub fn reference(&self, kind: &str) -> ObjectReference {
+        ObjectReference {
+            kind: kind.into(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+        }
+    }
+
+    /// The owner reference by which this object, of `kind`, controls another; it blocks the owner's deletion.
+    pub fn controller_reference(&self, kind: &str) -> OwnerReference {
+        OwnerReference { controller: true, block_owner_deletion: true, ..self.owner_reference(kind) }
+    }
+
+    /// The owner reference by which this object, of `kind`, owns another but does not control it.
+    ///
+    /// # Panics
+    /// If `kind` is not written as in `apps/v1/ReplicaSet`.
+    pub fn owner_reference(&self, kind: &str) -> OwnerReference {
+        let kind: Kind = kind.parse().unwrap_or_else(|error| panic!("{error}"));
+        OwnerReference {
+            api_version: kind.api_version(),
+            kind: kind.kind,
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            controller: false,
+            block_owner_deletion: false,
+        }
+    }
+}
+
+/// What owns an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "they are the API's words")]
+pub struct OwnerReference {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "null_is_default")]
+    pub controller: bool,
+    #[serde(skip_serializing_if = "is_false", deserialize_with = "null_is_default")]
+    pub block_owner_deletion: bool,
+}
+
+impl OwnerReference {
+    /// Whether it names an object of this group and kind; the version does not matter.
+    pub fn is_of(&self, kind: &str) -> bool {
+        let own = Kind::of_object(&self.api_version, &self.kind);
+        kind.parse::<Kind>().is_ok_and(|other| (other.group, other.kind) == (own.group, own.kind))
+    }
+}
+
+/// A LabelSelector (or a plain map of labels) of a spec. Absent or null, it matches nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector(pub LabelSelector);
+
+impl Default for Selector {
+    fn default() -> Self {
+        Self(LabelSelector::nothing())
+    }
+}
+
+impl Deref for Selector {
+    type Target = LabelSelector;
+
+    fn deref(&self) -> &LabelSelector {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        LabelSelector::of_json(json.get().as_bytes()).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Reads null as the default: for fields of serde structs, beside `#[serde(default)]`.
+///
+/// # Errors
+/// What is not null is not as `T` wants it.
+pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(value: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_default())
+}
+
+fn is_zero(value: &i64) -> bool {
+    *value == 0
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_controller_is_the_owner_that_says_so() {
+        let meta: Meta = serde_json::from_value(json!({"name": "web-1", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1", "controller": null},
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2", "controller": true},
+        ]}))
+        .unwrap();
+        assert!(meta.is_controlled_by("2") && !meta.is_controlled_by("1"));
+        assert!(meta.controller().unwrap().is_of("apps/v1beta1/ReplicaSet"));
+        assert!(!meta.controller().unwrap().is_of("v1/ReplicaSet"));
+    }
+
+    #[test]
+    fn a_controller_reference_blocks_the_deletion_of_its_owner() {
+        let owner = Meta { name: "web".into(), uid: "2".into(), ..Meta::default() };
+        assert_eq!(
+            serde_json::to_value(owner.controller_reference("apps/v1/ReplicaSet")).unwrap(),
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2",
+                   "controller": true, "blockOwnerDeletion": true}),
+        );
+    }
+
+    #[test]
+    fn an_absent_selector_matches_nothing_and_an_empty_one_everything() {
+        let labels = StringMap::new();
+        assert!(!Selector::default().matches(&labels));
+        assert!(serde_json::from_str::<Selector>("{}").unwrap().matches(&labels));
+        let web: Selector = serde_json::from_str(r#"{"matchLabels": {"app": "web"}}"#).unwrap();
+        assert_eq!(web.to_string(), "app=web");
+    }
+}

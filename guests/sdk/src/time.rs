@@ -1,0 +1,274 @@
+//! Points in time, as the API writes them: RFC 3339 in UTC, to the second or to the microsecond.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+
+/// A point in time. It is written to the second, as `metadata.creationTimestamp` is; in memory it keeps nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Time {
+    /// Since 1970-01-01T00:00:00Z.
+    pub seconds: i64,
+    /// Of that second; below a billion.
+    pub nanoseconds: u32,
+}
+
+/// A point in time that is written to the microsecond, as a Lease's `renewTime` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MicroTime(pub Time);
+
+/// A text that is not a time of RFC 3339.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeError(pub String);
+
+impl Time {
+    /// So many seconds after 1970-01-01T00:00:00Z.
+    pub fn of_seconds(seconds: i64) -> Self {
+        Self { seconds, nanoseconds: 0 }
+    }
+
+    /// How much later this is than `earlier`; zero if it is not.
+    pub fn since(self, earlier: Time) -> Duration {
+        let nanos = self.nanos() - earlier.nanos();
+        let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
+        Duration::from_nanos(nanos)
+    }
+
+    /// How long until this time; zero if it has passed.
+    pub fn from_now(self, now: Time) -> Duration {
+        self.since(now)
+    }
+
+    /// Without the fraction of a second, as the API keeps it.
+    pub fn to_second(self) -> Self {
+        Self::of_seconds(self.seconds)
+    }
+
+    fn nanos(self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
+    }
+
+    fn of_nanos(nanos: i128) -> Self {
+        let seconds = nanos.div_euclid(1_000_000_000);
+        Self { seconds: seconds as i64, nanoseconds: nanos.rem_euclid(1_000_000_000) as u32 }
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, duration: Duration) -> Time {
+        Self::of_nanos(self.nanos() + duration.as_nanos() as i128)
+    }
+}
+
+impl Sub<Duration> for Time {
+    type Output = Time;
+
+    fn sub(self, duration: Duration) -> Time {
+        Self::of_nanos(self.nanos() - duration.as_nanos() as i128)
+    }
+}
+
+/// `2026-01-31T12:00:00Z`
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}Z", Civil(self.seconds))
+    }
+}
+
+/// `2026-01-31T12:00:00.000000Z`
+impl fmt::Display for MicroTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06}Z", Civil(self.0.seconds), self.0.nanoseconds / 1000)
+    }
+}
+
+/// The date and the time of day of a second.
+struct Civil(i64);
+
+impl fmt::Display for Civil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = date_of(self.0.div_euclid(86_400));
+        let second = self.0.rem_euclid(86_400);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+    }
+}
+
+/// Days since 1970-01-01 of a date of the Gregorian calendar, by counting years from March, so that the leap day is a
+/// year's last (Hinnant, «chrono-Compatible Low-Level Date Algorithms»).
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// The reverse of [`days_of`].
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * of_era + of_era / 4 - of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + of_era + i64::from(month <= 2), month, date)
+}
+
+impl FromStr for Time {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        parse(text).ok_or_else(|| TimeError(text.into()))
+    }
+}
+
+/// `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`
+fn parse(text: &str) -> Option<Time> {
+    let (date_time, rest) = text.split_at_checked(19)?;
+    let bytes = date_time.as_bytes();
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if separators.iter().any(|&(at, separator)| bytes[at] != separator) {
+        return None;
+    }
+    let number = |from: usize, to: usize| digits(date_time.get(from..to)?);
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let days = days_of(year, month, day);
+    if date_of(days) != (year, month, day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let (nanoseconds, zone) = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let end = fraction.find(|c: char| !c.is_ascii_digit())?;
+            let (fraction, zone) = fraction.split_at(end);
+            let nanoseconds = digits(&format!("{:0<9}", fraction.get(..9).unwrap_or(fraction)))?;
+            if fraction.is_empty() {
+                return None;
+            }
+            (nanoseconds as u32, zone)
+        }
+        None => (0, rest),
+    };
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
+    Some(Time { seconds, nanoseconds })
+}
+
+/// A zone's seconds ahead of UTC.
+fn offset(zone: &str) -> Option<i64> {
+    if zone == "Z" {
+        return Some(0);
+    }
+    let sign = match zone.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = zone[1..].split_once(':')?;
+    (hours.len() == 2 && minutes.len() == 2).then_some(())?;
+    Some(sign * (digits(hours)? * 3600 + digits(minutes)? * 60))
+}
+
+fn digits(text: &str) -> Option<i64> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a time of RFC 3339", self.0)
+    }
+}
+
+impl std::error::Error for TimeError {}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for MicroTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for MicroTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Time::deserialize(deserializer).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_reads_back_as_it_was_written() {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2000-02-29T23:59:59Z",
+            "2026-12-31T01:02:03Z",
+            "1969-12-31T23:59:59Z",
+            "2106-02-07T06:28:15Z",
+        ] {
+            assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
+        }
+        assert_eq!("2106-02-07T06:28:15Z".parse(), Ok(Time::of_seconds(i64::from(u32::MAX))));
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_reads_back() {
+        for day in -150_000..150_000 {
+            let (year, month, date) = date_of(day);
+            assert_eq!(days_of(year, month, date), day);
+        }
+    }
+
+    #[test]
+    fn fractions_and_zones_are_read() {
+        let time: Time = "2026-01-01T02:00:00.25+02:00".parse().unwrap();
+        assert_eq!((time.to_string(), time.nanoseconds), ("2026-01-01T00:00:00Z".into(), 250_000_000));
+        let text = "2026-01-01T00:00:00.123456Z";
+        assert_eq!(MicroTime(text.parse().unwrap()).to_string(), text);
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "2026-01-01",
+            "2026-02-30T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00+2:00",
+            "2026-01-01 00:00:00Z",
+            "+026-01-01T00:00:00Z",
+            "ééééééééééé",
+        ] {
+            assert_eq!(text.parse::<Time>(), Err(TimeError(text.into())));
+        }
+    }
+
+    #[test]
+    fn durations_are_added_and_measured() {
+        let noon: Time = "2026-01-01T12:00:00Z".parse().unwrap();
+        let later = noon + Duration::from_millis(1500);
+        assert_eq!((later.since(noon), noon.since(later)), (Duration::from_millis(1500), Duration::ZERO));
+        assert_eq!(later - Duration::from_millis(1500), noon);
+    }
+}

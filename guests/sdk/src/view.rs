@@ -1,0 +1,267 @@
+//! Views: structs that hold the few fields of a kind that a controller reads.
+//!
+//! A view names each field's path once. From there come the fields that `describe` declares, the projection of each read
+//! and the parsing, so that no byte crosses the boundary that the controller does not look at.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+/// The fields of a kind that a controller reads. [`view!`](crate::view!) makes one; any struct that serde reads can be one.
+pub trait View: DeserializeOwned {
+    /// The kind, as in `apps/v1/ReplicaSet`.
+    const KIND: &'static str;
+    /// The paths of the fields that are read.
+    const FIELDS: &'static [&'static str];
+}
+
+/// Declares views: flat structs whose fields lie anywhere in an object.
+///
+/// Each field is filled from its path; what is absent or null is the type's default. A list of suffixes behind the path
+/// narrows what is read below it. No path may lie below another one.
+///
+/// ```
+/// use flyball_sdk::prelude::*;
+///
+/// view! {
+///     /// What we read of a ReplicaSet.
+///     pub struct ReplicaSet: "apps/v1/ReplicaSet" {
+///         /// Its metadata, but not all of it.
+///         pub meta: Meta = "metadata" [".generation", ".labels"],
+///         /// How many pods it asks for.
+///         pub replicas: Option<i32> = "spec.replicas",
+///         /// What the pods look like: passed on as it is.
+///         pub template: Raw = "spec.template",
+///     }
+/// }
+///
+/// assert_eq!(
+///     ReplicaSet::FIELDS,
+///     ["metadata.generation", "metadata.labels", "spec.replicas", "spec.template"],
+/// );
+/// let object = r#"{"metadata": {"name": "web"}, "spec": {"replicas": 3, "minReadySeconds": 10, "template": {"a": 1}}}"#;
+/// let web: ReplicaSet = serde_json::from_str(object).unwrap();
+/// assert_eq!((web.meta.name.as_str(), web.replicas, web.template.text()), ("web", Some(3), r#"{"a": 1}"#));
+/// ```
+#[macro_export]
+macro_rules! view {
+    (@fields [$($done:expr,)*]) => { &[$($done,)*] };
+    (@fields [$($done:expr,)*] $path:literal [$($suffix:literal),* $(,)?]; $($rest:tt)*) => {
+        $crate::view!(@fields [$($done,)* $(concat!($path, $suffix),)*] $($rest)*)
+    };
+    (@fields [$($done:expr,)*] $path:literal; $($rest:tt)*) => {
+        $crate::view!(@fields [$($done,)* $path,] $($rest)*)
+    };
+
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident: $kind:literal {
+            $(
+                $(#[$field_attribute:meta])*
+                $field_visibility:vis $field:ident: $type:ty = $path:literal $([$($suffix:literal),* $(,)?])?
+            ),* $(,)?
+        }
+    )*) => { $(
+        $(#[$attribute])*
+        #[derive(Clone, Debug, Default)]
+        $visibility struct $name {
+            $( $(#[$field_attribute])* $field_visibility $field: $type, )*
+        }
+
+        impl $crate::view::View for $name {
+            const KIND: &'static str = $kind;
+            const FIELDS: &'static [&'static str] =
+                $crate::view!(@fields [] $( $path $([$($suffix),*])?; )*);
+        }
+
+        impl $crate::view::Slots for $name {
+            const PATHS: &'static [&'static str] = &[$($path),*];
+
+            fn fill<'de, D: $crate::serde::Deserializer<'de>>(&mut self, slot: usize, value: D) -> Result<(), D::Error> {
+                let mut at = 0;
+                $(
+                    if slot == at {
+                        let value = <Option<$type> as $crate::serde::Deserialize>::deserialize(value)?;
+                        self.$field = value.unwrap_or_default();
+                        return Ok(());
+                    }
+                    at += 1;
+                )*
+                let _ = at;
+                unreachable!("slot {slot} of {}", $kind)
+            }
+        }
+
+        impl<'de> $crate::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::view::collect(deserializer)
+            }
+        }
+    )* };
+}
+
+/// A struct whose fields are filled one by one, each from its path.
+#[doc(hidden)]
+pub trait Slots: Default {
+    /// The paths, in the order of the fields.
+    const PATHS: &'static [&'static str];
+    /// Fills a field.
+    fn fill<'de, D: Deserializer<'de>>(&mut self, slot: usize, value: D) -> Result<(), D::Error>;
+}
+
+/// Reads an object into a struct's fields, in one pass and without a tree.
+#[doc(hidden)]
+pub fn collect<'de, S: Slots, D: Deserializer<'de>>(deserializer: D) -> Result<S, D::Error> {
+    let mut slots = S::default();
+    let wanted: Vec<_> = S::PATHS.iter().copied().enumerate().collect();
+    Level { slots: &mut slots, wanted: &wanted }.deserialize(deserializer)?;
+    Ok(slots)
+}
+
+/// One level of an object: what is wanted of it, as slots and the paths that lead there from here.
+struct Level<'a, S> {
+    slots: &'a mut S,
+    wanted: &'a [(usize, &'static str)],
+}
+
+impl<'de, S: Slots> DeserializeSeed<'de> for Level<'_, S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, S: Slots> Visitor<'de> for Level<'_, S> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(here) = map.next_key_seed(Step { wanted: self.wanted, lifetime: PhantomData })? {
+            match here.as_slice() {
+                [] => drop(map.next_value::<IgnoredAny>()?),
+                [(slot, "")] => map.next_value_seed(Fill { slots: self.slots, slot: *slot })?,
+                below => map.next_value_seed(Level { slots: self.slots, wanted: below })?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a key and answers what is wanted below it.
+struct Step<'a> {
+    wanted: &'a [(usize, &'static str)],
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl<'de> DeserializeSeed<'de> for Step<'_> {
+    type Value = Vec<(usize, &'static str)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Step<'_> {
+    type Value = Vec<(usize, &'static str)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        let below = |&(slot, path): &(usize, &'static str)| {
+            let (first, rest) = split_first(path);
+            (first == key).then_some((slot, rest))
+        };
+        Ok(self.wanted.iter().filter_map(below).collect())
+    }
+}
+
+/// Fills a slot.
+struct Fill<'a, S> {
+    slots: &'a mut S,
+    slot: usize,
+}
+
+impl<'de, S: Slots> DeserializeSeed<'de> for Fill<'_, S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.slots.fill(self.slot, deserializer)
+    }
+}
+
+/// A path's first key and the rest: `a.b` → `a`, `b`; `['x/y'].b` → `x/y`, `b`.
+fn split_first(path: &str) -> (&str, &str) {
+    if let Some((key, rest)) = path.strip_prefix("['").and_then(|quoted| quoted.split_once("']")) {
+        return (key, rest.strip_prefix('.').unwrap_or(rest));
+    }
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    let rest = &path[end..];
+    (&path[..end], rest.strip_prefix('.').unwrap_or(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::meta::Meta;
+    use crate::view::View;
+
+    view! {
+        #[derive(PartialEq)]
+        struct Sample: "example.com/v1/Sample" {
+            meta: Meta = "metadata" [".labels"],
+            note: Option<String> = "metadata2.annotations['example.com/note']",
+            replicas: i32 = "spec.replicas",
+            names: Vec<String> = "spec.deep.names",
+        }
+    }
+
+    fn read(text: &str) -> Sample {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn fields_are_found_at_their_paths_in_any_order() {
+        let sample = read(
+            r#"{"spec": {"other": [1, {}], "deep": {"names": ["a"], "x": 1}, "replicas": 2},
+                "metadata2": {"annotations": {"example.com/note": "hi", "example.com": "no"}}, "metadata": {"name": "n"}}"#,
+        );
+        assert_eq!((sample.replicas, sample.note.as_deref()), (2, Some("hi")));
+        assert_eq!((sample.names, sample.meta.name.as_str()), (vec!["a".to_owned()], "n"));
+    }
+
+    #[test]
+    fn what_is_absent_or_null_is_the_default() {
+        assert_eq!(read("{}"), Sample::default());
+        assert_eq!(read(r#"{"spec": null, "metadata": null}"#), Sample::default());
+        assert_eq!(read(r#"{"spec": {"deep": {"names": null}, "replicas": null}}"#), Sample::default());
+    }
+
+    #[test]
+    fn a_wrong_type_is_an_error() {
+        assert!(serde_json::from_str::<Sample>(r#"{"spec": 1}"#).is_err());
+        assert!(serde_json::from_str::<Sample>(r#"{"spec": {"replicas": "two"}}"#).is_err());
+    }
+
+    #[test]
+    fn a_view_is_read_from_a_tree_as_well() {
+        let tree = serde_json::json!({"spec": {"replicas": 4}});
+        assert_eq!(serde_json::from_value::<Sample>(tree).unwrap().replicas, 4);
+    }
+
+    #[test]
+    fn the_fields_come_from_the_paths_and_suffixes() {
+        let expected =
+            ["metadata.labels", "metadata2.annotations['example.com/note']", "spec.replicas", "spec.deep.names"];
+        assert_eq!(Sample::FIELDS, expected);
+    }
+}
