@@ -1,0 +1,211 @@
+//! How long a retry waits: the longer of the key's own exponential backoff and the queue's token bucket.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use tokio::time::{Duration, Instant};
+
+use crate::trim;
+
+/// No wait is longer than this: what overflows, or never ends, becomes this. (Thirty years, as tokio's own limit.)
+pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// The rate limit of a queue's retries. The default is client-go's: 5 ms doubling up to 1000 s, joined with a bucket
+/// of 10 per second and a burst of 100.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateLimit {
+    /// The wait of a key's first retry; each further one doubles it. Equal to `max` for a fixed interval.
+    pub base: Duration,
+    /// The longest wait of a key's own backoff.
+    pub max: Duration,
+    /// The limit shared by all keys of the queue, if it has one.
+    pub bucket: Option<Bucket>,
+}
+
+/// A token bucket: starts full, each retry takes a token, and waits for it if there is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Tokens that come in per second. If it isn't above zero, none ever does.
+    pub qps: f64,
+    /// How many tokens the bucket holds.
+    pub burst: u32,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self::exponential(Duration::from_millis(5), Duration::from_secs(1000))
+    }
+}
+
+impl RateLimit {
+    /// Exponential backoff joined with the usual bucket: the shape of nearly every queue of kube-controller-manager.
+    pub fn exponential(base: Duration, max: Duration) -> Self {
+        Self { base, max, bucket: Some(Bucket { qps: 10.0, burst: 100 }) }
+    }
+
+    /// The backoff of a key that failed `failures` times before.
+    fn backoff(&self, failures: u32) -> Duration {
+        let nanos = self.base.as_nanos() as f64 * 2f64.powi(failures.min(1000) as i32);
+        // Not after a conversion: the product may be beyond any duration.
+        if nanos >= self.max.as_nanos() as f64 { self.max } else { Duration::from_nanos(nanos as u64) }
+    }
+}
+
+/// The limiter of one queue.
+pub(crate) struct Limiter<K> {
+    limit: RateLimit,
+    failures: HashMap<K, u32>,
+    /// The tokens at `filled`. Negative: so many retries already wait for theirs.
+    tokens: f64,
+    filled: Option<Instant>,
+}
+
+impl<K: Eq + Hash> Limiter<K> {
+    pub(crate) fn new(limit: RateLimit) -> Self {
+        Self { limit, failures: HashMap::new(), tokens: burst(&limit), filled: None }
+    }
+
+    /// Changes the limit; the keys' failures stay, the bucket starts anew if it changed.
+    pub(crate) fn set_limit(&mut self, limit: RateLimit) {
+        if self.limit.bucket != limit.bucket {
+            self.tokens = burst(&limit);
+            self.filled = None;
+        }
+        self.limit = limit;
+    }
+
+    /// Counts a failure of the key and says how long its retry waits.
+    pub(crate) fn when(&mut self, key: K, now: Instant) -> Duration {
+        let failures = self.failures.entry(key).or_default();
+        let backoff = self.limit.backoff(*failures);
+        *failures = failures.saturating_add(1);
+        backoff.max(self.reserve(now)).min(FAR)
+    }
+
+    pub(crate) fn num_requeues(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn forget(&mut self, key: &K) {
+        if self.failures.remove(key).is_some() {
+            trim(&mut self.failures);
+        }
+    }
+
+    /// Takes a token, and says how long until it is there.
+    fn reserve(&mut self, now: Instant) -> Duration {
+        let Some(Bucket { qps, burst }) = self.limit.bucket else {
+            return Duration::ZERO;
+        };
+        let qps = if qps > 0.0 { qps } else { 0.0 };
+        let passed = self.filled.map_or(Duration::ZERO, |then| now.saturating_duration_since(then));
+        self.filled = Some(now);
+        self.tokens = (self.tokens + passed.as_secs_f64() * qps).min(f64::from(burst)) - 1.0;
+        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::try_from_secs_f64(-self.tokens / qps).unwrap_or(FAR) }
+    }
+}
+
+fn burst(limit: &RateLimit) -> f64 {
+    limit.bucket.map_or(0.0, |bucket| f64::from(bucket.burst))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limiter(bucket: Option<Bucket>) -> Limiter<u32> {
+        Limiter::new(RateLimit { bucket, ..RateLimit::default() })
+    }
+
+    #[test]
+    fn a_keys_backoff_doubles_from_5_ms_to_1000_s() {
+        let now = Instant::now();
+        let mut limiter = limiter(None);
+        let millis: Vec<u128> = (0..20).map(|_| limiter.when(1, now).as_millis()).collect();
+        let mut expected: Vec<u128> = (0..18).map(|n| 5 << n).collect();
+        expected.extend([1_000_000, 1_000_000]);
+        assert_eq!(millis, expected);
+        assert_eq!(limiter.num_requeues(&1), 20);
+        assert_eq!(limiter.when(2, now), Duration::from_millis(5), "another key has its own backoff");
+        limiter.forget(&1);
+        assert_eq!(limiter.num_requeues(&1), 0);
+        assert_eq!(limiter.when(1, now), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn an_empty_bucket_makes_each_retry_wait_for_its_token() {
+        let start = Instant::now();
+        let mut limiter = limiter(Some(Bucket { qps: 10.0, burst: 100 }));
+        for key in 0..100 {
+            assert_eq!(limiter.when(key, start), Duration::from_millis(5), "the burst is free");
+        }
+        assert_eq!(limiter.when(100, start), Duration::from_millis(100));
+        assert_eq!(limiter.when(101, start), Duration::from_millis(200));
+        // A second brings ten tokens: two pay the debt, eight are free.
+        let later = start + Duration::from_secs(1);
+        for key in 200..208 {
+            assert_eq!(limiter.when(key, later), Duration::from_millis(5));
+        }
+        assert_eq!(limiter.when(208, later), Duration::from_millis(100));
+        // A long rest fills it no further than its burst.
+        let much_later = later + Duration::from_secs(3600);
+        for key in 300..400 {
+            assert_eq!(limiter.when(key, much_later), Duration::from_millis(5));
+        }
+        assert_eq!(limiter.when(400, much_later), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_new_limit_keeps_the_failures() {
+        let now = Instant::now();
+        let mut limiter = limiter(None);
+        limiter.when(1, now);
+        limiter.set_limit(RateLimit { base: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None });
+        assert_eq!(limiter.when(1, now), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn senseless_limits_wait_long_and_never_panic() {
+        let now = Instant::now();
+        for qps in [0.0, -1.0, f64::NAN, f64::MIN_POSITIVE] {
+            let mut limiter = limiter(Some(Bucket { qps, burst: 0 }));
+            assert_eq!(limiter.when(1, now), FAR, "qps {qps}");
+        }
+        let mut endless = limiter(Some(Bucket { qps: f64::INFINITY, burst: 0 }));
+        assert_eq!(endless.when(1, now), Duration::from_millis(5));
+        let mut huge = Limiter::new(RateLimit { base: Duration::MAX, max: Duration::MAX, bucket: None });
+        assert_eq!(huge.when(1, now), FAR);
+        huge.failures.insert(1, u32::MAX);
+        assert_eq!(huge.when(1, now), FAR);
+        let mut none = Limiter::new(RateLimit { base: Duration::ZERO, max: Duration::ZERO, bucket: None });
+        assert_eq!(none.when(1, now), Duration::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_lets_through_more_than_the_bucket_allows(
+            steps in prop::collection::vec(0u64..400, 1..300), burst in 1u32..20, qps in 1u32..50,
+        ) {
+            let start = Instant::now();
+            let limit = RateLimit {
+                base: Duration::ZERO, max: Duration::ZERO, bucket: Some(Bucket { qps: f64::from(qps), burst }),
+            };
+            let mut limiter = Limiter::new(limit);
+            let mut now = start;
+            let mut ready = Vec::new();
+            for (key, step) in steps.into_iter().enumerate() {
+                now += Duration::from_millis(step);
+                ready.push((now + limiter.when(key, now)).duration_since(start).as_secs_f64());
+            }
+            prop_assert!(ready.is_sorted_by(|a, b| *a <= b + 1e-6));
+            for from in 0..ready.len() {
+                for to in from..ready.len() {
+                    let allowed = f64::from(burst) + (ready[to] - ready[from]) * f64::from(qps) + 1e-3;
+                    prop_assert!((to - from + 1) as f64 <= allowed, "{} retries within {}..{}", to - from + 1, ready[from], ready[to]);
+                }
+            }
+        }
+    }
+}
