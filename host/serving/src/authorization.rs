@@ -1,0 +1,133 @@
+//! Whether a caller may ask for a path: always, as an administrator, or because the API server says so.
+
+use std::sync::Arc;
+
+use tokio::time::Duration;
+
+use crate::User;
+use crate::cache::TtlCache;
+use crate::review::{Access, AccessReviewer, ReviewError};
+
+/// Whose members the API server itself never refuses.
+const ADMINISTRATORS: &str = "system:masters";
+
+/// How access is decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationOptions {
+    /// Paths that everyone may ask for; a `*` at the end stands for any rest.
+    pub always_allow_paths: Vec<String>,
+    /// For how long a yes is kept.
+    pub allowed_ttl: Duration,
+    /// For how long a no is kept.
+    pub denied_ttl: Duration,
+}
+
+/// Decides who may ask for what.
+pub struct Authorization {
+    options: AuthorizationOptions,
+    reviewer: Option<Arc<dyn AccessReviewer>>,
+    answers: TtlCache<(User, String, String), Access>,
+}
+
+impl Default for AuthorizationOptions {
+    fn default() -> Self {
+        Self {
+            always_allow_paths: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
+            allowed_ttl: Duration::from_secs(10),
+            denied_ttl: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Authorization {
+    /// Without a reviewer, only administrators may ask for more than the paths open to everyone.
+    pub fn new(options: AuthorizationOptions, reviewer: Option<Arc<dyn AccessReviewer>>) -> Self {
+        Self { options, reviewer, answers: TtlCache::new() }
+    }
+
+    /// Whether the user may do this (a lower-case HTTP method) to this path. Fails if the API server gave no answer.
+    pub async fn allows(&self, user: &User, verb: &str, path: &str) -> Result<Access, ReviewError> {
+        if user.groups.iter().any(|group| group == ADMINISTRATORS) || self.is_open(path) {
+            return Ok(Access { allowed: true, reason: String::new() });
+        }
+        let Some(reviewer) = &self.reviewer else {
+            return Ok(Access { allowed: false, reason: String::new() });
+        };
+        let key = (user.clone(), verb.to_owned(), path.to_owned());
+        if let Some(access) = self.answers.get(&key) {
+            return Ok(access);
+        }
+        let access = reviewer.access(user, verb, path).await?;
+        let ttl = if access.allowed { self.options.allowed_ttl } else { self.options.denied_ttl };
+        self.answers.put(key, access.clone(), ttl);
+        Ok(access)
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        let path = path.trim_start_matches('/');
+        self.options.always_allow_paths.iter().any(|open| {
+            let open = open.trim_start_matches('/');
+            open.strip_suffix('*').map_or(open == path, |start| path.starts_with(start))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::BoxFuture;
+
+    use super::*;
+
+    /// Allows `scraper` alone, and counts how often it is asked.
+    #[derive(Default)]
+    struct Scrapers(AtomicUsize);
+
+    impl AccessReviewer for Scrapers {
+        fn access<'a>(&'a self, user: &'a User, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(Access { allowed: user.name == "scraper", reason: String::new() }) })
+        }
+    }
+
+    fn user(name: &str, group: &str) -> User {
+        User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() }
+    }
+
+    async fn allowed(authorization: &Authorization, user: &User, path: &str) -> bool {
+        authorization.allows(user, "get", path).await.expect("an answer").allowed
+    }
+
+    #[tokio::test]
+    async fn without_a_reviewer_only_administrators_pass_the_open_paths() {
+        let authorization = Authorization::new(AuthorizationOptions::default(), None);
+        let anyone = user("system:anonymous", "system:unauthenticated");
+        assert!(allowed(&authorization, &anyone, "/healthz").await);
+        assert!(!allowed(&authorization, &anyone, "/healthz/etcd").await);
+        assert!(!allowed(&authorization, &anyone, "/metrics").await);
+        assert!(allowed(&authorization, &user("admin", "system:masters"), "/metrics").await);
+    }
+
+    #[tokio::test]
+    async fn a_star_opens_what_starts_alike() {
+        let options = AuthorizationOptions { always_allow_paths: vec!["healthz*".to_owned()], ..Default::default() };
+        let authorization = Authorization::new(options, None);
+        assert!(allowed(&authorization, &user("a", "b"), "/healthz/etcd").await);
+        assert!(!allowed(&authorization, &user("a", "b"), "/livez").await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_asked_for_once_in_its_time() {
+        let reviewer = Arc::new(Scrapers::default());
+        let authorization = Authorization::new(AuthorizationOptions::default(), Some(reviewer.clone()));
+        for _ in 0..3 {
+            assert!(allowed(&authorization, &user("scraper", ""), "/metrics").await);
+            assert!(!allowed(&authorization, &user("other", ""), "/metrics").await);
+        }
+        assert_eq!(reviewer.0.load(Ordering::Relaxed), 2);
+        tokio::time::advance(Duration::from_secs(11)).await;
+        assert!(allowed(&authorization, &user("scraper", ""), "/metrics").await);
+        assert_eq!(reviewer.0.load(Ordering::Relaxed), 3);
+    }
+}

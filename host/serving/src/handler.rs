@@ -1,0 +1,116 @@
+//! One request: who asks, whether they may, and the answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use serde_json::json;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+
+use crate::{Authentication, Authorization, HealthChecks, Metrics};
+
+/// What is served, and to whom.
+#[derive(Clone)]
+pub struct Endpoints {
+    /// Behind `/healthz`, `/livez` and `/readyz`.
+    pub health: HealthChecks,
+    /// Behind `/metrics`.
+    pub metrics: Metrics,
+    /// Who asks.
+    pub authentication: Arc<Authentication>,
+    /// Whether they may.
+    pub authorization: Arc<Authorization>,
+}
+
+impl Endpoints {
+    /// Answers a request that came over a connection with these client certificates. The body is never read.
+    pub(crate) async fn handle<B>(
+        &self,
+        certificates: &[CertificateDer<'static>],
+        request: Request<B>,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let (verb, path) = (request.method().as_str().to_ascii_lowercase(), request.uri().path());
+        let Ok(user) = self.authentication.user(certificates, request.headers()).await else {
+            return Ok(status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"));
+        };
+        match self.authorization.allows(&user, &verb, path).await {
+            Ok(access) if access.allowed => Ok(self.answer(request.method(), request.uri())),
+            Ok(access) => {
+                let mut message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name);
+                if !access.reason.is_empty() {
+                    message = format!("{message}: {}", access.reason);
+                }
+                Ok(status(StatusCode::FORBIDDEN, "Forbidden", &message))
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, user = user.name, path, "it is not known whether a caller is allowed");
+                let message = "whether you may ask for this could not be found out";
+                Ok(status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message))
+            }
+        }
+    }
+
+    fn answer(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served\n".to_owned());
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        let path = uri.path().trim_matches('/');
+        let (endpoint, rest) = path.split_once('/').map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
+        match (endpoint, rest) {
+            ("metrics", None) => {
+                let mut answer = text(StatusCode::OK, self.metrics.render());
+                let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                answer.headers_mut().insert(CONTENT_TYPE, format);
+                answer
+            }
+            ("healthz" | "livez" | "readyz", None) => self.report(endpoint, uri.query().unwrap_or_default()),
+            ("healthz" | "livez" | "readyz", Some(name)) => match self.health.check(name) {
+                Some(Ok(())) => text(StatusCode::OK, "ok".to_owned()),
+                Some(Err(reason)) => {
+                    text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
+                }
+                None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+            },
+            _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        }
+    }
+
+    fn report(&self, endpoint: &str, query: &str) -> Response<Full<Bytes>> {
+        let pairs = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let excluded: Vec<String> =
+            pairs().filter(|(key, _)| *key == "exclude").map(|(_, value)| value.to_owned()).collect();
+        let report = self.health.report(endpoint, &excluded);
+        let code = if report.is_healthy() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+        for (check, reason) in report.failed() {
+            tracing::info!(check, reason, "{endpoint} check failed");
+        }
+        text(code, report.text(pairs().any(|(key, _)| key == "verbose")))
+    }
+}
+
+fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
+    answer(code, "text/plain; charset=utf-8", body)
+}
+
+/// A refusal, as the API server words it.
+fn status(code: StatusCode, reason: &str, message: &str) -> Response<Full<Bytes>> {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "details": {}, "code": code.as_u16(),
+    });
+    answer(code, "application/json", body.to_string())
+}
+
+fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = code;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}

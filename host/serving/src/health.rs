@@ -1,0 +1,202 @@
+//! The health checks of the running parts, and how they read as text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// One check: `Ok` if the part is well, else a sentence for the log. It should return at once, and may be called from
+/// several threads.
+pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The checks by name. A clone adds to the same checks.
+///
+/// ```
+/// let health = flyball_serving::HealthChecks::default();
+/// let leave = health.add("replicaset-controller", || Ok(()));
+/// assert_eq!(health.report("healthz", &[]).text(true), "[+]ping ok\n[+]replicaset-controller ok\nhealthz check passed\n");
+/// drop(leave);
+/// assert!(health.check("replicaset-controller").is_none());
+/// ```
+#[derive(Clone, Default)]
+pub struct HealthChecks {
+    checks: Arc<RwLock<BTreeMap<String, (Scope, Check)>>>,
+}
+
+/// Which endpoints run a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    Ready,
+}
+
+/// Takes its check out when it is dropped.
+#[must_use = "the check is taken out when this is dropped"]
+pub struct Registration {
+    name: String,
+    check: Check,
+    checks: HealthChecks,
+}
+
+/// What the checks said.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Report {
+    endpoint: String,
+    lines: String,
+    failed: Vec<(String, String)>,
+}
+
+impl HealthChecks {
+    /// Adds a check of every endpoint, in place of one of the same name, for as long as the registration is kept. While
+    /// it fails, whoever watches over the process may restart it.
+    pub fn add(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Registration {
+        self.insert(Scope::All, name.into(), Arc::new(check))
+    }
+
+    /// As [`add`](Self::add), for `/readyz` alone: what a restart would not help.
+    pub fn add_readiness(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Registration {
+        self.insert(Scope::Ready, name.into(), Arc::new(check))
+    }
+
+    /// Runs one check; none if there is no such check.
+    pub fn check(&self, name: &str) -> Option<Result<(), String>> {
+        if name == "ping" {
+            return Some(Ok(()));
+        }
+        let check = self.read().get(name).map(|(_, check)| check.clone());
+        check.map(|check| check())
+    }
+
+    /// Runs all checks but those excluded, without the lock. `endpoint` is the name of the path, such as `healthz`.
+    pub fn report(&self, endpoint: &str, excluded: &[String]) -> Report {
+        let asked = |scope: &Scope| endpoint == "readyz" || *scope == Scope::All;
+        let checks: Vec<(String, Check)> = {
+            let checks = self.read();
+            let asked = checks.iter().filter(|(_, (scope, _))| asked(scope));
+            asked.map(|(name, (_, check))| (name.clone(), check.clone())).collect()
+        };
+        let ping: (String, Check) = ("ping".to_owned(), Arc::new(|| Ok(())));
+        let mut unmatched: BTreeSet<&str> = excluded.iter().map(String::as_str).collect();
+        let mut report = Report { endpoint: endpoint.to_owned(), lines: String::new(), failed: Vec::new() };
+        for (name, check) in std::iter::once(ping).chain(checks) {
+            if excluded.contains(&name) {
+                unmatched.remove(name.as_str());
+                report.line(format_args!("[+]{name} excluded: ok"));
+                continue;
+            }
+            match check() {
+                Ok(()) => report.line(format_args!("[+]{name} ok")),
+                Err(reason) => {
+                    // The path is open to everyone, so the reason goes to the log alone.
+                    report.line(format_args!("[-]{name} failed: reason withheld"));
+                    report.failed.push((name, reason));
+                }
+            }
+        }
+        if !unmatched.is_empty() {
+            let names: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();
+            let names = names.join(", ");
+            report.line(format_args!("warn: some health checks cannot be excluded: no matches for {names}"));
+        }
+        report
+    }
+
+    fn insert(&self, scope: Scope, name: String, check: Check) -> Registration {
+        self.write().insert(name.clone(), (scope, check.clone()));
+        Registration { name, check, checks: self.clone() }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, (Scope, Check)>> {
+        self.checks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, (Scope, Check)>> {
+        self.checks.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut checks = self.checks.write();
+        // A newer check of the same name stays.
+        if checks.get(&self.name).is_some_and(|(_, check)| Arc::ptr_eq(check, &self.check)) {
+            checks.remove(&self.name);
+        }
+    }
+}
+
+impl Report {
+    /// Whether every check that was run passed.
+    pub fn is_healthy(&self) -> bool {
+        self.failed.is_empty()
+    }
+
+    /// The checks that failed, with their reasons, for the log.
+    pub fn failed(&self) -> &[(String, String)] {
+        &self.failed
+    }
+
+    /// The body of the answer, as Kubernetes' components write it. What failed is always told.
+    pub fn text(&self, verbose: bool) -> String {
+        match (self.is_healthy(), verbose) {
+            (true, false) => "ok".to_owned(),
+            (true, true) => format!("{}{} check passed\n", self.lines, self.endpoint),
+            (false, _) => format!("{}{} check failed\n", self.lines, self.endpoint),
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments) {
+        let _ = writeln!(self.lines, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_check_is_named_and_its_reason_kept_for_the_log() {
+        let health = HealthChecks::default();
+        let _a = health.add("a", || Err("its informers are not synced".to_owned()));
+        let report = health.report("readyz", &[]);
+        assert!(!report.is_healthy());
+        assert_eq!(report.text(false), "[+]ping ok\n[-]a failed: reason withheld\nreadyz check failed\n");
+        assert_eq!(report.failed(), [("a".to_owned(), "its informers are not synced".to_owned())]);
+    }
+
+    #[test]
+    fn an_excluded_check_is_not_run_and_an_unknown_one_is_warned_about() {
+        let health = HealthChecks::default();
+        let _a = health.add("a", || Err("never asked".to_owned()));
+        let report = health.report("livez", &["a".to_owned(), "b".to_owned()]);
+        assert_eq!(
+            report.text(true),
+            "[+]ping ok\n[+]a excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"b\"\nlivez check passed\n"
+        );
+    }
+
+    #[test]
+    fn what_a_restart_would_not_help_fails_readiness_alone() {
+        let health = HealthChecks::default();
+        let _syncing = health.add_readiness("informer-sync", || Err("2 are not synced".to_owned()));
+        assert!(health.report("livez", &[]).is_healthy());
+        assert!(health.report("healthz", &[]).is_healthy());
+        assert!(!health.report("readyz", &[]).is_healthy());
+    }
+
+    #[test]
+    fn a_replaced_check_survives_the_end_of_the_old_one() {
+        let health = HealthChecks::default();
+        let old = health.add("a", || Ok(()));
+        let _new = health.add("a", || Err("new".to_owned()));
+        drop(old);
+        assert_eq!(health.check("a"), Some(Err("new".to_owned())));
+    }
+}

@@ -1,0 +1,302 @@
+//! The metrics of the process, by name: those of the host, and those that plugins declare while they run.
+//!
+//! Names, labels and buckets are exactly as given: dashboards made for kube-controller-manager read them. A family
+//! belongs to one owner: a plugin can neither count into the host's families nor into another plugin's.
+
+mod group;
+mod process;
+mod rest_client;
+mod workqueue;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, Opts, Registry, TextEncoder};
+
+pub use group::{Group, Kind};
+pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
+pub use rest_client::{RestClientLayer, RestClientMetrics, RestClientService};
+pub use workqueue::{Gauges, QueueMetrics};
+
+/// The owner of the host's own families.
+const HOST: &str = "";
+
+/// All metrics. A clone counts into the same families.
+///
+/// ```
+/// let metrics = flyball_serving::Metrics::new();
+/// let syncs = metrics.counter("syncs_total", "Syncs, by result.", &["result"])?;
+/// syncs.with_label_values(&["ok"]).inc();
+/// assert!(metrics.render().contains("syncs_total{result=\"ok\"} 1\n"));
+/// # Ok::<(), flyball_serving::metrics::MetricsError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    families: Mutex<BTreeMap<String, Entry>>,
+    /// Run before each scrape, without the lock above, to bring gauges up to date.
+    scrapes: Mutex<Vec<Weak<ScrapeFn>>>,
+}
+
+type ScrapeFn = dyn Fn() + Send + Sync;
+
+struct Entry {
+    owner: String,
+    help: String,
+    labels: Vec<String>,
+    family: Arc<Family>,
+}
+
+/// All series of one name. Each has a registry of its own, since a `prometheus::Registry` never forgets the labels of a
+/// name that was taken out.
+struct Family {
+    registry: Registry,
+    vec: FamilyVec,
+}
+
+enum FamilyVec {
+    Counter(CounterVec),
+    Gauge(GaugeVec),
+    Histogram(HistogramVec, Vec<f64>),
+    /// Made at each scrape by a collector.
+    Collected,
+}
+
+/// Why a metric can't be declared or counted. No retry helps.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// Another part or plugin has a family of this name.
+    #[error("the metric {0} belongs to {1}")]
+    Taken(String, String),
+    /// The name, a label's name or the buckets are not what Prometheus allows.
+    #[error("the metric {0} can't be declared")]
+    Invalid(String, #[source] prometheus::Error),
+    /// It was declared before with another type, help or labels.
+    #[error("the metric {0} was declared before in another shape")]
+    Differs(String),
+    /// It was never declared, or as another type.
+    #[error("the metric {0} was not declared as a {1}")]
+    Undeclared(String, &'static str),
+    /// A number of label values other than that of the label names, or a value that a counter can't take.
+    #[error("the metric {0} can't take these label values or this value")]
+    Value(String),
+    /// It has as many series as one family may have.
+    #[error("the metric {0} has {1} series already, which is the most that it may have")]
+    TooManySeries(String, usize),
+}
+
+/// Keeps what is run before each scrape.
+#[must_use = "the function is no longer run when this is dropped"]
+pub struct OnScrape {
+    _function: Arc<ScrapeFn>,
+}
+
+impl Metrics {
+    /// Metrics with nothing in them but those of the process and of the build.
+    pub fn new() -> Self {
+        let metrics = Self::default();
+        process::register(&metrics);
+        metrics
+    }
+
+    /// The host's counter of this name, made if there is none. Fails if the name is taken or can't be one.
+    pub fn counter(&self, name: &str, help: &str, labels: &[&str]) -> Result<CounterVec, MetricsError> {
+        match &self.declare(HOST, name, help, labels, &Kind::Counter)?.vec {
+            FamilyVec::Counter(vec) => Ok(vec.clone()),
+            _ => Err(MetricsError::Differs(name.to_owned())),
+        }
+    }
+
+    /// The host's gauge of this name, made if there is none. Fails if the name is taken or can't be one.
+    pub fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, MetricsError> {
+        match &self.declare(HOST, name, help, labels, &Kind::Gauge)?.vec {
+            FamilyVec::Gauge(vec) => Ok(vec.clone()),
+            _ => Err(MetricsError::Differs(name.to_owned())),
+        }
+    }
+
+    /// The host's histogram of this name, made if there is none. `buckets` are the upper bounds, without the infinite
+    /// one. Fails if the name is taken or can't be one.
+    pub fn histogram(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        buckets: &[f64],
+    ) -> Result<HistogramVec, MetricsError> {
+        match &self.declare(HOST, name, help, labels, &Kind::Histogram(buckets.to_vec()))?.vec {
+            FamilyVec::Histogram(vec, _) => Ok(vec.clone()),
+            _ => Err(MetricsError::Differs(name.to_owned())),
+        }
+    }
+
+    /// A set of families for one owner, such as a plugin, that go when the set is dropped.
+    pub fn group(&self, owner: impl Into<String>) -> Group {
+        Group::new(self.clone(), owner.into())
+    }
+
+    /// Runs this before each scrape, for as long as what it returns is kept.
+    pub fn on_scrape(&self, function: impl Fn() + Send + Sync + 'static) -> OnScrape {
+        let function: Arc<ScrapeFn> = Arc::new(function);
+        let mut scrapes = lock(&self.inner.scrapes);
+        scrapes.retain(|scrape| scrape.strong_count() > 0);
+        scrapes.push(Arc::downgrade(&function));
+        OnScrape { _function: function }
+    }
+
+    /// Everything in Prometheus' text format.
+    pub fn render(&self) -> String {
+        let scrapes: Vec<Arc<ScrapeFn>> = lock(&self.inner.scrapes).iter().filter_map(Weak::upgrade).collect();
+        scrapes.iter().for_each(|scrape| scrape());
+        let registries: Vec<Registry> =
+            lock(&self.inner.families).values().map(|entry| entry.family.registry.clone()).collect();
+        let mut text = String::new();
+        for registry in registries {
+            if let Err(error) = TextEncoder::new().encode_utf8(&registry.gather(), &mut text) {
+                tracing::warn!(%error, "a metric can't be written as text");
+            }
+        }
+        text
+    }
+
+    /// Adds a collector of the host's. One of the same name stays.
+    fn collect(&self, name: &str, collector: impl Collector + 'static) {
+        let registry = Registry::new();
+        if let Err(error) = registry.register(Box::new(collector)) {
+            tracing::warn!(%error, "the metrics of the {name} are left out");
+            return;
+        }
+        let family = Arc::new(Family { registry, vec: FamilyVec::Collected });
+        let entry = Entry { owner: HOST.to_owned(), help: String::new(), labels: Vec::new(), family };
+        lock(&self.inner.families).entry(name.to_owned()).or_insert(entry);
+    }
+
+    /// The family of this name, made if there is none. An owner may declare its own again in another shape: the new one
+    /// takes the place of the old, whose holders count into nothing. The host may not.
+    fn declare(
+        &self,
+        owner: &str,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        kind: &Kind,
+    ) -> Result<Arc<Family>, MetricsError> {
+        let mut families = lock(&self.inner.families);
+        if let Some(entry) = families.get(name) {
+            if entry.owner != owner {
+                let owner = if entry.owner == HOST { "the host" } else { &entry.owner };
+                return Err(MetricsError::Taken(name.to_owned(), owner.to_owned()));
+            }
+            if entry.help == help && entry.labels == labels && entry.family.vec.is(kind) {
+                return Ok(entry.family.clone());
+            }
+            if owner == HOST {
+                return Err(MetricsError::Differs(name.to_owned()));
+            }
+        }
+        let family =
+            Family::new(name, help, labels, kind).map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
+        let family = Arc::new(family);
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let entry = Entry { owner: owner.to_owned(), help: help.to_owned(), labels, family: family.clone() };
+        families.insert(name.to_owned(), entry);
+        Ok(family)
+    }
+
+    /// Takes the family out if it is still there and no other group holds it.
+    fn release(&self, name: &str, family: Arc<Family>) {
+        let mut families = lock(&self.inner.families);
+        if families.get(name).is_some_and(|entry| Arc::ptr_eq(&entry.family, &family))
+            && Arc::strong_count(&family) == 2
+        {
+            families.remove(name);
+        }
+    }
+}
+
+impl Family {
+    fn new(name: &str, help: &str, labels: &[&str], kind: &Kind) -> Result<Self, prometheus::Error> {
+        let (registry, opts) = (Registry::new(), Opts::new(name, help));
+        let vec = match kind {
+            Kind::Counter => FamilyVec::Counter(CounterVec::new(opts, labels)?),
+            Kind::Gauge => FamilyVec::Gauge(GaugeVec::new(opts, labels)?),
+            Kind::Histogram(buckets) => {
+                let opts = HistogramOpts::from(opts).buckets(buckets.clone());
+                FamilyVec::Histogram(HistogramVec::new(opts, labels)?, buckets.clone())
+            }
+        };
+        match &vec {
+            FamilyVec::Counter(vec) => registry.register(Box::new(vec.clone()))?,
+            FamilyVec::Gauge(vec) => registry.register(Box::new(vec.clone()))?,
+            FamilyVec::Histogram(vec, _) => registry.register(Box::new(vec.clone()))?,
+            FamilyVec::Collected => {}
+        }
+        Ok(Self { registry, vec })
+    }
+}
+
+impl FamilyVec {
+    fn is(&self, kind: &Kind) -> bool {
+        match (self, kind) {
+            (Self::Counter(_), Kind::Counter) | (Self::Gauge(_), Kind::Gauge) => true,
+            (Self::Histogram(_, ours), Kind::Histogram(theirs)) => ours == theirs,
+            _ => false,
+        }
+    }
+}
+
+/// Nothing here is left half-done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_labels_and_buckets_are_written_as_given() -> Result<(), MetricsError> {
+        let metrics = Metrics::default();
+        metrics.counter("a_total", "Things.", &["name"])?.with_label_values(&["x"]).inc();
+        metrics.histogram("b_seconds", "Time.", &[], &[0.5, 1.0])?.with_label_values::<&str>(&[]).observe(0.7);
+        let expected = "# HELP a_total Things.\n# TYPE a_total counter\na_total{name=\"x\"} 1\n\
+                        # HELP b_seconds Time.\n# TYPE b_seconds histogram\nb_seconds_bucket{le=\"0.5\"} 0\n\
+                        b_seconds_bucket{le=\"1\"} 1\nb_seconds_bucket{le=\"+Inf\"} 1\nb_seconds_sum 0.7\nb_seconds_count 1\n";
+        assert_eq!(metrics.render(), expected);
+        Ok(())
+    }
+
+    #[test]
+    fn a_family_is_shared_by_those_who_name_it_alike() -> Result<(), MetricsError> {
+        let metrics = Metrics::default();
+        metrics.counter("a_total", "Things.", &[])?.with_label_values::<&str>(&[]).inc();
+        metrics.counter("a_total", "Things.", &[])?.with_label_values::<&str>(&[]).inc();
+        assert!(metrics.render().contains("a_total 2\n"));
+        assert!(matches!(metrics.gauge("a_total", "Things.", &[]), Err(MetricsError::Differs(_))));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_run_before_a_scrape_ends_with_its_handle() -> Result<(), MetricsError> {
+        let metrics = Metrics::default();
+        let gauge = metrics.gauge("depth", "Depth.", &[])?.with_label_values::<&str>(&[]);
+        let handle = metrics.on_scrape(move || gauge.inc());
+        assert!(metrics.render().contains("depth 1\n"));
+        drop(handle);
+        assert!(metrics.render().contains("depth 1\n"));
+        Ok(())
+    }
+
+    #[test]
+    fn the_process_and_the_build_are_told() {
+        let text = Metrics::new().render();
+        for name in ["process_cpu_seconds_total ", "process_resident_memory_bytes ", "kubernetes_build_info{"] {
+            assert!(text.contains(&format!("\n{name}")), "{name} is missing in {text}");
+        }
+    }
+}

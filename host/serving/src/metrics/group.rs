@@ -1,0 +1,173 @@
+//! The families of one owner, declared while the process runs and taken out with it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use super::{Family, FamilyVec, Metrics, MetricsError, lock};
+
+/// Series that one family of a group may have: label values come from plugins.
+const MAX_SERIES: usize = 1000;
+
+/// What a family is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts observations into buckets with these upper bounds.
+    Histogram(Vec<f64>),
+}
+
+/// The families of one owner. Two groups of one owner share the families that they declare alike, so that a plugin's new
+/// version counts on where the old one stopped; a family goes with the last group that declared it.
+///
+/// ```
+/// use flyball_serving::metrics::{Kind, Metrics};
+/// let metrics = Metrics::new();
+/// let mut group = metrics.group("greeter");
+/// group.declare("greetings_total", "Greetings.", &["language"], Kind::Counter)?;
+/// group.add("greetings_total", &["en"], 1.0)?;
+/// drop(group);
+/// assert!(!metrics.render().contains("greetings_total"));
+/// # Ok::<(), flyball_serving::metrics::MetricsError>(())
+/// ```
+pub struct Group {
+    metrics: Metrics,
+    owner: String,
+    families: BTreeMap<String, Declared>,
+}
+
+struct Declared {
+    family: Arc<Family>,
+    /// The label values seen, so that they can be bounded.
+    series: Mutex<HashSet<Vec<String>>>,
+}
+
+impl Group {
+    pub(super) fn new(metrics: Metrics, owner: String) -> Self {
+        Self { metrics, owner, families: BTreeMap::new() }
+    }
+
+    /// Declares a family. Fails if another owner has the name, or if a name or the buckets can't be.
+    pub fn declare(&mut self, name: &str, help: &str, labels: &[&str], kind: Kind) -> Result<(), MetricsError> {
+        let family = self.metrics.declare(&self.owner, name, help, labels, &kind)?;
+        let declared = Declared { family, series: Mutex::default() };
+        if let Some(old) = self.families.insert(name.to_owned(), declared) {
+            self.metrics.release(name, old.family);
+        }
+        Ok(())
+    }
+
+    /// Adds to a counter; the value may not be negative.
+    pub fn add(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
+        let FamilyVec::Counter(vec) = self.series(name, labels, "counter")? else {
+            return Err(MetricsError::Undeclared(name.to_owned(), "counter"));
+        };
+        if !(value >= 0.0 && value.is_finite()) {
+            return Err(MetricsError::Value(name.to_owned()));
+        }
+        vec.get_metric_with_label_values(labels).map_err(|_| MetricsError::Value(name.to_owned()))?.inc_by(value);
+        Ok(())
+    }
+
+    /// Sets a gauge.
+    pub fn set(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
+        let FamilyVec::Gauge(vec) = self.series(name, labels, "gauge")? else {
+            return Err(MetricsError::Undeclared(name.to_owned(), "gauge"));
+        };
+        vec.get_metric_with_label_values(labels).map_err(|_| MetricsError::Value(name.to_owned()))?.set(value);
+        Ok(())
+    }
+
+    /// Observes a value in a histogram.
+    pub fn observe(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
+        let FamilyVec::Histogram(vec, _) = self.series(name, labels, "histogram")? else {
+            return Err(MetricsError::Undeclared(name.to_owned(), "histogram"));
+        };
+        vec.get_metric_with_label_values(labels).map_err(|_| MetricsError::Value(name.to_owned()))?.observe(value);
+        Ok(())
+    }
+
+    fn series(&self, name: &str, labels: &[&str], kind: &'static str) -> Result<&FamilyVec, MetricsError> {
+        let declared = self.families.get(name).ok_or_else(|| MetricsError::Undeclared(name.to_owned(), kind))?;
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        let mut series = lock(&declared.series);
+        if !series.contains(&labels) {
+            if series.len() >= MAX_SERIES {
+                return Err(MetricsError::TooManySeries(name.to_owned(), MAX_SERIES));
+            }
+            series.insert(labels);
+        }
+        Ok(&declared.family.vec)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for (name, declared) in std::mem::take(&mut self.families) {
+            self.metrics.release(&name, declared.family);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn greeter(metrics: &Metrics, labels: &[&str]) -> Group {
+        let mut group = metrics.group("greeter");
+        group.declare("greetings_total", "Greetings.", labels, Kind::Counter).expect("the name is free");
+        group
+    }
+
+    #[test]
+    fn a_new_version_counts_on_where_the_old_one_stopped() {
+        let metrics = Metrics::default();
+        let old = greeter(&metrics, &["to"]);
+        old.add("greetings_total", &["a"], 1.0).expect("declared");
+        let new = greeter(&metrics, &["to"]);
+        drop(old);
+        new.add("greetings_total", &["a"], 1.0).expect("declared");
+        assert!(metrics.render().contains("greetings_total{to=\"a\"} 2\n"));
+        drop(new);
+        assert_eq!(metrics.render(), "");
+    }
+
+    #[test]
+    fn a_new_version_may_change_the_labels_and_the_old_one_does_not_take_them_out() {
+        let metrics = Metrics::default();
+        let old = greeter(&metrics, &["to"]);
+        let new = greeter(&metrics, &["to", "from"]);
+        old.add("greetings_total", &["a"], 1.0).expect("declared");
+        drop(old);
+        new.add("greetings_total", &["a", "b"], 1.0).expect("declared");
+        assert!(metrics.render().contains("greetings_total{from=\"b\",to=\"a\"} 1\n"), "{}", metrics.render());
+    }
+
+    #[test]
+    fn a_plugin_can_take_neither_the_hosts_names_nor_anothers() {
+        let metrics = Metrics::default();
+        metrics.counter("workqueue_adds_total", "Adds.", &["name"]).expect("the name is free");
+        let _greeter = greeter(&metrics, &[]);
+        let mut other = metrics.group("other");
+        for name in ["workqueue_adds_total", "greetings_total"] {
+            let error = other.declare(name, "Adds.", &["name"], Kind::Counter).expect_err("the name is taken");
+            assert!(matches!(error, MetricsError::Taken(..)), "{error}");
+        }
+        assert!(matches!(other.declare("no name", "", &[], Kind::Gauge), Err(MetricsError::Invalid(..))));
+    }
+
+    #[test]
+    fn what_a_guest_gets_wrong_is_an_error_and_never_a_panic() {
+        let metrics = Metrics::default();
+        let group = greeter(&metrics, &["to"]);
+        assert!(matches!(group.add("greetings_total", &[], 1.0), Err(MetricsError::Value(_))));
+        assert!(matches!(group.add("greetings_total", &["a"], -1.0), Err(MetricsError::Value(_))));
+        assert!(matches!(group.add("greetings_total", &["a"], f64::NAN), Err(MetricsError::Value(_))));
+        assert!(matches!(group.set("greetings_total", &["a"], 1.0), Err(MetricsError::Undeclared(..))));
+        assert!(matches!(group.observe("other", &["a"], 1.0), Err(MetricsError::Undeclared(..))));
+        let last = (0..=MAX_SERIES).map(|i| group.add("greetings_total", &[&i.to_string()], 1.0)).last();
+        assert!(matches!(last, Some(Err(MetricsError::TooManySeries(..)))));
+    }
+}

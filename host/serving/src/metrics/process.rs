@@ -1,0 +1,102 @@
+//! What the process uses and what it was built as.
+
+use procfs::process::Process;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Counter, Gauge};
+
+use super::Metrics;
+
+/// The version of Kubernetes whose API and controllers this build follows.
+const KUBERNETES_MAJOR: &str = "1";
+const KUBERNETES_MINOR: &str = "36";
+
+/// Adds the `process_*` metrics and `kubernetes_build_info`.
+pub(super) fn register(metrics: &Metrics) {
+    match ProcessCollector::new() {
+        Ok(collector) => metrics.collect("process", collector),
+        Err(error) => tracing::warn!(%error, "the process_* metrics are left out"),
+    }
+    let labels = ["major", "minor", "git_version", "compiler", "platform"];
+    let version = format!("v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+flyball-{}", env!("CARGO_PKG_VERSION"));
+    let platform = format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH));
+    match metrics.gauge(
+        "kubernetes_build_info",
+        "Always 1; its labels tell which Kubernetes this build follows.",
+        &labels,
+    ) {
+        Ok(info) => {
+            info.with_label_values(&[KUBERNETES_MAJOR, KUBERNETES_MINOR, &version, "rustc", &platform]).set(1.0);
+        }
+        Err(error) => tracing::warn!(%error, "the build is not told"),
+    }
+}
+
+/// Kubernetes names architectures as Go does.
+fn go_arch(arch: &str) -> &str {
+    match arch {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+struct ProcessCollector {
+    cpu: Counter,
+    open_fds: Gauge,
+    max_fds: Gauge,
+    virtual_memory: Gauge,
+    resident_memory: Gauge,
+    start_time: Gauge,
+}
+
+impl ProcessCollector {
+    fn new() -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            cpu: Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")?,
+            open_fds: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
+            max_fds: Gauge::new("process_max_fds", "Maximum number of open file descriptors.")?,
+            virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory size in bytes.")?,
+            resident_memory: Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")?,
+            start_time: Gauge::new(
+                "process_start_time_seconds",
+                "Start time of the process since unix epoch in seconds.",
+            )?,
+        })
+    }
+
+    /// Leaves a metric as it was where /proc can't be read.
+    fn update(&self) {
+        let Ok(process) = Process::myself() else { return };
+        if let Ok(count) = process.fd_count() {
+            self.open_fds.set(count as f64);
+        }
+        if let Ok(limits) = process.limits()
+            && let procfs::process::LimitValue::Value(limit) = limits.max_open_files.soft_limit
+        {
+            self.max_fds.set(limit as f64);
+        }
+        let Ok(stat) = process.stat() else { return };
+        let ticks = procfs::ticks_per_second() as f64;
+        let cpu = (stat.utime + stat.stime) as f64 / ticks;
+        self.cpu.inc_by((cpu - self.cpu.get()).max(0.0));
+        self.virtual_memory.set(stat.vsize as f64);
+        self.resident_memory.set((stat.rss * procfs::page_size()) as f64);
+        if let Ok(boot) = procfs::boot_time_secs() {
+            self.start_time.set(boot as f64 + stat.starttime as f64 / ticks);
+        }
+    }
+}
+
+impl Collector for ProcessCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        let gauges = [&self.open_fds, &self.max_fds, &self.virtual_memory, &self.resident_memory, &self.start_time];
+        self.cpu.desc().into_iter().chain(gauges.into_iter().flat_map(|gauge| gauge.desc())).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.update();
+        let gauges = [&self.open_fds, &self.max_fds, &self.virtual_memory, &self.resident_memory, &self.start_time];
+        self.cpu.collect().into_iter().chain(gauges.into_iter().flat_map(|gauge| gauge.collect())).collect()
+    }
+}

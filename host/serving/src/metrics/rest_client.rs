@@ -1,0 +1,145 @@
+//! The `rest_client_*` metrics: what the API server was asked, as a layer around a client.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use http::{Method, Request, Response, Uri};
+use prometheus::{CounterVec, HistogramVec};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{Metrics, MetricsError};
+
+/// Upper bounds in seconds, as in Kubernetes' components.
+const LATENCY: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+/// Counts the requests to API servers.
+#[derive(Clone)]
+pub struct RestClientMetrics {
+    requests: CounterVec,
+    duration: HistogramVec,
+}
+
+/// Makes a client count its requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer())`.
+#[derive(Clone)]
+pub struct RestClientLayer {
+    metrics: RestClientMetrics,
+}
+
+/// A client that counts its requests.
+#[derive(Clone)]
+pub struct RestClientService<S> {
+    inner: S,
+    metrics: RestClientMetrics,
+}
+
+impl Metrics {
+    /// The `rest_client_*` metrics; all clients share them.
+    pub fn rest_client(&self) -> Result<RestClientMetrics, MetricsError> {
+        Ok(RestClientMetrics {
+            requests: self.counter(
+                "rest_client_requests_total",
+                "Number of HTTP requests, partitioned by status code, method, and host.",
+                &["code", "method", "host"],
+            )?,
+            duration: self.histogram(
+                "rest_client_request_duration_seconds",
+                "Request latency in seconds. Broken down by verb, and host.",
+                &["verb", "host"],
+                &LATENCY,
+            )?,
+        })
+    }
+}
+
+impl RestClientMetrics {
+    /// A layer for a client.
+    pub fn layer(&self) -> RestClientLayer {
+        RestClientLayer { metrics: self.clone() }
+    }
+
+    /// Counts a request whose answer's head came, or failed to, after this time.
+    fn observe(&self, method: &Method, host: &str, code: Option<u16>, started: Instant) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        self.requests.with_label_values(&[&code, method.as_str(), host]).inc();
+        self.duration.with_label_values(&[method.as_str(), host]).observe(started.elapsed().as_secs_f64());
+    }
+}
+
+impl<S> Layer<S> for RestClientLayer {
+    type Service = RestClientService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RestClientService { inner, metrics: self.metrics.clone() }
+    }
+}
+
+impl<S, A, B> Service<Request<A>> for RestClientService<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let (metrics, method, host) = (self.metrics.clone(), request.method().clone(), host(request.uri()));
+        let started = Instant::now();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            metrics.observe(&method, &host, answer.as_ref().ok().map(|answer| answer.status().as_u16()), started);
+            answer
+        })
+    }
+}
+
+fn host(uri: &Uri) -> String {
+    uri.authority().map(|authority| authority.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+
+    use super::*;
+
+    struct Answers(u16);
+
+    impl Service<Request<()>> for Answers {
+        type Response = Response<()>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<()>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            let mut answer = Response::new(());
+            *answer.status_mut() = http::StatusCode::from_u16(self.0).expect("a status");
+            ready(Ok(answer))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_counted_by_code_method_and_host() -> Result<(), MetricsError> {
+        let metrics = Metrics::default();
+        let mut client = metrics.rest_client()?.layer().layer(Answers(409));
+        let request = Request::post("https://10.0.0.1:6443/api/v1/pods").body(()).expect("a request");
+        client.call(request).await.expect("an answer");
+        let text = metrics.render();
+        let counted = "rest_client_requests_total{code=\"409\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n";
+        assert!(text.contains(counted), "{text}");
+        assert!(text.contains("rest_client_request_duration_seconds_count{host=\"10.0.0.1:6443\",verb=\"POST\"} 1\n"));
+        Ok(())
+    }
+}

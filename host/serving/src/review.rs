@@ -1,0 +1,139 @@
+//! What the API server is asked about callers: whose token this is, what they may do, and which authorities to trust.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, PostParams};
+use tokio::time::{Duration, timeout};
+
+use crate::User;
+
+/// For how long the API server may keep a caller waiting.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no answer. A retry may help.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// The request failed, or was refused.
+    #[error("the API server did not answer the review")]
+    Request(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It took too long.
+    #[error("the API server did not answer the review within {} s", TIMEOUT.as_secs())]
+    Timeout,
+}
+
+/// An answer to whether someone may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Whether they may.
+    pub allowed: bool,
+    /// Why, for people; may be empty.
+    pub reason: String,
+}
+
+/// Tells whose token this is.
+pub trait TokenReviewer: Send + Sync {
+    /// The token's user; none if it is not valid.
+    fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>>;
+}
+
+/// Tells who may do what.
+pub trait AccessReviewer: Send + Sync {
+    /// Whether the user may do this (a lower-case HTTP method) to this path.
+    fn access<'a>(&'a self, user: &'a User, verb: &'a str, path: &'a str)
+    -> BoxFuture<'a, Result<Access, ReviewError>>;
+}
+
+/// Tells which authorities the cluster trusts.
+pub trait TrustLookup: Send + Sync {
+    /// The data of the ConfigMap `kube-system/extension-apiserver-authentication`.
+    fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>>;
+}
+
+/// Asks an API server.
+#[derive(Clone)]
+pub struct KubeReviewer {
+    client: kube::Client,
+}
+
+impl KubeReviewer {
+    /// Asks through this client, whose user needs the role `system:auth-delegator`, and for the trust the role
+    /// `extension-apiserver-authentication-reader` in `kube-system`.
+    pub fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+}
+
+impl TokenReviewer for KubeReviewer {
+    fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        Box::pin(async move {
+            let review = TokenReview {
+                spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
+                ..TokenReview::default()
+            };
+            let api: Api<TokenReview> = Api::all(self.client.clone());
+            let status = answer(api.create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
+            let authenticated = status.authenticated.unwrap_or_default();
+            Ok(status.user.filter(|_| authenticated).map(User::from))
+        })
+    }
+}
+
+impl AccessReviewer for KubeReviewer {
+    fn access<'a>(
+        &'a self,
+        user: &'a User,
+        verb: &'a str,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<Access, ReviewError>> {
+        Box::pin(async move {
+            let attributes = NonResourceAttributes { path: Some(path.to_owned()), verb: Some(verb.to_owned()) };
+            let review = SubjectAccessReview {
+                spec: SubjectAccessReviewSpec {
+                    user: Some(user.name.clone()),
+                    uid: user.uid.clone(),
+                    groups: Some(user.groups.clone()),
+                    extra: Some(user.extra.clone()),
+                    non_resource_attributes: Some(attributes),
+                    ..SubjectAccessReviewSpec::default()
+                },
+                ..SubjectAccessReview::default()
+            };
+            let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+            let status = answer(api.create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
+            let denied = status.denied.unwrap_or_default();
+            Ok(Access { allowed: status.allowed && !denied, reason: status.reason.unwrap_or_default() })
+        })
+    }
+}
+
+impl TrustLookup for KubeReviewer {
+    fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
+        Box::pin(async move {
+            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
+            Ok(answer(api.get("extension-apiserver-authentication")).await?.data.unwrap_or_default())
+        })
+    }
+}
+
+impl From<UserInfo> for User {
+    fn from(user: UserInfo) -> Self {
+        Self {
+            name: user.username.unwrap_or_default(),
+            uid: user.uid,
+            groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default(),
+        }
+    }
+}
+
+async fn answer<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, ReviewError> {
+    match timeout(TIMEOUT, request).await {
+        Ok(answer) => answer.map_err(|error| ReviewError::Request(Box::new(error))),
+        Err(_) => Err(ReviewError::Timeout),
+    }
+}

@@ -1,0 +1,257 @@
+//! The server's certificate, self-signed or from files that may change, and the TLS settings.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::time::Duration;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{self, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use tokio_util::sync::CancellationToken;
+
+/// How often the certificate's files are read again.
+const RELOAD: Duration = Duration::from_secs(10);
+
+/// How connections are secured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The certificate of the server.
+    pub certificate: Certificate,
+    /// Whether TLS 1.2 is refused.
+    pub tls13_only: bool,
+    /// Whether HTTP/2 is offered.
+    pub http2: bool,
+}
+
+/// Where the server's certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// Made at start and kept in memory.
+    SelfSigned,
+    /// Read from PEM files, and again when they change.
+    Files {
+        /// The certificate, then those that lead to its authority.
+        certificate: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
+}
+
+/// Why there is no certificate to serve with.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file can't be read.
+    #[error("can't read {0}: {1}")]
+    Read(PathBuf, #[source] std::io::Error),
+    /// A file has not what it should have.
+    #[error("{0} holds no usable {1} in PEM")]
+    Pem(PathBuf, &'static str),
+    /// The key is not the certificate's.
+    #[error("the key in {1} does not belong to the certificate in {0}: {2}")]
+    Mismatch(PathBuf, PathBuf, String),
+    /// A self-signed one can't be made.
+    #[error("can't make a self-signed certificate: {0}")]
+    SelfSigned(String),
+}
+
+/// The certificate that is served now.
+#[derive(Debug)]
+pub(crate) struct ServedCertificate {
+    source: Certificate,
+    key: RwLock<Arc<CertifiedKey>>,
+}
+
+impl ServedCertificate {
+    /// Makes or reads the certificate for a server at this address.
+    pub(crate) fn new(source: Certificate, address: IpAddr) -> Result<Arc<Self>, CertificateError> {
+        let key = match &source {
+            Certificate::SelfSigned => self_signed(address)?,
+            Certificate::Files { certificate, key } => read(certificate, key)?,
+        };
+        Ok(Arc::new(Self { source, key: RwLock::new(Arc::new(key)) }))
+    }
+
+    /// Reads the files again now and then until `shutdown`. While they can't be used, such as between the writes of the
+    /// certificate and of its key, the old certificate stays.
+    pub(crate) async fn keep_reloading(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut failing = false;
+        while shutdown.run_until_cancelled(tokio::time::sleep(RELOAD)).await.is_some() {
+            let this = self.clone();
+            // A panic in there is no reason to end.
+            let Ok(reloaded) = tokio::task::spawn_blocking(move || this.reload()).await else { continue };
+            match reloaded {
+                Ok(changed) => {
+                    failing = false;
+                    if changed {
+                        tracing::info!("the serving certificate changed");
+                    }
+                }
+                Err(error) if failing => tracing::debug!(%error, "the serving certificate stays as it was"),
+                Err(error) => {
+                    failing = true;
+                    tracing::warn!(%error, "the serving certificate stays as it was");
+                }
+            }
+        }
+    }
+
+    /// Whether there was a new one.
+    fn reload(&self) -> Result<bool, CertificateError> {
+        let Certificate::Files { certificate, key } = &self.source else { return Ok(false) };
+        let new = read(certificate, key)?;
+        if new.cert == self.current().cert {
+            return Ok(false);
+        }
+        *self.key.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        Ok(true)
+    }
+
+    fn current(&self) -> Arc<CertifiedKey> {
+        self.key.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ResolvesServerCert for ServedCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
+
+/// The TLS settings of a server with this certificate.
+pub(crate) fn server_config(
+    options: &TlsOptions,
+    certificate: Arc<ServedCertificate>,
+) -> Result<ServerConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let versions: &[&rustls::SupportedProtocolVersion] =
+        if options.tls13_only { &[&rustls::version::TLS13] } else { rustls::DEFAULT_VERSIONS };
+    let mut config = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(versions)?
+        .with_client_cert_verifier(Arc::new(AskForCertificate { provider }))
+        .with_cert_resolver(certificate);
+    let protocols: &[&[u8]] = if options.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(config)
+}
+
+/// Takes any client certificate whose key the client has, or none: who signed it is a question for each request, since the
+/// authorities change, and another credential may hold.
+#[derive(Debug)]
+struct AskForCertificate {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for AskForCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
+    let failed = |error: &dyn std::fmt::Display| CertificateError::SelfSigned(error.to_string());
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !address.is_unspecified() && !address.is_loopback() {
+        names.push(address.to_string());
+    }
+    let made = rcgen::generate_simple_self_signed(names).map_err(|error| failed(&error))?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|error| failed(&error))?;
+    let chain = vec![made.cert.der().clone()];
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| failed(&error))
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
+    let file = |path: &Path| std::fs::read(path).map_err(|error| CertificateError::Read(path.to_owned(), error));
+    let (chain_pem, key_pem) = (file(certificate)?, file(key)?);
+    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&chain_pem).collect();
+    let chain = chain.ok().filter(|chain| !chain.is_empty());
+    let chain = chain.ok_or_else(|| CertificateError::Pem(certificate.to_owned(), "certificate"))?;
+    let private =
+        PrivateKeyDer::from_pem_slice(&key_pem).map_err(|_| CertificateError::Pem(key.to_owned(), "private key"))?;
+    CertifiedKey::from_der(chain, private, &ring::default_provider())
+        .map_err(|error| CertificateError::Mismatch(certificate.to_owned(), key.to_owned(), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_pair(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+        std::fs::write(&certificate, made.cert.pem())?;
+        std::fs::write(&key, made.signing_key.serialize_pem())?;
+        Ok((certificate, key))
+    }
+
+    #[test]
+    fn a_changed_certificate_is_served_once_its_key_is_there() -> anyhow::Result<()> {
+        let (old, new) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let (certificate, key) = write_pair(old.path())?;
+        let (new_certificate, new_key) = write_pair(new.path())?;
+        let source = Certificate::Files { certificate: certificate.clone(), key: key.clone() };
+        let served = ServedCertificate::new(source, [127, 0, 0, 1].into())?;
+        let first = served.current();
+        assert!(!served.reload()?);
+
+        std::fs::copy(new_certificate, &certificate)?;
+        assert!(matches!(served.reload(), Err(CertificateError::Mismatch(..))));
+        assert!(Arc::ptr_eq(&first, &served.current()));
+
+        std::fs::copy(new_key, &key)?;
+        assert!(served.reload()?);
+        assert_ne!(first.cert, served.current().cert);
+        Ok(())
+    }
+
+    #[test]
+    fn an_error_names_the_file() -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (certificate, key) = write_pair(folder.path())?;
+        let error = read(&key, &certificate).expect_err("they are swapped");
+        assert_eq!(error.to_string(), format!("{} holds no usable certificate in PEM", key.display()));
+        std::fs::remove_file(&certificate)?;
+        let error = read(&certificate, &key).expect_err("it is gone");
+        assert!(error.to_string().starts_with(&format!("can't read {}", certificate.display())), "{error}");
+        Ok(())
+    }
+}
