@@ -119,7 +119,7 @@ impl Delta {
     ///
     /// # Errors
     /// It is not as the view wants it.
-    pub fn old<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+    pub fn before<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.old.parse()
     }
 
@@ -127,7 +127,7 @@ impl Delta {
     ///
     /// # Errors
     /// It is not as the view wants it.
-    pub fn new<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+    pub fn after<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.new.parse()
     }
 }

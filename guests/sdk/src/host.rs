@@ -127,7 +127,7 @@ impl<'a> Host<'a> {
     /// # Errors
     /// The server's refusal, or the host's.
     pub fn write(&self, write: Write) -> Result<Answer, ApiError> {
-        self.batch().add(write).run().pop().unwrap_or_else(|| Err(ApiError::unanswered("the host gave no answer")))
+        self.batch().with(write).run().pop().unwrap_or_else(|| Err(ApiError::unanswered("the host gave no answer")))
     }
 
     /// Runs [`Write::create`]; nothing is wanted back.

@@ -12,6 +12,9 @@ pub mod meta;
 mod raw;
 pub mod time;
 pub mod view;
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+pub mod wasm;
 pub mod write;
 
 pub use controller::{Controller, Delta, Key, Outcome, Request, Routed};
@@ -43,5 +46,11 @@ pub mod prelude {
 /// Makes a guest of a [`Controller`]: `export!(MyController);`. Natively it does nothing.
 #[macro_export]
 macro_rules! export {
-    ($controller:ty) => {};
+    ($controller:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            type Guest = $crate::wasm::Exported<$controller>;
+    $crate::wasm::bindings::export_controller!(Guest with_types_in $crate::wasm::bindings);
+        };
+    };
 }

@@ -220,7 +220,7 @@ impl<'a> BatchBuilder<'a> {
     }
 
     /// Adds a write.
-    pub fn add(mut self, write: Write) -> Self {
+    pub fn with(mut self, write: Write) -> Self {
         self.batch.writes.push(write);
         self
     }
@@ -233,12 +233,12 @@ impl<'a> BatchBuilder<'a> {
 
     /// Adds [`Write::create`].
     pub fn create(self, kind: &str, namespace: &str, object: &impl Serialize) -> Self {
-        self.add(Write::create(kind, namespace, object))
+        self.with(Write::create(kind, namespace, object))
     }
 
     /// Adds [`Write::delete_exactly`].
     pub fn delete(self, kind: &str, meta: &Meta) -> Self {
-        self.add(Write::delete_exactly(kind, meta))
+        self.with(Write::delete_exactly(kind, meta))
     }
 
     /// Starts with so many writes at once and doubles after each round without an error; from the first error on no round
