@@ -1,0 +1,1 @@
+//! The objects of one informer, and how they are found.

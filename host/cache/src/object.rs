@@ -1,0 +1,285 @@
+//! What the cache holds of one object: its pruned JSON, and the part of its metadata that indexes and mappings need, small
+//! because there are 150,000 of them. Labels and owners are shared by the objects that have the same.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_types::{FieldPath, Kind, Labels};
+
+/// An object of the API, pruned.
+pub struct Object {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) uid: Uid,
+    pub(crate) resource_version: u64,
+    pub(crate) generation: i64,
+    pub(crate) labels: LabelSet,
+    pub(crate) owners: Arc<[OwnerReference]>,
+    pub(crate) finalizers: u16,
+    pub(crate) deleting: bool,
+    pub(crate) grace: bool,
+    pub(crate) json: Box<[u8]>,
+}
+
+/// An object's UID: 16 bytes where it is written as the API server writes them.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(Form);
+
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Form {
+    Canonical([u8; 16]),
+    Other(Box<str>),
+}
+
+/// A set of labels.
+///
+/// Kept as the JSON text of a map of strings without escapes (what labels are made of never needs any), so that a set is
+/// one allocation and is shared by all objects that have the same labels.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct LabelSet(pub(crate) Arc<str>);
+
+/// What an object says of one of its owners.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerReference {
+    /// The owner's UID.
+    pub uid: Uid,
+    /// Its kind, with the version that the reference was written with.
+    pub kind: Arc<Kind>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Whether it manages the object; at most one owner does.
+    pub controller: bool,
+    /// Whether its deletion in the foreground waits for the object's.
+    pub block_owner_deletion: bool,
+}
+
+impl Object {
+    /// Empty if it is cluster-scoped.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `namespace/name`, or `name` if it is cluster-scoped.
+    pub fn key(&self) -> String {
+        if self.namespace.is_empty() { self.name.to_string() } else { format!("{}/{}", self.namespace, self.name) }
+    }
+
+    /// Its UID.
+    pub fn uid(&self) -> &Uid {
+        &self.uid
+    }
+
+    /// Its resource version. Versions of one kind can be compared (KEP-5504).
+    pub fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    /// Its generation; 0 if it has none.
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> &LabelSet {
+        &self.labels
+    }
+
+    /// Its owners.
+    pub fn owners(&self) -> &[OwnerReference] {
+        &self.owners
+    }
+
+    /// The owner that manages it.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners.iter().find(|owner| owner.controller)
+    }
+
+    /// Whether it has a deletion timestamp.
+    pub fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
+    /// How many finalizers it has.
+    pub fn finalizers(&self) -> usize {
+        usize::from(self.finalizers)
+    }
+
+    /// Whether it is being deleted and nothing holds it any more, so that the server that answered it has removed it.
+    pub fn is_gone(&self) -> bool {
+        self.deleting && self.finalizers == 0 && !self.grace
+    }
+
+    /// The JSON that is kept of it.
+    pub fn json(&self) -> &[u8] {
+        &self.json
+    }
+
+    /// The JSON that is kept of it, without a copy.
+    pub fn bytes(self: &Arc<Self>) -> Bytes {
+        struct Owner(Arc<Object>);
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &self.0.json
+            }
+        }
+        Bytes::from_owner(Owner(Arc::clone(self)))
+    }
+
+    /// The strings at a path that the mask kept.
+    pub fn strings(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
+        path.strings(&self.json)
+    }
+
+    /// The first string at a path, or else the text of what lies there; empty if there is nothing. For field selectors.
+    pub(crate) fn field(&self, path: &FieldPath) -> Cow<'_, str> {
+        let Some(value) = path.select(&self.json).into_iter().next() else { return Cow::Borrowed("") };
+        match path.strings(&self.json).into_iter().next() {
+            Some(text) => text,
+            None => Cow::Borrowed(value.get()),
+        }
+    }
+
+    /// About how many bytes it takes, but for what it shares with others.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len()
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}@{}", self.key(), self.uid, self.resource_version)
+    }
+}
+
+impl Uid {
+    /// The UID of this text.
+    pub fn new(text: &str) -> Self {
+        Self(canonical(text).map_or_else(|| Form::Other(text.into()), Form::Canonical))
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Form::Other(text) if text.is_empty())
+    }
+}
+
+/// The bytes of `8-4-4-4-12` lower-case hexadecimal digits.
+fn canonical(text: &str) -> Option<[u8; 16]> {
+    let text = text.as_bytes();
+    if text.len() != 36 || [8, 13, 18, 23].iter().any(|at| text[*at] != b'-') {
+        return None;
+    }
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut digits =
+        text.iter().enumerate().filter(|(at, _)| ![8, 13, 18, 23].contains(at)).map(|(_, byte)| digit(*byte));
+    let mut bytes = [0; 16];
+    for byte in &mut bytes {
+        *byte = digits.next()?? << 4 | digits.next()??;
+    }
+    Some(bytes)
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Other(text) => f.write_str(text),
+            Form::Canonical(bytes) => {
+                for (at, byte) in bytes.iter().enumerate() {
+                    write!(f, "{}{byte:02x}", if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl LabelSet {
+    /// No labels.
+    pub fn none() -> Self {
+        Self("{}".into())
+    }
+
+    /// These labels. One that would need an escape in JSON, which the API allows in none, is left out.
+    pub fn new<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
+        let is_plain = |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
+        let mut text = String::from("{");
+        for (key, value) in labels {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            if is_plain(key) && is_plain(value) {
+                let comma = if text.len() > 1 { "," } else { "" };
+                text.push_str(&format!("{comma}\"{key}\":\"{value}\""));
+            }
+        }
+        text.push('}');
+        Self(text.into())
+    }
+
+    /// Each label's key and value.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        // `{"k":"v","k":"v"}`: between the quotes stand `{`, k, `:`, v, `,`, k, `:`, v, `}`.
+        let mut parts = self.0.split('"').skip(1);
+        std::iter::from_fn(move || {
+            let key = parts.next()?;
+            parts.next()?;
+            let value = parts.next()?;
+            parts.next();
+            Some((key, value))
+        })
+    }
+}
+
+impl Labels for LabelSet {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(own, _)| *own == key).map(|(_, value)| value)
+    }
+}
+
+impl fmt::Debug for LabelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_reads_back_as_it_was_written() {
+        for text in ["01234567-89ab-cdef-0123-456789abcdef", "", "x", "01234567-89AB-cdef-0123-456789abcdef"] {
+            assert_eq!(Uid::new(text).to_string(), text);
+        }
+        assert_eq!(size_of::<Uid>(), 24);
+    }
+
+    #[test]
+    fn labels_are_found_in_their_set() {
+        let labels = LabelSet::new([("app", "web"), ("x.io/y", ""), ("bad", "a\"b")]);
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("app", "web"), ("x.io/y", "")]);
+        assert_eq!((labels.label("x.io/y"), labels.label("web")), (Some(""), None));
+        assert_eq!(LabelSet::none().iter().count(), 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! Where lists, watches and discovery come from: one GET with a streamed body. The real source is the API server; tests
+//! script their own.
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Get {
+    /// The path with its parameters, escaped.
+    pub path: String,
+    /// The `Accept` header.
+    pub accept: &'static str,
+}
+
+/// A streamed body.
+pub type Chunks = BoxStream<'static, Result<Bytes, SourceError>>;
+
+/// Answers GETs.
+pub trait Source: Send + Sync + 'static {
+    /// Begins a request; the body follows.
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>>;
+}
+
+/// Why no answer came, or none that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The server was not reached, or the connection broke. A retry can help.
+    #[error("can't reach the API server")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server refused. What retries can do depends on the status.
+    #[error("the API server answered {code} {reason}: {message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// The API's reason, as in `Expired`.
+        reason: String,
+        /// The server's sentence.
+        message: String,
+        /// The reasons of the causes in the answer's details.
+        causes: Vec<String>,
+        /// How long the server asks to wait, in seconds.
+        retry_after: Option<u32>,
+    },
+    /// What came can't be read. A retry won't help before the server or this program changes.
+    #[error("can't read the API server's answer: {0}")]
+    Nonsense(String),
+}
+
+impl SourceError {
+    /// Whether the versions asked for are too old to be had, so that only a new list can help.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Refused { code, reason, .. } if *code == 410 || reason == "Expired" || reason == "Gone")
+    }
+
+    /// Whether the server does not know the version asked for yet, and perhaps never will.
+    pub fn is_too_large_version(&self) -> bool {
+        match self {
+            Self::Refused { message, causes, .. } => {
+                causes.iter().any(|cause| cause == "ResourceVersionTooLarge")
+                    || message.contains("Too large resource version")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the server does not stream lists, so that they must be asked for page by page.
+    pub fn is_no_watch_list(&self) -> bool {
+        let says_so = |message: &str| message.contains("sendInitialEvents") || message.contains("resourceVersionMatch");
+        matches!(self, Self::Refused { code, message, .. } if matches!(code, 400 | 422) || says_so(message))
+    }
+
+    /// Whether the server was not reached.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable(_))
+    }
+
+    /// Whether the kind is not served.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code: 404, .. })
+    }
+
+    /// The refusal that a Status object tells; `code` where it has none.
+    pub(crate) fn of_status(code: u16, body: &[u8], retry_after: Option<u32>) -> Self {
+        #[derive(serde::Deserialize, Default)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Status {
+            code: u16,
+            reason: String,
+            message: String,
+            details: Option<Details>,
+        }
+        #[derive(serde::Deserialize, Default)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Details {
+            causes: Vec<Cause>,
+            retry_after_seconds: Option<u32>,
+        }
+        #[derive(serde::Deserialize, Default)]
+        #[serde(default)]
+        struct Cause {
+            reason: String,
+        }
+        let Ok(status) = serde_json::from_slice::<Status>(body) else {
+            let message = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
+            return Self::Refused { code, reason: String::new(), message, causes: Vec::new(), retry_after };
+        };
+        let details = status.details.unwrap_or_default();
+        Self::Refused {
+            code: if status.code == 0 { code } else { status.code },
+            reason: status.reason,
+            message: status.message,
+            causes: details.causes.into_iter().map(|cause| cause.reason).collect(),
+            retry_after: retry_after.or(details.retry_after_seconds),
+        }
+    }
+}
+
+/// Reads a whole body.
+pub(crate) async fn collect(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
+    let mut chunks = source.get(request).await?;
+    let Some(first) = chunks.try_next().await? else { return Ok(Bytes::new()) };
+    let Some(second) = chunks.try_next().await? else { return Ok(first) };
+    let mut body = Vec::with_capacity(2 * (first.len() + second.len()));
+    body.extend_from_slice(&first);
+    body.extend_from_slice(&second);
+    while let Some(chunk) = chunks.try_next().await? {
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.into())
+}
+
+/// The API server.
+#[derive(Clone)]
+pub struct KubeSource {
+    client: kube::Client,
+}
+
+impl KubeSource {
+    /// Asks through this client. Its connections should be others than those of writes: one holds 100 streams at most.
+    pub fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+}
+
+impl Source for KubeSource {
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
+        Box::pin(async move {
+            let unreachable = |error: Box<dyn std::error::Error + Send + Sync>| SourceError::Unreachable(error);
+            let http = http::Request::get(&request.path)
+                .header(http::header::ACCEPT, request.accept)
+                .body(Body::empty())
+                .map_err(|error| SourceError::Nonsense(format!("the path {:?}: {error}", request.path)))?;
+            let response = self.client.send(http).await.map_err(|error| unreachable(Box::new(error)))?;
+            let (head, body) = response.into_parts();
+            if !head.status.is_success() {
+                let retry_after = head.headers.get(http::header::RETRY_AFTER);
+                let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                return Err(SourceError::of_status(head.status.as_u16(), &body, retry_after));
+            }
+            Ok(body.into_data_stream().map_err(move |error| unreachable(Box::new(error))).boxed())
+        })
+    }
+}
