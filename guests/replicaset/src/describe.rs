@@ -1,0 +1,54 @@
+//! What the controller is and wants.
+
+use flyball_sdk::describe::{self, MetricType};
+use flyball_sdk::prelude::*;
+
+use crate::flavor::{Flavored, Of};
+use crate::views::{Pod, Set};
+
+/// The histogram of how old deleted pods are, in multiples of the youngest's age.
+pub(crate) const AGE_RATIO: &str = "replicaset_controller_sorting_deletion_age_ratio";
+
+/// The description of the controller of this kind.
+///
+/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the admission that guards
+/// `blockOwnerDeletion`.
+pub fn describe<F: Flavored>() -> Description {
+    let flavor = F::FLAVOR;
+    describe::describe(flavor.name, env!("CARGO_PKG_VERSION"))
+        .watch(sets::<F>())
+        .watch(pods::<F>())
+        .queue(flavor.queue)
+        .allow("v1/Pod", ["create", "delete", "patch"])
+        .allow(flavor.kind, ["get"])
+        .allow_on(flavor.kind, "status", ["update"])
+        .allow_on(flavor.kind, "finalizers", ["update"])
+        .metric(
+            MetricType::Histogram(vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0]),
+            AGE_RATIO,
+            &[],
+            "The ratio of the age of each ready pod that was chosen for deletion to the age of the youngest ready pod. \
+             Should be below 2.",
+        )
+        .concurrency(5)
+        .event_source(flavor.event_source)
+}
+
+/// The sets. Their status counts, too: what someone else wrote there is put right.
+fn sets<F: Flavored>() -> describe::Watch {
+    watch::<Of<F, Set>>()
+        .when(Change::Generation)
+        .when(Change::Path("metadata.deletionTimestamp".into()))
+        .when(Change::Path("status".into()))
+        .itself()
+}
+
+/// Their pods, and those that could become so: an orphan's end concerns nobody.
+fn pods<F: Flavored>() -> describe::Watch {
+    let kind = F::FLAVOR.kind;
+    let what_counts = ["metadata.ownerReferences", "metadata.deletionTimestamp", "status.phase", "status.conditions"];
+    let watch = what_counts
+        .iter()
+        .fold(watch::<Pod>().when(Change::Labels), |watch, path| watch.when(Change::Path((*path).into())));
+    watch.to_controller(kind).selecting(kind, "spec.selector").orphans().on(&[DeltaType::Added, DeltaType::Modified])
+}

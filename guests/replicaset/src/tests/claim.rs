@@ -1,0 +1,114 @@
+//! Whose pods are whose.
+
+use flyball_sdk::serde_json;
+use flyball_sdk::write::Action;
+
+use super::*;
+use crate::claim::{Claims, adoption, claims, count_terminating, may_adopt, release, settle};
+use crate::views::Presence;
+
+fn claim(set: &Object, own: &[Object], orphans: &[Object]) -> [Vec<String>; 3] {
+    let Claims { kept, adopted, released } = claims(&set.set(), &selector("app=web"), pods(own), pods(orphans));
+    [kept, adopted, released].map(|pods| names(&pods).into_iter().map(str::to_owned).collect())
+}
+
+fn others() -> Value {
+    json!({"app": "other"})
+}
+
+#[test]
+fn what_is_selected_is_kept_or_adopted_and_the_rest_released_or_left() {
+    let own = [pod("kept"), pod("lost").labels(others())];
+    let orphans = [orphan("found"), orphan("foreign").labels(others())];
+    assert_eq!(claim(&web(1), &own, &orphans), [vec!["kept"], vec!["found"], vec!["lost"]]);
+}
+
+#[test]
+fn a_set_that_is_being_deleted_takes_and_releases_none() {
+    let own = [pod("kept"), pod("lost").labels(others())];
+    assert_eq!(claim(&web(1).going(), &own, &[orphan("found")]), [vec!["kept"], vec![], vec![]]);
+}
+
+#[test]
+fn a_pod_that_became_an_orphan_between_the_two_lists_is_counted_once() {
+    assert_eq!(claim(&web(1), &[pod("a")], &[orphan("a")]), [vec!["a"], vec![], vec![]]);
+    let relabelled = pod("a").labels(others());
+    assert_eq!(claim(&web(1), &[relabelled], &[orphan("a")]), [vec![], vec![], vec!["a"]]);
+}
+
+#[test]
+fn pods_that_are_going_count_while_they_run_and_are_selected() {
+    let own = pods(&[
+        pod("going").going(),
+        pod("ended").going().phase("Succeeded"),
+        pod("failed").going().phase("Failed"),
+        pod("lost").going().labels(others()),
+        pod("staying"),
+    ]);
+    assert_eq!(count_terminating(&selector("app=web"), &own), 1);
+}
+
+#[test]
+fn a_set_may_adopt_only_while_the_server_knows_it_and_does_not_delete_it() {
+    let live = |object: Object| Some(serde_json::from_value::<Presence>(object.0).unwrap());
+    let set = web(1).set();
+    assert!(may_adopt(&set, live(web(1))).is_ok());
+    for (live, problem) in [
+        (None, "gone"),
+        (live(web(1).with("/metadata/uid", "uid-new")), "another"),
+        (live(web(1).going()), "being deleted"),
+    ] {
+        let error = may_adopt(&set, live).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+fn patch_of(write: &Write) -> Value {
+    match &write.action {
+        Action::Patch(PatchType::Strategic, patch) => serde_json::from_slice(patch).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_adoption_adds_the_controller_to_this_very_pod() {
+    let write = adoption(&orphan("a").pod(), &web(1).set().meta.controller_reference("apps/v1/ReplicaSet"));
+    assert_eq!((write.target.kind.as_str(), write.target.name.as_str()), ("v1/Pod", "a"));
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web",
+                       "controller": true, "blockOwnerDeletion": true});
+    assert_eq!(patch_of(&write), json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}}));
+}
+
+#[test]
+fn a_release_takes_the_set_from_the_owners_of_this_very_pod() {
+    let write = release(&pod("a").pod(), &web(1).set().meta);
+    let owner = json!({"$patch": "delete", "uid": "uid-web"});
+    assert_eq!(patch_of(&write), json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}}));
+}
+
+fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String> {
+    let claims = Claims {
+        kept: pods(&[pod("kept")]),
+        adopted: pods(&[orphan("a"), orphan("b")]),
+        released: pods(&[pod("c"), pod("d")]),
+    };
+    let answers = [Err(adopted), Ok(()), Ok(()), Err(released)];
+    let own = settle(claims, answers.into_iter()).map_err(|error| error.to_string())?;
+    Ok(names(&own).into_iter().map(str::to_owned).collect())
+}
+
+#[test]
+fn pods_that_are_gone_are_neither_adopted_nor_an_error() {
+    let gone = || refusal(404, "NotFound", "pods \"a\" not found");
+    let other = refusal(422, "Invalid", "metadata.uid: field is immutable");
+    assert_eq!(settled(gone(), gone()), Ok(vec!["kept".into(), "b".into()]));
+    assert_eq!(settled(gone(), other), Ok(vec!["kept".into(), "b".into()]));
+}
+
+#[test]
+fn every_other_refusal_is_told_with_its_pod() {
+    let invalid = refusal(422, "Invalid", "only one reference can have controller set to true");
+    let error = settled(invalid, refusal(500, "InternalError", "broken")).unwrap_err();
+    assert!(error.contains("adopting pod default/a: only one reference"), "{error}");
+    assert!(error.contains("releasing pod default/d: broken"), "{error}");
+}

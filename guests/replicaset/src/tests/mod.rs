@@ -1,0 +1,125 @@
+//! Tests, and the objects that they are made of: a ReplicaSet `web` and pods of it.
+
+mod claim;
+mod rank;
+mod reconcile;
+mod scale;
+mod status;
+
+use flyball_sdk::prelude::*;
+use flyball_sdk::serde_json;
+
+use crate::views::{Pod, Set};
+
+/// Noon of a day: the tests' now.
+const NOON: Time = Time { seconds: 1_767_268_800, nanoseconds: 0 };
+
+/// The time so many seconds before noon.
+fn ago(seconds: u32) -> String {
+    Time::of_seconds(NOON.seconds - i64::from(seconds)).to_string()
+}
+
+/// An object that is made step by step.
+#[derive(Clone, Debug)]
+struct Object(Value);
+
+/// The ReplicaSet `web`, which asks for so many pods with `app=web`.
+fn web(replicas: i32) -> Object {
+    Object(json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {
+            "name": "web", "namespace": "default", "uid": "uid-web", "resourceVersion": "10", "generation": 2,
+            "creationTimestamp": ago(9000),
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web", "tier": "front"}, "annotations": {"note": "hi"}},
+                "spec": {"containers": [{"name": "c", "image": "web:1", "resources": {"limits": {"cpu": "1.50"}}}]},
+            },
+        },
+        "status": {"replicas": 0},
+    }))
+}
+
+/// A running pod of `web`, with all labels of its template.
+fn pod(name: &str) -> Object {
+    orphan(name).with(
+        "/metadata/ownerReferences",
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": true,
+                "blockOwnerDeletion": true}]),
+    )
+}
+
+/// A running pod that nobody owns.
+fn orphan(name: &str) -> Object {
+    Object(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "default", "uid": format!("uid-{name}"), "resourceVersion": "20",
+            "creationTimestamp": ago(1000), "labels": {"app": "web", "tier": "front"},
+        },
+        "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "web:1"}]},
+        "status": {"phase": "Running"},
+    }))
+}
+
+impl Object {
+    /// Sets the field at a JSON pointer; its parents are made, where they are missing.
+    fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
+        let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
+        *keys.fold(&mut self.0, |at, key| &mut at[key]) = value.into();
+        self
+    }
+
+    /// Ready since so many seconds.
+    fn ready(self, seconds: u32) -> Self {
+        self.with(
+            "/status/conditions",
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds)}]),
+        )
+    }
+
+    fn phase(self, phase: &str) -> Self {
+        self.with("/status/phase", phase)
+    }
+
+    fn node(self, node: &str) -> Self {
+        self.with("/spec/nodeName", node)
+    }
+
+    /// Being deleted.
+    fn going(self) -> Self {
+        self.with("/metadata/deletionTimestamp", ago(1)).with("/metadata/finalizers", json!(["example.com/stay"]))
+    }
+
+    fn labels(self, labels: Value) -> Self {
+        self.with("/metadata/labels", labels)
+    }
+
+    fn set(&self) -> Set {
+        serde_json::from_value(self.0.clone()).unwrap()
+    }
+
+    fn pod(&self) -> Pod {
+        serde_json::from_value(self.0.clone()).unwrap()
+    }
+}
+
+fn pods(objects: &[Object]) -> Vec<Pod> {
+    objects.iter().map(Object::pod).collect()
+}
+
+fn names<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a str> {
+    pods.into_iter().map(|pod| pod.meta.name.as_str()).collect()
+}
+
+fn selector(text: &str) -> LabelSelector {
+    text.parse().unwrap()
+}
+
+/// A refusal as the API server makes it.
+fn refusal(status: u16, reason: &str, message: &str) -> ApiError {
+    ApiError::new(status, reason, message)
+}

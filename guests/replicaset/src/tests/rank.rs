@@ -1,0 +1,177 @@
+//! Which pods go first.
+
+use flyball_sdk::serde_json;
+
+use super::*;
+use crate::rank::{Crowds, DELETION_COST, age_ratios, least_useful};
+use crate::views::Bystander;
+
+/// The names of the pods, the first to go first. They are given in the reverse order, so that an order that is not made
+/// would be seen.
+fn order_with(crowds: &Crowds, mut expected: Vec<Object>) -> (Vec<String>, Vec<String>) {
+    // One more, which surely stays, so that there is a choice.
+    expected.push(pod("zz-last").ready(100_000).with(&cost(), "2147483647"));
+    let wanted: Vec<Pod> = pods(&expected);
+    expected.reverse();
+    let given = pods(&expected);
+    let order = least_useful(&given, wanted.len() - 1, crowds, NOON);
+    let own = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    (own(names(order)), own(names(&wanted[..wanted.len() - 1])))
+}
+
+fn assert_order(expected: Vec<Object>) {
+    let (order, expected) = order_with(&Crowds::default(), expected);
+    assert_eq!(order, expected);
+}
+
+fn cost() -> String {
+    format!("/metadata/annotations/{}", DELETION_COST.replace('/', "~1"))
+}
+
+#[test]
+fn the_less_a_pod_serves_the_sooner_it_goes() {
+    assert_order(vec![
+        pod("unassigned").phase("Pending").node(""),
+        pod("pending").phase("Pending"),
+        pod("unknown").phase("Unknown"),
+        pod("not-ready"),
+        pod("ready").ready(60),
+    ]);
+}
+
+#[test]
+fn an_unassigned_pod_goes_first_whatever_its_phase_and_cost() {
+    assert_order(vec![pod("unassigned").node("").with(&cost(), "100"), pod("pending").phase("Pending")]);
+}
+
+#[test]
+fn the_cheaper_pod_goes_first_if_both_are_as_ready() {
+    assert_order(vec![
+        pod("not-ready").with(&cost(), "50"),
+        pod("cheap").ready(600).with(&cost(), "-10"),
+        pod("free").ready(600),
+        pod("dear").ready(60).with(&cost(), "7"),
+    ]);
+}
+
+#[test]
+fn a_cost_that_the_api_does_not_accept_counts_as_none() {
+    for wrong in ["+10", "007", "1.5", "", "2147483648", "cheap", "00", " 1"] {
+        assert_order(vec![pod("minus").ready(9).with(&cost(), "-1"), pod("wrong").ready(9).with(&cost(), wrong)]);
+        assert_order(vec![pod("wrong").ready(9).with(&cost(), wrong), pod("one").ready(9).with(&cost(), "1")]);
+    }
+}
+
+fn bystander(uid: &str, node: &str) -> Bystander {
+    serde_json::from_value(pod(uid).node(node).0).unwrap()
+}
+
+#[test]
+fn a_pod_in_a_crowd_goes_before_one_that_is_alone() {
+    let mut crowds = Crowds::default();
+    for (uid, node) in [("a", "busy"), ("b", "busy"), ("c", "quiet")] {
+        crowds.add(bystander(uid, node));
+    }
+    let lonely = pod("lonely").node("quiet").ready(1);
+    let crowded = pod("crowded").node("busy").ready(1000);
+    let (order, expected) = order_with(&crowds, vec![crowded, lonely]);
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn a_crowd_counts_each_active_pod_once() {
+    let mut crowds = Crowds::default();
+    crowds.add(bystander("a", "one"));
+    crowds.add(bystander("a", "one"));
+    for ended in [pod("b").phase("Succeeded"), pod("c").phase("Failed"), pod("d").going()] {
+        crowds.add(serde_json::from_value(ended.node("one").0).unwrap());
+    }
+    crowds.add(bystander("e", "two"));
+    crowds.add(bystander("f", "two"));
+    let (order, expected) = order_with(&crowds, vec![pod("two").node("two").ready(9), pod("one").node("one").ready(9)]);
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn the_pod_that_is_ready_for_less_time_goes_first_by_powers_of_two() {
+    // Below 2^39, 2^40 and 2^41 nanoseconds: 549, 1,099 and 2,199 seconds.
+    assert_order(vec![pod("c").ready(500), pod("b").ready(600), pod("a").ready(1200)]);
+    // Within one power the UID decides.
+    assert_order(vec![pod("a").ready(1000), pod("b").ready(600)]);
+    assert_order(vec![pod("a").ready(600), pod("b").ready(1000)]);
+}
+
+#[test]
+fn a_pod_of_which_nobody_knows_since_when_it_is_ready_goes_first() {
+    let unknown = pod("unknown").with("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
+    assert_order(vec![unknown.clone(), pod("a").ready(0)]);
+    let null =
+        unknown.with("/status/conditions", json!([{"type": "Ready", "status": "True", "lastTransitionTime": null}]));
+    assert_order(vec![null, pod("a").ready(0)]);
+}
+
+fn restarts(pod: Object, containers: &[i32]) -> Object {
+    let statuses: Vec<Value> = containers.iter().map(|count| json!({"restartCount": count})).collect();
+    pod.with("/status/containerStatuses", statuses)
+}
+
+#[test]
+fn the_pod_whose_container_was_restarted_most_goes_first() {
+    assert_order(vec![restarts(pod("b"), &[0, 5]), restarts(pod("a"), &[3, 4]), pod("c")]);
+}
+
+#[test]
+fn restarts_of_sidecars_count_after_those_of_containers_and_those_of_init_containers_never() {
+    let with_init = |object: Object, policy: Value, count: i32| {
+        object
+            .with("/spec/initContainers", json!([{"name": "i", "restartPolicy": policy}]))
+            .with("/status/initContainerStatuses", json!([{"name": "i", "restartCount": count}]))
+    };
+    assert_order(vec![
+        restarts(pod("d"), &[1]),
+        with_init(pod("c"), "Always".into(), 7),
+        with_init(pod("a"), Value::Null, 9).with("/metadata/creationTimestamp", ago(1000)),
+        with_init(pod("b"), "Always".into(), 0).with("/metadata/creationTimestamp", ago(900)),
+    ]);
+}
+
+#[test]
+fn the_younger_pod_goes_first_by_powers_of_two() {
+    let created = |name: &str, seconds| pod(name).with("/metadata/creationTimestamp", ago(seconds));
+    assert_order(vec![created("c", 500), created("a", 1000), created("b", 600), created("d", 1200)]);
+    // One that was made just now, or after our clock's now, is younger than any.
+    assert_order(vec![created("b", 0), created("a", 1)]);
+}
+
+#[test]
+fn nothing_is_sorted_if_all_must_go() {
+    let all = pods(&[pod("ready").ready(60), pod("not-ready")]);
+    assert_eq!(names(least_useful(&all, 2, &Crowds::default(), NOON)), ["ready", "not-ready"]);
+}
+
+#[test]
+fn an_order_that_has_cycles_is_no_panic() {
+    // `restarted` goes before `steady`, ready at the same second; each of them and `other` are told apart by UID.
+    let cycle = |i: u32| {
+        [
+            restarts(pod(&format!("z-restarted-{i}")).ready(600), &[9]),
+            pod(&format!("a-steady-{i}")).ready(600),
+            pod(&format!("m-other-{i}")).ready(601),
+        ]
+    };
+    let many: Vec<Object> = (0..100).flat_map(cycle).collect();
+    let chosen = pods(&many);
+    let chosen = least_useful(&chosen, 150, &Crowds::default(), NOON);
+    let distinct: std::collections::BTreeSet<_> = names(chosen).into_iter().map(str::to_owned).collect();
+    assert_eq!(distinct.len(), 150);
+}
+
+#[test]
+fn the_age_ratio_is_told_of_ready_pods_in_multiples_of_the_youngest() {
+    let aged = |name: &str, seconds| pod(name).with("/metadata/creationTimestamp", ago(seconds)).ready(1);
+    let all = pods(&[aged("a", 100), aged("b", 250), pod("not-ready"), aged("c", 900)]);
+    assert_eq!(age_ratios(&all, &[&all[1], &all[2], &all[0]], NOON), [2.0, 1.0]);
+    let newborn = pods(&[aged("a", 0), aged("b", 5)]);
+    assert!(age_ratios(&newborn, &[&newborn[1]], NOON).is_empty());
+    assert!(age_ratios(&all[2..3], &[&all[2]], NOON).is_empty());
+}

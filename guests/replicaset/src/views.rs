@@ -1,0 +1,215 @@
+//! The fields that the controller reads, and no others: of the object that asks for pods (called a set, of whatever
+//! [`Flavor`](crate::Flavor)), and of pods.
+
+use flyball_sdk::meta::null_is_default;
+use flyball_sdk::{Meta, Raw, StringMap, Time, view};
+use serde::{Deserialize, Serialize};
+
+view! {
+    /// A ReplicaSet, or a ReplicationController.
+    pub struct Set: "apps/v1/ReplicaSet" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [".generation", ".deletionTimestamp", ".ownerReferences"],
+        /// How many pods it asks for; the API's default is 1.
+        pub replicas: Option<i32> = "spec.replicas",
+        /// For how many seconds a pod must be ready to be available.
+        pub min_ready_seconds: u32 = "spec.minReadySeconds",
+        /// Which pods can be its own: a LabelSelector, or a map of labels.
+        pub selector: Raw = "spec.selector",
+        /// What its pods are made from.
+        pub template: Template = "spec.template" [
+            ".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".spec"
+        ],
+        /// What it was last said to be.
+        pub status: Status = "status",
+    }
+
+    /// Whether a set is still there, and in which version.
+    pub struct Presence: "apps/v1/ReplicaSet" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [".deletionTimestamp"],
+    }
+
+    /// A set of the same owner.
+    pub struct Sibling: "apps/v1/ReplicaSet" {
+        /// Which pods can be its own.
+        pub selector: Raw = "spec.selector",
+    }
+
+    /// A pod.
+    pub struct Pod: "v1/Pod" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [
+            ".labels", ".annotations['controller.kubernetes.io/pod-deletion-cost']", ".creationTimestamp",
+            ".deletionTimestamp"
+        ],
+        /// Its node; empty until it is scheduled.
+        pub node: String = "spec.nodeName",
+        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+        pub phase: String = "status.phase",
+        /// Its conditions.
+        pub conditions: Vec<PodCondition> = "status.conditions" ["[*].type", "[*].status", "[*].lastTransitionTime"],
+        /// Its containers.
+        pub containers: Vec<Container> = "status.containerStatuses" ["[*].restartCount"],
+        /// Its init containers, as they run.
+        pub init_containers: Vec<Container> = "status.initContainerStatuses" ["[*].name", "[*].restartCount"],
+        /// Its init containers, as they were asked for.
+        pub init_specs: Vec<InitContainer> = "spec.initContainers" ["[*].name", "[*].restartPolicy"],
+    }
+
+    /// A pod of a sibling: all that is asked is where it runs.
+    pub struct Bystander: "v1/Pod" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [".deletionTimestamp"],
+        /// Its node.
+        pub node: String = "spec.nodeName",
+        /// Its phase.
+        pub phase: String = "status.phase",
+    }
+}
+
+/// What pods are made from. All but the labels passes from here into the pod as the text that came.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Template {
+    /// What of its metadata a pod inherits.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: TemplateMeta,
+    /// The pods' spec.
+    pub spec: Raw,
+}
+
+/// What of a template's metadata a pod inherits.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct TemplateMeta {
+    /// Labels: those that the selector wants, and maybe more.
+    #[serde(deserialize_with = "null_is_default")]
+    pub labels: StringMap,
+    /// Annotations.
+    pub annotations: Raw,
+    /// Finalizers.
+    pub finalizers: Raw,
+}
+
+/// The status, as it is read and, always whole, written. What is zero is written, too: a zero that is left out would keep
+/// the old number wherever the change is taken as a merge patch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// How many active pods there are.
+    pub replicas: i32,
+    /// How many of them have all labels of the template.
+    pub fully_labeled_replicas: i32,
+    /// How many of them are ready.
+    pub ready_replicas: i32,
+    /// How many of them have been ready for `minReadySeconds`.
+    pub available_replicas: i32,
+    /// How many of its pods are being deleted and have not yet ended; none where the kind does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating_replicas: Option<i32>,
+    /// The generation that these numbers are for.
+    pub observed_generation: i64,
+    /// What else is to be known. Those of others stay as they are.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a [`Status`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Since when.
+    pub last_transition_time: Option<Time>,
+    /// Why, in one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// A condition of a [`Pod`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Since when.
+    pub last_transition_time: Option<Time>,
+}
+
+/// A container of a [`Pod`], as it runs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// How often it was restarted.
+    pub restart_count: i32,
+}
+
+/// An init container of a [`Pod`], as it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InitContainer {
+    /// Its name.
+    pub name: String,
+    /// `Always` makes it a sidecar, which runs beside the containers.
+    pub restart_policy: Option<String>,
+}
+
+impl Set {
+    /// How many pods it asks for.
+    pub fn wanted(&self) -> usize {
+        usize::try_from(self.replicas.unwrap_or(1)).unwrap_or(0)
+    }
+}
+
+impl Pod {
+    /// Whether it counts: it has not ended and is not being deleted.
+    pub fn is_active(&self) -> bool {
+        !has_ended(&self.phase) && !self.meta.is_deleting()
+    }
+
+    /// Whether it is being deleted and has not yet ended.
+    pub fn is_terminating(&self) -> bool {
+        !has_ended(&self.phase) && self.meta.is_deleting()
+    }
+
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.readiness().is_some()
+    }
+
+    /// Since when it is ready; none if it isn't, or if that is not said.
+    pub fn ready_since(&self) -> Option<Time> {
+        self.readiness()?.last_transition_time
+    }
+
+    fn readiness(&self) -> Option<&PodCondition> {
+        self.conditions
+            .iter()
+            .find(|condition| condition.condition_type == "Ready")
+            .filter(|ready| ready.status == "True")
+    }
+}
+
+impl Bystander {
+    /// Whether it counts.
+    pub fn is_active(&self) -> bool {
+        !has_ended(&self.phase) && !self.meta.is_deleting()
+    }
+}
+
+fn has_ended(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
