@@ -3,6 +3,7 @@
 //! Names, labels and buckets are exactly as given: dashboards made for kube-controller-manager read them. A family
 //! belongs to one owner: a plugin can neither count into the host's families nor into another plugin's.
 
+mod controllers;
 mod group;
 mod process;
 mod rest_client;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, Opts, Registry, TextEncoder};
 
+pub use controllers::RunningController;
 pub use group::{Group, Kind};
 pub use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec};
 pub use rest_client::{RestClientLayer, RestClientMetrics, RestClientService};

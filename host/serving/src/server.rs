@@ -46,13 +46,13 @@ pub enum BindError {
     #[error("the port of {0} is in use by another process: stop that one, or serve on another --secure-port")]
     InUse(SocketAddr),
     /// The operating system does not allow it, or has no such address.
-    #[error("can't listen on {0}: {1}")]
+    #[error("can't listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
     /// There is no certificate to serve with.
-    #[error("can't serve over HTTPS: {0}")]
+    #[error("can't serve over HTTPS")]
     Certificate(#[from] CertificateError),
     /// The settings don't fit together.
-    #[error("can't serve over HTTPS: {0}")]
+    #[error("can't serve over HTTPS")]
     Tls(#[from] tokio_rustls::rustls::Error),
 }
 

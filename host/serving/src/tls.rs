@@ -46,7 +46,7 @@ pub enum Certificate {
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file can't be read.
-    #[error("can't read {0}: {1}")]
+    #[error("can't read {0}")]
     Read(PathBuf, #[source] std::io::Error),
     /// A file has not what it should have.
     #[error("{0} holds no usable {1} in PEM")]
@@ -91,10 +91,12 @@ impl ServedCertificate {
                         tracing::info!("the serving certificate changed");
                     }
                 }
-                Err(error) if failing => tracing::debug!(%error, "the serving certificate stays as it was"),
+                Err(error) if failing => {
+                    tracing::debug!(error = &error as &dyn std::error::Error, "the serving certificate stays as it was")
+                }
                 Err(error) => {
                     failing = true;
-                    tracing::warn!(%error, "the serving certificate stays as it was");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the serving certificate stays as it was");
                 }
             }
         }

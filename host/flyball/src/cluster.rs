@@ -1,0 +1,92 @@
+//! How the API server is reached: a kubeconfig or the pod's service account. What is wrong is told in one sentence that
+//! says what to do.
+
+use std::path::{Path, PathBuf};
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use crate::config::ClusterSource;
+
+/// Why the cluster can't be reached.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClusterError {
+    #[error("there is no kubeconfig {}: name one that exists", .0.display())]
+    Missing(PathBuf),
+    #[error("can't read the kubeconfig {}: let this user read it, or name another", .0.display())]
+    Unreadable(PathBuf, #[source] std::io::Error),
+    #[error("the kubeconfig {} is not what kubectl would write: mend it, or name another", .0.display())]
+    Invalid(PathBuf, #[source] KubeconfigError),
+    #[error("the kubeconfig {} has no context {context:?}: its contexts are {contexts}", path.display())]
+    NoContext { path: PathBuf, context: String, contexts: String },
+    #[error("the kubeconfig {} has no current context: set one, or name one with --context", .0.display())]
+    NoCurrentContext(PathBuf),
+    #[error("the kubeconfig {} can't be used: mend it, or name another", .0.display())]
+    Unusable(PathBuf, #[source] KubeconfigError),
+    #[error("no --kubeconfig was given, and this is no pod of a cluster: name a kubeconfig")]
+    NotInCluster(#[source] kube::config::InClusterError),
+    #[error("--master={0} is no URL: write it as https://host:port")]
+    Master(String),
+}
+
+/// Finds out how the API server is reached. It is not asked anything yet.
+pub(crate) async fn config(source: &ClusterSource) -> Result<Config, ClusterError> {
+    let mut config = match &source.kubeconfig {
+        Some(path) => from_file(path, source.context.as_deref()).await?,
+        None => Config::incluster().map_err(ClusterError::NotInCluster)?,
+    };
+    if let Some(master) = &source.master {
+        let url: Option<http::Uri> = master.parse().ok();
+        let url = url.filter(|url| url.scheme().is_some() && url.authority().is_some());
+        config.cluster_url = url.ok_or_else(|| ClusterError::Master(master.clone()))?;
+    }
+    Ok(config)
+}
+
+async fn from_file(path: &Path, context: Option<&str>) -> Result<Config, ClusterError> {
+    let owned = || path.to_owned();
+    std::fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ClusterError::Missing(owned()),
+        _ => ClusterError::Unreadable(owned(), error),
+    })?;
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| ClusterError::Invalid(owned(), error))?;
+    let wanted = context.or(kubeconfig.current_context.as_deref()).filter(|context| !context.is_empty());
+    let Some(wanted) = wanted else { return Err(ClusterError::NoCurrentContext(owned())) };
+    if !kubeconfig.contexts.iter().any(|context| context.name == wanted) {
+        let names: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
+        let contexts = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(ClusterError::NoContext { path: owned(), context: wanted.to_owned(), contexts });
+    }
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.map_err(|error| ClusterError::Unusable(owned(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn error(text: &str, context: Option<&str>) -> String {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("it is written");
+        let error = from_file(file.path(), context).await.map(drop).expect_err("it can't be used");
+        error.to_string().replace(&file.path().display().to_string(), "FILE")
+    }
+
+    const TWO: &str = "apiVersion: v1\nkind: Config\ncontexts:\n- name: a\n  context: {cluster: a, user: a}\n- name: b\n  context: {cluster: b, user: b}\n";
+
+    #[tokio::test]
+    async fn each_thing_wrong_with_a_kubeconfig_is_one_sentence_that_names_it() {
+        let missing = from_file(Path::new("/no/such/file"), None).await.map(drop).expect_err("there is none");
+        assert_eq!(missing.to_string(), "there is no kubeconfig /no/such/file: name one that exists");
+        let folder = from_file(Path::new("/"), None).await.map(drop).expect_err("it is a folder");
+        assert!(folder.to_string().starts_with("can't read the kubeconfig /:"), "{folder}");
+        let invalid = error("a: [b", None).await;
+        assert_eq!(invalid, "the kubeconfig FILE is not what kubectl would write: mend it, or name another");
+        assert_eq!(error(TWO, Some("c")).await, "the kubeconfig FILE has no context \"c\": its contexts are a, b");
+        let current = error(TWO, None).await;
+        assert_eq!(current, "the kubeconfig FILE has no current context: set one, or name one with --context");
+        assert!(error(TWO, Some("a")).await.starts_with("the kubeconfig FILE can't be used"));
+        assert!(error("", None).await.starts_with("the kubeconfig FILE"));
+    }
+}

@@ -1,0 +1,326 @@
+//! Reads the command line into a [`RunConfig`].
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use flyball_serving::{
+    AuthenticationOptions, AuthorizationOptions, Certificate, RequestHeaderOptions, ServingOptions, TlsOptions,
+};
+
+use super::{ClusterSource, LeaderElection, LogOptions, RunConfig, Selection, ServingConfig};
+use crate::flag::{self, Effect, Kind};
+use crate::kcm;
+use crate::kcm::controllers::canonical;
+
+/// The flags that tell how many keys of a controller are reconciled at once.
+const CONCURRENCY: &[(&str, &str)] = &[
+    ("concurrent-cron-job-syncs", "cronjob-controller"),
+    ("concurrent-daemonset-syncs", "daemonset-controller"),
+    ("concurrent-deployment-syncs", "deployment-controller"),
+    ("concurrent-device-taint-eviction-syncs", "device-taint-eviction-controller"),
+    ("concurrent-endpoint-syncs", "endpoints-controller"),
+    ("concurrent-ephemeralvolume-syncs", "ephemeral-volume-controller"),
+    ("concurrent-gc-syncs", "garbage-collector-controller"),
+    ("concurrent-horizontal-pod-autoscaler-syncs", "horizontal-pod-autoscaler-controller"),
+    ("concurrent-job-syncs", "job-controller"),
+    ("concurrent-namespace-syncs", "namespace-controller"),
+    ("concurrent-rc-syncs", "replicationcontroller-controller"),
+    ("concurrent-replicaset-syncs", "replicaset-controller"),
+    ("concurrent-resource-quota-syncs", "resourcequota-controller"),
+    ("concurrent-resourceclaim-syncs", "resourceclaim-controller"),
+    ("concurrent-service-endpoint-syncs", "endpointslice-controller"),
+    ("concurrent-serviceaccount-token-syncs", "serviceaccount-token-controller"),
+    ("concurrent-statefulset-syncs", "statefulset-controller"),
+    ("concurrent-ttl-after-finished-syncs", "ttl-after-finished-controller"),
+    ("concurrent-validating-admission-policy-status-syncs", "validatingadmissionpolicy-status-controller"),
+    ("mirroring-concurrent-service-endpoint-syncs", "endpointslice-mirroring-controller"),
+];
+
+/// A flag's value that can't be meant, as a sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("--{flag}={value}: {reason}")]
+pub(crate) struct ConfigError {
+    flag: &'static str,
+    value: String,
+    reason: String,
+}
+
+/// The flags as they were given. The kinds of their values were checked when they were parsed.
+struct Flags<'a>(&'a ArgMatches);
+
+impl RunConfig {
+    /// Reads what clap found. Fails on a value that can't be meant.
+    pub(crate) fn read(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        let flags = Flags(matches);
+        let burst = flags.int("kube-api-burst");
+        let qps = flags.float("kube-api-qps") as f32;
+        let mut concurrency = BTreeMap::new();
+        for (name, controller) in CONCURRENCY.iter().filter(|(name, _)| flags.is_given(name)) {
+            let workers = flags.at_least(name, 1)?;
+            concurrency.insert((*controller).to_owned(), workers);
+        }
+        Ok(Self {
+            cluster: ClusterSource {
+                kubeconfig: flags.path("kubeconfig"),
+                context: flags.text("context"),
+                master: flags.text("master"),
+            },
+            plugin_dirs: flags.list("plugin-dir").into_iter().map(PathBuf::from).collect(),
+            policy: flags.path("policy"),
+            trust_plugins: flags.bool("trust-plugins"),
+            controllers: Selection::new(&flags.list("controllers")),
+            qps: if qps == 0.0 { Some(5.0) } else { Some(qps).filter(|qps| *qps > 0.0) },
+            burst: if burst == 0 { 10 } else { flags.at_least("kube-api-burst", 1)? },
+            concurrency,
+            plugin_config: flags.plugin_config()?,
+            use_service_account_credentials: flags.bool("use-service-account-credentials"),
+            shutdown_timeout: flags.duration("controller-shutdown-timeout"),
+            serving: flags.serving()?,
+            logging: flags.logging()?,
+            leader_election: LeaderElection {
+                enabled: flags.bool("leader-elect"),
+                lease_duration: flags.duration("leader-elect-lease-duration"),
+                renew_deadline: flags.duration("leader-elect-renew-deadline"),
+                retry_period: flags.duration("leader-elect-retry-period"),
+                name: flags.text("leader-elect-resource-name").unwrap_or_default(),
+                namespace: flags.text("leader-elect-resource-namespace").unwrap_or_default(),
+            },
+            warnings: flags.without_effect().into_iter().chain(flags.unknown_gates()).collect(),
+        })
+    }
+}
+
+impl Flags<'_> {
+    fn raw(&self, name: &str) -> Option<&str> {
+        self.0.get_one::<String>(name).map(String::as_str)
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.0.value_source(name) == Some(ValueSource::CommandLine)
+    }
+
+    /// None if it is empty.
+    fn text(&self, name: &str) -> Option<String> {
+        self.raw(name).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.text(name).map(PathBuf::from)
+    }
+
+    fn bool(&self, name: &str) -> bool {
+        self.raw(name).is_some_and(|text| flag::bool(text) == Ok(true))
+    }
+
+    fn int(&self, name: &str) -> i64 {
+        self.raw(name).and_then(|text| flag::int(text, i64::MIN, i64::MAX).ok()).unwrap_or_default()
+    }
+
+    fn float(&self, name: &str) -> f64 {
+        self.raw(name).and_then(|text| flag::float(text).ok()).unwrap_or_default()
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        self.raw(name).and_then(|text| flag::duration(text).ok()).unwrap_or_default()
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        let uses = self.0.get_many::<String>(name).into_iter().flatten();
+        uses.flat_map(|text| flag::list(text).unwrap_or_default()).collect()
+    }
+
+    fn at_least(&self, name: &'static str, min: u32) -> Result<u32, ConfigError> {
+        let value = self.int(name);
+        let number = u32::try_from(value).ok().filter(|number| *number >= min);
+        number.ok_or_else(|| self.error(name, format!("it must be at least {min}")))
+    }
+
+    fn error(&self, flag: &'static str, reason: impl Into<String>) -> ConfigError {
+        ConfigError { flag, value: self.raw(flag).unwrap_or_default().to_owned(), reason: reason.into() }
+    }
+
+    fn logging(&self) -> Result<LogOptions, ConfigError> {
+        let json = match self.raw("logging-format") {
+            Some("json") => true,
+            Some("text" | "") | None => false,
+            Some(_) => return Err(self.error("logging-format", "it must be text or json")),
+        };
+        Ok(LogOptions { json, verbosity: self.int("v") })
+    }
+
+    fn serving(&self) -> Result<Option<ServingConfig>, ConfigError> {
+        let port = u16::try_from(self.int("secure-port"));
+        let port = port.map_err(|_| self.error("secure-port", "it must be between 0 and 65535"))?;
+        if port == 0 {
+            return Ok(None);
+        }
+        let address: IpAddr =
+            self.raw("bind-address").and_then(|text| text.parse().ok()).unwrap_or([0, 0, 0, 0].into());
+        let certificate = match (self.path("tls-cert-file"), self.path("tls-private-key-file")) {
+            (Some(certificate), Some(key)) => Certificate::Files { certificate, key },
+            (None, None) => Certificate::SelfSigned,
+            (Some(_), None) => return Err(self.error("tls-cert-file", "--tls-private-key-file is missing")),
+            (None, Some(_)) => return Err(self.error("tls-private-key-file", "--tls-cert-file is missing")),
+        };
+        let tls13_only = match self.raw("tls-min-version") {
+            Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => false,
+            Some("VersionTLS13") => true,
+            Some(_) => return Err(self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13")),
+        };
+        let streams = self.at_least("http2-max-streams-per-connection", 0)?;
+        Ok(Some(ServingConfig {
+            options: ServingOptions {
+                address: SocketAddr::new(address, port),
+                tls: TlsOptions { certificate, tls13_only, http2: !self.bool("disable-http2-serving") },
+                http2_max_streams: if streams == 0 { 100 } else { streams },
+            },
+            authentication: AuthenticationOptions {
+                client_ca_file: self.path("client-ca-file"),
+                request_header: RequestHeaderOptions {
+                    client_ca_file: self.path("requestheader-client-ca-file"),
+                    allowed_names: self.list("requestheader-allowed-names"),
+                    username_headers: self.list("requestheader-username-headers"),
+                    uid_headers: self.list("requestheader-uid-headers"),
+                    group_headers: self.list("requestheader-group-headers"),
+                    extra_headers_prefix: self.list("requestheader-extra-headers-prefix"),
+                },
+                token_ttl: self.duration("authentication-token-webhook-cache-ttl"),
+            },
+            authentication_kubeconfig: self.path("authentication-kubeconfig"),
+            skip_lookup: self.bool("authentication-skip-lookup"),
+            authorization: AuthorizationOptions {
+                always_allow_paths: self.list("authorization-always-allow-paths"),
+                allowed_ttl: self.duration("authorization-webhook-cache-authorized-ttl"),
+                denied_ttl: self.duration("authorization-webhook-cache-unauthorized-ttl"),
+            },
+            authorization_kubeconfig: self.path("authorization-kubeconfig"),
+        }))
+    }
+
+    /// `<controller>.<key>=<value>`: the controller's name ends at the first dot, and the value may hold anything.
+    fn plugin_config(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ConfigError> {
+        let mut config: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for text in self.0.get_many::<String>("plugin-config").into_iter().flatten() {
+            let parts = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
+            let Some(((controller, key), value)) = parts.filter(|((c, k), _)| !c.is_empty() && !k.is_empty()) else {
+                let reason = "it must be <controller>.<key>=<value>".to_owned();
+                return Err(ConfigError { flag: "plugin-config", value: text.clone(), reason });
+            };
+            let controller = canonical(controller).unwrap_or(controller).to_owned();
+            config.entry(controller).or_default().insert(key.to_owned(), value.to_owned());
+        }
+        Ok(config)
+    }
+
+    /// One sentence that names the flags given that have no effect yet.
+    fn without_effect(&self) -> Option<String> {
+        let ignored =
+            kcm::flags::FLAGS.iter().filter(|flag| self.is_given(flag.name)).filter(|flag| match flag.effect {
+                Effect::Yes(_) => false,
+                Effect::NotYet => true,
+                Effect::Already(values) => !self.raw(flag.name).is_some_and(|text| match flag.kind {
+                    Kind::Bool => values.iter().any(|value| flag::bool(value) == flag::bool(text)),
+                    _ => values.contains(&text),
+                }),
+            });
+        let names: Vec<String> = ignored.map(|flag| format!("--{}", flag.name)).collect();
+        (!names.is_empty()).then(|| format!("these flags have no effect yet: {}", names.join(", ")))
+    }
+
+    fn unknown_gates(&self) -> Vec<String> {
+        let uses = self.0.get_many::<String>("feature-gates").into_iter().flatten();
+        let gates = uses.flat_map(|text| flag::pairs(text).unwrap_or_default().into_keys());
+        // A gate may be given for one component, as in `kube:JobBackoffLimitPerIndex`.
+        let gates = gates.map(|gate| gate.rsplit(':').next().unwrap_or_default().to_owned());
+        let unknown: Vec<String> = gates.filter(|gate| !kcm::is_feature_gate(gate)).collect();
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        vec![format!("these feature gates are not known in Kubernetes 1.36: {}", unknown.join(", "))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse_run;
+
+    fn read(args: &[&str]) -> RunConfig {
+        RunConfig::read(&parse_run(args).expect("they parse")).expect("they can be meant")
+    }
+
+    fn error(args: &[&str]) -> String {
+        RunConfig::read(&parse_run(args).expect("they parse")).expect_err("they can't be meant").to_string()
+    }
+
+    #[test]
+    fn without_flags_it_is_as_kube_controller_manager_is() {
+        let config = read(&[]);
+        assert_eq!((config.qps, config.burst), (Some(20.0), 30));
+        assert_eq!(config.cluster, ClusterSource::default());
+        let serving = config.serving.expect("it serves");
+        assert_eq!(serving.options.address, SocketAddr::from(([0, 0, 0, 0], 10257)));
+        assert_eq!(serving.authorization, AuthorizationOptions::default());
+        assert_eq!(serving.authentication.request_header, RequestHeaderOptions::default());
+        assert_eq!(config.shutdown_timeout, Duration::from_secs(10));
+        assert!(config.controllers.enables("deployment-controller"));
+        assert_eq!(config.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_manifest_of_kubeadm_is_read_and_one_warning_names_what_has_no_effect_yet() {
+        let config = read(&[
+            "--allocate-node-cidrs=true",
+            "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",
+            "--bind-address=127.0.0.1",
+            "--controllers=*,bootstrapsigner,tokencleaner",
+            "--kubeconfig=/etc/kubernetes/controller-manager.conf",
+            "--leader-elect=true",
+            "--root-ca-file=/etc/kubernetes/pki/ca.crt",
+            "--use-service-account-credentials=true",
+            "--profiling=false",
+        ]);
+        let expected = "these flags have no effect yet: --allocate-node-cidrs, --leader-elect, --root-ca-file";
+        assert_eq!(config.warnings, [expected]);
+        assert!(config.use_service_account_credentials && config.controllers.enables("token-cleaner-controller"));
+    }
+
+    #[test]
+    fn the_syncs_and_values_of_a_controller_go_by_its_canonical_name() {
+        let config = read(&[
+            "--concurrent-deployment-syncs=9",
+            "--concurrent_rc_syncs",
+            "2",
+            "--plugin-config=replicaset.burst=5",
+            "--plugin-config=greeter.greeting=Hello, a=b.c",
+        ]);
+        let expected = [("deployment-controller", 9), ("replicationcontroller-controller", 2)];
+        assert_eq!(config.concurrency, expected.map(|(name, n)| (name.to_owned(), n)).into());
+        assert_eq!(config.plugin_config["replicaset-controller"]["burst"], "5");
+        assert_eq!(config.plugin_config["greeter"]["greeting"], "Hello, a=b.c");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_meant_is_an_error() {
+        assert_eq!(error(&["--concurrent-job-syncs=0"]), "--concurrent-job-syncs=0: it must be at least 1");
+        assert!(error(&["--secure-port=70000"]).contains("between 0 and 65535"));
+        assert!(error(&["--tls-cert-file=a"]).contains("--tls-private-key-file is missing"));
+        assert!(error(&["--plugin-config=a=b"]).contains("<controller>.<key>=<value>"));
+        assert!(error(&["--logging-format=xml"]).contains("text or json"));
+        assert!(read(&["--secure-port=0"]).serving.is_none());
+    }
+
+    #[test]
+    fn an_unknown_feature_gate_is_warned_about() {
+        let config = read(&["--feature-gates=NoSuchGate=true,kube:AllAlpha=false"]);
+        assert!(
+            config.warnings.iter().any(|w| w.ends_with("not known in Kubernetes 1.36: NoSuchGate")),
+            "{:?}",
+            config.warnings
+        );
+    }
+}

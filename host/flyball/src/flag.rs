@@ -1,0 +1,257 @@
+//! Flags as Go's pflag has them: their kinds, and how the text of a value is read.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A flag of the command line.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Flag {
+    /// Without the dashes.
+    pub(crate) name: &'static str,
+    /// What its values are.
+    pub(crate) kind: Kind,
+    /// What holds without it, as pflag writes it.
+    pub(crate) default: &'static str,
+    /// What it does.
+    pub(crate) effect: Effect,
+}
+
+/// What a flag does.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Effect {
+    /// This.
+    Yes(&'static str),
+    /// Nothing yet.
+    NotYet,
+    /// Nothing yet, and these values ask for what happens in any case.
+    Already(&'static [&'static str]),
+}
+
+/// What the values of a flag are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bool,
+    Int,
+    Int32,
+    Level,
+    Float,
+    Double,
+    Duration,
+    Ip,
+    Text,
+    Quantity,
+    /// A list; each use of the flag adds to it.
+    Texts,
+    Ints,
+    KeyPairs,
+    Pairs,
+    Gates,
+    Modules,
+    /// `--version` or `--version=raw`.
+    Version,
+}
+
+pub(crate) const fn flag(name: &'static str, kind: Kind, default: &'static str, effect: Effect) -> Flag {
+    Flag { name, kind, default, effect }
+}
+
+impl Kind {
+    /// What pflag calls it.
+    pub(crate) fn go_type(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Int32 => "int32",
+            Self::Level => "Level",
+            Self::Float => "float32",
+            Self::Double => "float64",
+            Self::Duration => "duration",
+            Self::Ip => "ip",
+            Self::Text => "string",
+            Self::Quantity => "quantity",
+            Self::Texts => "stringSlice",
+            Self::Ints => "int32Slice",
+            Self::KeyPairs => "namedCertKey",
+            Self::Pairs => "stringToString",
+            Self::Gates => "colonSeparatedMultimapStringString",
+            Self::Modules => "pattern=N,...",
+            Self::Version => "version",
+        }
+    }
+
+    /// Whether a value is given with `=` or not at all.
+    pub(crate) fn needs_no_value(self) -> bool {
+        matches!(self, Self::Bool | Self::Version)
+    }
+
+    /// Whether each use of the flag adds to those before.
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::Texts | Self::Ints | Self::KeyPairs | Self::Pairs | Self::Gates | Self::Modules)
+    }
+
+    /// Fails with what is wrong with a value of this kind.
+    pub(crate) fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Bool => bool(text).map(drop),
+            Self::Int => int(text, i64::MIN, i64::MAX).map(drop),
+            Self::Int32 | Self::Level => int(text, i32::MIN.into(), i32::MAX.into()).map(drop),
+            Self::Float | Self::Double => float(text).map(drop),
+            Self::Duration => duration(text).map(drop),
+            Self::Ip => text.parse::<std::net::IpAddr>().map(drop).map_err(|_| "it is no IP address".to_owned()),
+            Self::Ints => list(text)?.iter().try_for_each(|item| Self::Int32.check(item)),
+            Self::Texts => list(text).map(drop),
+            Self::Pairs => pairs(text).map(drop),
+            Self::Gates => pairs(text)?.iter().try_for_each(|(_, value)| Self::Bool.check(value)),
+            Self::Text | Self::Quantity | Self::KeyPairs | Self::Modules | Self::Version => Ok(()),
+        }
+    }
+}
+
+/// The words that Go's `strconv.ParseBool` takes.
+pub(crate) fn bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("it is neither true nor false".to_owned()),
+    }
+}
+
+/// A whole number, written as in Go: also `0x10`, `0b1`, `0o7`, `07`, and with `_` between digits.
+pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
+    let (negative, digits) = match text.strip_prefix(['-', '+']) {
+        Some(digits) => (text.starts_with('-'), digits),
+        None => (false, text),
+    };
+    let digits = digits.to_ascii_lowercase().replace('_', "");
+    let radices = [("0x", 16), ("0b", 2), ("0o", 8)];
+    let prefixed = radices.iter().find_map(|(prefix, radix)| Some((digits.strip_prefix(prefix)?, *radix)));
+    let octal = || digits.strip_prefix('0').filter(|rest| !rest.is_empty()).map(|rest| (rest, 8));
+    let (digits, radix) = prefixed.or_else(octal).unwrap_or((&digits, 10));
+    if digits.starts_with(['-', '+']) {
+        return Err("it is no whole number".to_owned());
+    }
+    let value = i128::from_str_radix(digits, radix).map_err(|_| "it is no whole number".to_owned())?;
+    let value = if negative { -value } else { value };
+    match i64::try_from(value) {
+        Ok(value) if (min..=max).contains(&value) => Ok(value),
+        _ => Err(format!("it is not between {min} and {max}")),
+    }
+}
+
+/// A number.
+pub(crate) fn float(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| "it is no number".to_owned())
+}
+
+/// A time such as `1h30m`, `10s` or `1.5ms`, as Go writes it. Those below zero count as zero.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "it is no duration such as 90s, 1h30m or 500ms".to_owned();
+    let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let number: f64 = rest[..end].parse().map_err(|_| wrong())?;
+        let units = &rest[end..];
+        let end = units.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(units.len());
+        seconds += number
+            * match &units[..end] {
+                "ns" => 1e-9,
+                "us" | "µs" | "μs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                _ => return Err(wrong()),
+            };
+        rest = &units[end..];
+    }
+    if negative { Ok(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).map_err(|_| wrong()) }
+}
+
+/// The items of a list with commas between them; an item in double quotes may hold commas.
+pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut items, mut item, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                item.push('"');
+            }
+            '"' if quoted || item.is_empty() => quoted = !quoted,
+            ',' if !quoted => items.push(std::mem::take(&mut item)),
+            c => item.push(c),
+        }
+    }
+    items.push(item);
+    if quoted { Err("a double quote in it is not closed".to_owned()) } else { Ok(items) }
+}
+
+/// The `key=value` items of a list.
+pub(crate) fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let pair = |item: String| match item.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => Err(format!("{item:?} is not key=value")),
+    };
+    list(text)?.into_iter().filter(|item| !item.trim().is_empty()).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_in_go() {
+        let good = [
+            ("0", 0),
+            ("0s", 0),
+            ("1m0s", 60_000),
+            ("8760h0m0s", 31_536_000_000),
+            ("1.5s", 1500),
+            ("500ms", 500),
+            ("1h30m", 5_400_000),
+            ("-1s", 0),
+            (".5s", 500),
+        ];
+        for (text, milliseconds) in good {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "1", "s", "1 s", "1d", "-", "1s2", "..s", "1e400h", "99999999999999999999h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_truths_are_read_as_in_go() {
+        assert_eq!(int("-0x10", -100, 100), Ok(-16));
+        assert_eq!(int("010", 0, 100), Ok(8));
+        assert_eq!(int("1_000", 0, 10_000), Ok(1000));
+        assert!(["", "-", "--1", "0x", "1.0", "2147483648"].iter().all(|text| Kind::Int32.check(text).is_err()));
+        assert_eq!((bool("T"), bool("0")), (Ok(true), Ok(false)));
+        assert!(bool("yes").is_err());
+        assert!(float("NaN").is_err());
+    }
+
+    #[test]
+    fn lists_are_read_as_in_go() {
+        assert_eq!(list(""), Ok(vec![]));
+        assert_eq!(list("*,-a"), Ok(vec!["*".to_owned(), "-a".to_owned()]));
+        assert_eq!(list("\"a,\"\"b\",c"), Ok(vec!["a,\"b".to_owned(), "c".to_owned()]));
+        assert!(list("\"a").is_err());
+        assert!(Kind::Gates.check("A=true,kube:B=false").is_ok());
+        assert!(Kind::Gates.check("A=maybe").is_err());
+        assert!(Kind::Ints.check("1,x").is_err());
+    }
+}

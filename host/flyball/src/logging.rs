@@ -1,0 +1,45 @@
+//! The log: to standard error, as text for people or as JSON.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::time::SystemTime;
+
+use crate::config::LogOptions;
+
+/// Starts the log. `RUST_LOG` wins over the verbosity.
+pub(crate) fn start(options: &LogOptions) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_timer(SystemTime);
+    // It fails only if there is a log already, as in tests.
+    let _ = if options.json {
+        log.json().flatten_event(true).try_init().map_err(drop)
+    } else {
+        log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init().map_err(drop)
+    };
+}
+
+/// klog's numbers: what operators need at 0, more of our own at 4 and 6, and of the libraries' at 8.
+fn directives(verbosity: i64) -> String {
+    let (all, ours) = match verbosity {
+        ..=3 => ("warn", "info"),
+        4..=5 => ("info", "debug"),
+        6..=7 => ("info", "trace"),
+        8..=9 => ("debug", "trace"),
+        10.. => ("trace", "trace"),
+    };
+    let crates =
+        ["flyball", "flyball_cache", "flyball_manager", "flyball_plugin", "flyball_serving", "flyball_workqueue"];
+    crates.iter().fold(all.to_owned(), |directives, name| format!("{directives},{name}={ours}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verbosity_makes_a_filter() {
+        for verbosity in -1..12 {
+            assert!(EnvFilter::try_new(directives(verbosity)).is_ok());
+        }
+        assert!(directives(4).contains("flyball_cache=debug"));
+    }
+}

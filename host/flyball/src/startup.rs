@@ -1,0 +1,240 @@
+//! Starts the parts in their order, and ends them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
+use flyball_serving::{Authentication, Authorization, Bound, Endpoints, HealthChecks, Metrics, bind};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::client::ClientBuilder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::builtins::{BUILTINS, Builtin};
+use crate::cluster;
+use crate::config::{ClusterSource, RunConfig};
+use crate::{logging, manager};
+
+/// A part, and how it is started. What it needs of the parts before it stands in the host.
+struct Part {
+    name: &'static str,
+    start: for<'a> fn(&'a mut Host) -> BoxFuture<'a, anyhow::Result<()>>,
+}
+
+/// The parts in the order in which they start. What can be wrong with the command line comes first, then what the machine
+/// may refuse, and what needs the API server last.
+const PARTS: &[Part] = &[
+    Part { name: "log", start: |host| start_log(host).boxed() },
+    Part { name: "signals", start: |host| watch_signals(host).boxed() },
+    Part { name: "controllers", start: |host| choose_controllers(host).boxed() },
+    Part { name: "cluster", start: |host| find_cluster(host).boxed() },
+    Part { name: "port", start: |host| take_port(host).boxed() },
+    Part { name: "serving", start: |host| start_serving(host).boxed() },
+    Part { name: "manager", start: |host| start_manager(host).boxed() },
+];
+
+/// What has been started.
+struct Host {
+    config: Arc<RunConfig>,
+    metrics: Metrics,
+    health: HealthChecks,
+    builtins: Vec<&'static Builtin>,
+    cluster: Option<kube::Config>,
+    port: Option<Bound>,
+    /// Cancelled when the controllers are to end.
+    shutdown: CancellationToken,
+    manager: Option<JoinHandle<anyhow::Result<()>>>,
+    /// Cancelled when they have: until then it is told that they do.
+    stop_serving: CancellationToken,
+    serving: Option<JoinHandle<()>>,
+}
+
+/// Runs until a signal ends it. Fails with why it can't start or go on.
+pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
+    let mut host = Host {
+        config: Arc::new(config),
+        metrics: Metrics::new(),
+        health: HealthChecks::default(),
+        builtins: Vec::new(),
+        cluster: None,
+        port: None,
+        shutdown: CancellationToken::new(),
+        manager: None,
+        stop_serving: CancellationToken::new(),
+        serving: None,
+    };
+    for part in PARTS {
+        tracing::debug!(part = part.name, "starting");
+        (part.start)(&mut host).await?;
+    }
+    host.wait().await
+}
+
+impl Host {
+    /// Waits for the manager to end, by itself or because it was told to, then ends the rest.
+    async fn wait(&mut self) -> anyhow::Result<()> {
+        let mut ended = Ok(());
+        if let Some(mut manager) = self.manager.take() {
+            let timeout = self.config.shutdown_timeout;
+            let overdue = async {
+                self.shutdown.cancelled().await;
+                tokio::time::sleep(timeout).await;
+            };
+            ended = tokio::select! {
+                joined = &mut manager => joined.context("the manager was ended by a fault of its own").flatten(),
+                () = overdue => {
+                    tracing::warn!(?timeout, "the controllers did not end in time");
+                    manager.abort();
+                    Ok(())
+                }
+            };
+        }
+        self.stop_serving.cancel();
+        if let Some(serving) = self.serving.take()
+            && let Err(error) = serving.await
+        {
+            tracing::warn!(%error, "serving ended early");
+        }
+        ended
+    }
+}
+
+async fn start_log(host: &mut Host) -> anyhow::Result<()> {
+    logging::start(&host.config.logging);
+    for warning in &host.config.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
+}
+
+/// The first SIGTERM or SIGINT lets what runs end; the second ends the process at once.
+async fn watch_signals(host: &mut Host) -> anyhow::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let shutdown = host.shutdown.clone();
+    tokio::spawn(async move {
+        for already_asked in [false, true] {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            if already_asked {
+                tracing::warn!("{name} again: ending at once");
+                std::process::exit(1);
+            }
+            tracing::info!("{name}: letting the controllers end; another signal ends at once");
+            shutdown.cancel();
+        }
+    });
+    Ok(())
+}
+
+async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
+    let config = &host.config;
+    if config.plugin_dirs.is_empty() {
+        config.check_names(&[])?;
+    }
+    let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
+    let resolution = config.controllers.resolve(&available);
+    let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
+    let nothing_to_run = resolution.enabled.is_empty() && config.plugin_dirs.is_empty();
+    match (BUILTINS.is_empty(), resolution.missing.is_empty(), nothing_to_run) {
+        (true, false, true) => bail!("{without_builtins}"),
+        (true, false, false) => tracing::warn!("{without_builtins}"),
+        (false, false, _) => {
+            let missing = resolution.missing.join(", ");
+            tracing::warn!("these controllers are not part of Flyball yet, and don't run: {missing}");
+        }
+        (_, true, _) => {}
+    }
+    if nothing_to_run {
+        match resolution.missing_by_name.as_slice() {
+            [] => bail!(
+                "there is nothing to run: --controllers enables no built-in controller, and there is no --plugin-dir"
+            ),
+            names => {
+                bail!("there is nothing to run: Flyball has no {} yet, and there is no --plugin-dir", names.join(", "))
+            }
+        }
+    }
+    host.builtins = BUILTINS
+        .iter()
+        .filter(|builtin| resolution.enabled.iter().any(|name| name == builtin.canonical_name()))
+        .collect();
+    Ok(())
+}
+
+async fn find_cluster(host: &mut Host) -> anyhow::Result<()> {
+    host.cluster = Some(cluster::config(&host.config.cluster).await?);
+    Ok(())
+}
+
+async fn take_port(host: &mut Host) -> anyhow::Result<()> {
+    if let Some(serving) = &host.config.serving {
+        host.port = Some(bind(&serving.options).await?);
+    }
+    Ok(())
+}
+
+async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
+    let (Some(serving), Some(port)) = (&host.config.serving, host.port.take()) else { return Ok(()) };
+    let tokens = reviewer(host, "authentication-kubeconfig", serving.authentication_kubeconfig.as_deref()).await?;
+    let access = reviewer(host, "authorization-kubeconfig", serving.authorization_kubeconfig.as_deref()).await?;
+    let lookup = tokens.clone().filter(|_| !serving.skip_lookup);
+    let authentication = Authentication::new(
+        serving.authentication.clone(),
+        tokens.map(|reviewer| reviewer as Arc<dyn TokenReviewer>),
+        lookup.map(|reviewer| reviewer as Arc<dyn TrustLookup>),
+    );
+    let access = access.map(|reviewer| reviewer as Arc<dyn AccessReviewer>);
+    let endpoints = Endpoints {
+        health: host.health.clone(),
+        metrics: host.metrics.clone(),
+        authentication: Arc::new(authentication),
+        authorization: Arc::new(Authorization::new(serving.authorization.clone(), access)),
+    };
+    let shutdown = host.shutdown.clone();
+    let ending = host.health.add_readiness("shutdown", move || match shutdown.is_cancelled() {
+        true => Err("the process is ending".to_owned()),
+        false => Ok(()),
+    });
+    tracing::info!(address = %port.address()?, "serving over HTTPS");
+    let stop = host.stop_serving.clone();
+    host.serving = Some(tokio::spawn(async move {
+        port.serve(endpoints, stop).await;
+        drop(ending);
+    }));
+    Ok(())
+}
+
+/// Who is asked about callers: as the user of this kubeconfig, else as the service account of the pod, else nobody.
+async fn reviewer(host: &Host, flag: &str, kubeconfig: Option<&Path>) -> anyhow::Result<Option<Arc<KubeReviewer>>> {
+    let source = ClusterSource { kubeconfig: kubeconfig.map(Path::to_owned), ..ClusterSource::default() };
+    let config = match cluster::config(&source).await {
+        Ok(config) => config,
+        Err(error) if kubeconfig.is_some() => return Err(error).with_context(|| format!("--{flag}")),
+        Err(_) => {
+            tracing::info!("no --{flag}, and this is no pod of a cluster: callers are not reviewed");
+            return Ok(None);
+        }
+    };
+    let client = ClientBuilder::try_from(config).with_context(|| format!("--{flag}"))?;
+    let client = client.with_layer(&host.metrics.rest_client()?.layer()).build();
+    Ok(Some(Arc::new(KubeReviewer::new(client))))
+}
+
+async fn start_manager(host: &mut Host) -> anyhow::Result<()> {
+    let cluster = host.cluster.take().context("the cluster is found before the manager starts")?;
+    let parts = manager::Parts {
+        config: host.config.clone(),
+        cluster,
+        builtins: std::mem::take(&mut host.builtins),
+        metrics: host.metrics.clone(),
+        health: host.health.clone(),
+        shutdown: host.shutdown.clone(),
+    };
+    host.manager = Some(tokio::spawn(manager::run(parts)));
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Runs the binary as an operator does: what it prints, and how it ends.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
+
+fn flyball(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    command.args(args).env_remove("KUBERNETES_SERVICE_HOST").env_remove("RUST_LOG");
+    command.output().expect("the binary runs")
+}
+
+/// What it says when it can't start.
+fn refusal(args: &[&str]) -> String {
+    let output = flyball(args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// A kubeconfig of a cluster that is not there.
+fn kubeconfig() -> tempfile::NamedTempFile {
+    let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                users: [{name: a, user: {token: t}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n";
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("it is written");
+    file
+}
+
+#[test]
+fn version_and_help_are_printed_and_end_well() {
+    for args in [&["--version"][..], &["run", "--version"], &["help"], &["--help"], &["run", "--help"], &[]] {
+        let output = flyball(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("flyball"), "{args:?}");
+    }
+}
+
+#[test]
+fn an_unknown_flag_or_command_ends_with_1_and_the_nearest() {
+    assert!(refusal(&["run", "--kubeconfg=x"]).contains("'--kubeconfig'"));
+    assert!(refusal(&["rum"]).contains("'run'"));
+}
+
+#[test]
+fn a_name_that_nobody_has_ends_with_1_and_the_nearest() {
+    let said = refusal(&["run", "--controllers=*,replicset"]);
+    assert!(
+        said.contains("--controllers names \"replicset\"") && said.contains("did you mean \"replicaset\"?"),
+        "{said}"
+    );
+    let said = refusal(&["run", "--plugin-config=deploymnt.a=b"]);
+    assert!(said.contains("did you mean \"deployment\"?"), "{said}");
+}
+
+#[test]
+fn there_must_be_something_to_run() {
+    let said = refusal(&["run", "--controllers="]);
+    assert!(said.contains("there is nothing to run"), "{said}");
+    let said = refusal(&["run", "--controllers=service-lb-controller"]);
+    assert!(said.contains("there is nothing to run"), "{said}");
+}
+
+#[test]
+fn a_missing_kubeconfig_is_one_sentence() {
+    let said = refusal(&["run", "--plugin-dir=/tmp", "--controllers=", "--kubeconfig=/no/such"]);
+    assert_eq!(said, "flyball: there is no kubeconfig /no/such: name one that exists\n");
+    let said = refusal(&["run", "--plugin-dir=/tmp", "--controllers="]);
+    assert!(said.contains("no --kubeconfig was given, and this is no pod of a cluster"), "{said}");
+}
+
+#[test]
+fn a_port_in_use_is_one_sentence() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let (file, port) = (kubeconfig(), format!("--secure-port={}", address.port()));
+    let path = file.path().display().to_string();
+    let said = refusal(&[
+        "run",
+        "--plugin-dir=/tmp",
+        "--controllers=",
+        "--kubeconfig",
+        &path,
+        "--bind-address=127.0.0.1",
+        &port,
+    ]);
+    assert!(said.contains(&format!("the port of {address} is in use by another process")), "{said}");
+}
+
+/// Starts it, waits until it serves, asks it to end, and returns all that it logged.
+fn run_and_end(args: &[&str]) -> String {
+    let file = kubeconfig();
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = format!("--secure-port={}", free.local_addr().expect("an address").port());
+    drop(free);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+        .args(["run", "--plugin-dir=/tmp", "--controllers=", "--bind-address=127.0.0.1", &port, "--kubeconfig"])
+        .arg(file.path())
+        .args(args)
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut log = String::new();
+    while !log.contains("serving over HTTPS") {
+        assert_ne!(stderr.read_line(&mut log).expect("text"), 0, "it ended early: {log}");
+    }
+    let ended = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
+    assert!(ended.success());
+    stderr.read_to_string(&mut log).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{log}");
+    log
+}
+
+#[test]
+fn a_signal_ends_it_well_and_one_warning_names_the_flags_without_effect() {
+    let log = run_and_end(&["--leader-elect", "--root-ca-file=ca.crt", "--profiling=false"]);
+    assert!(log.contains("these flags have no effect yet: --leader-elect, --root-ca-file"), "{log}");
+    assert!(log.contains("SIGTERM"), "{log}");
+}
+
+#[test]
+fn the_log_is_json_when_asked_for() {
+    let log = run_and_end(&["--logging-format=json"]);
+    for line in log.lines() {
+        assert!(line.starts_with("{\"timestamp\":") && line.ends_with('}'), "{line}");
+    }
+}
