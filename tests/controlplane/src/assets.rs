@@ -1,0 +1,306 @@
+//! The binaries of a control plane: found where `KUBEBUILDER_ASSETS` says, else built from `go/` beside this crate.
+//!
+//! A build takes minutes, once: the binary lies in the workspace's target folder, with a stamp of what it was built from.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{env, io, thread};
+
+use anyhow::{Context, bail, ensure};
+use sha2::{Digest, Sha256};
+
+/// Names a folder of binaries to use instead of building them, as the test frameworks of the field have it.
+const FOLDER_VARIABLE: &str = "KUBEBUILDER_ASSETS";
+/// How often a long build says that it is still at work.
+const PROGRESS: Duration = Duration::from_secs(15);
+
+/// Which binary to run for each part.
+#[derive(Clone, Debug)]
+pub struct Assets {
+    etcd: Program,
+    apiserver: Program,
+    scheduler: Option<Program>,
+    kcm: Option<Program>,
+}
+
+/// A binary, or one part of a binary that holds several.
+#[derive(Clone, Debug)]
+struct Program {
+    path: PathBuf,
+    part: Option<&'static str>,
+}
+
+impl Assets {
+    /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set; else the project's own binary, built if
+    /// it is missing or older than its sources, which takes some minutes and Go. What it does goes to standard error.
+    ///
+    /// It blocks: from async code, call it through `spawn_blocking`.
+    pub fn find_or_build() -> anyhow::Result<Self> {
+        match env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
+            Some(folder) => {
+                Self::in_folder(Path::new(&folder), &env::var_os("PATH").unwrap_or_default()).with_context(|| {
+                    format!("can't use the binaries that {FOLDER_VARIABLE} names; unset it to build them")
+                })
+            }
+            None => Ok(Self::in_one_binary(&build()?)),
+        }
+    }
+
+    /// The binaries `etcd` and `kube-apiserver` in `folder`, and those of the other parts that are there. The scheduler
+    /// may also be in one of the folders of `path`, a list as in the variable `PATH`.
+    pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
+        let find = |name: &str| Some(folder.join(name)).filter(|path| path.is_file()).map(Program::alone);
+        let need = |name: &str| find(name).with_context(|| format!("there is no {name} in {}", folder.display()));
+        let in_path = |name: &str| {
+            env::split_paths(path).map(|folder| folder.join(name)).find(|path| path.is_file()).map(Program::alone)
+        };
+        Ok(Self {
+            etcd: need("etcd")?,
+            apiserver: need("kube-apiserver")?,
+            scheduler: find("kube-scheduler").or_else(|| in_path("kube-scheduler")),
+            kcm: find("kube-controller-manager"),
+        })
+    }
+
+    /// Whether there is a kube-scheduler.
+    pub fn has_scheduler(&self) -> bool {
+        self.scheduler.is_some()
+    }
+
+    /// Whether there is a kube-controller-manager. A test that needs it and finds none says that it is skipped.
+    pub fn has_kcm(&self) -> bool {
+        self.kcm.is_some()
+    }
+
+    pub(crate) fn etcd(&self) -> Command {
+        self.etcd.command()
+    }
+
+    pub(crate) fn apiserver(&self) -> Command {
+        self.apiserver.command()
+    }
+
+    pub(crate) fn scheduler(&self) -> anyhow::Result<Command> {
+        command_of(self.scheduler.as_ref(), "kube-scheduler")
+    }
+
+    pub(crate) fn kcm(&self) -> anyhow::Result<Command> {
+        command_of(self.kcm.as_ref(), "kube-controller-manager")
+    }
+
+    fn in_one_binary(path: &Path) -> Self {
+        let part = |name| Program { path: path.to_owned(), part: Some(name) };
+        Self {
+            etcd: part("etcd"),
+            apiserver: part("kube-apiserver"),
+            scheduler: Some(part("kube-scheduler")),
+            kcm: Some(part("kube-controller-manager")),
+        }
+    }
+}
+
+impl Program {
+    fn alone(path: PathBuf) -> Self {
+        Self { path, part: None }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(self.part);
+        command
+    }
+}
+
+fn command_of(program: Option<&Program>, name: &str) -> anyhow::Result<Command> {
+    program.map(Program::command).with_context(|| {
+        format!("can't start {name}: it is not in the folder that {FOLDER_VARIABLE} names; add it, or unset the variable to build it")
+    })
+}
+
+/// Returns the path of a binary that matches its sources.
+fn build() -> anyhow::Result<PathBuf> {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = crate_dir.join("go");
+    let out = target_dir(crate_dir).join("controlplane");
+    fs::create_dir_all(&out).with_context(|| format!("can't create {} for the binary", out.display()))?;
+    let (binary, stamp) = (out.join("controlplane"), out.join("stamp"));
+    let link = link_flags(&sources)?;
+    let digest = digest(&sources, &link)?;
+    let fresh = || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
+    if fresh() {
+        return Ok(binary);
+    }
+    // Several test binaries may want it at once: one builds, the others wait here.
+    let _lock = File::create(out.join("lock"))
+        .and_then(|file| lock(&file).map(|()| file))
+        .with_context(|| format!("can't lock {}", out.display()))?;
+    if fresh() {
+        return Ok(binary);
+    }
+    let new = out.join("controlplane.new");
+    compile(&sources, &link, &new)?;
+    fs::rename(&new, &binary).with_context(|| format!("can't put {} in place", binary.display()))?;
+    fs::write(&stamp, digest).with_context(|| format!("can't write {}", stamp.display()))?;
+    Ok(binary)
+}
+
+/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is taken from the root of the workspace, where Cargo is run from.
+fn target_dir(crate_dir: &Path) -> PathBuf {
+    let root = crate_dir.join("../..");
+    let root = root.canonicalize().unwrap_or(root);
+    root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    if file.try_lock().is_ok() {
+        return Ok(());
+    }
+    eprintln!("controlplane: waiting for another build of the binaries");
+    file.lock()
+}
+
+/// The binary says of itself, and in its User-Agent, what the released ones say: the version is the one in `go.mod`.
+fn link_flags(sources: &Path) -> anyhow::Result<String> {
+    let path = sources.join("go.mod");
+    let text = fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let version = text.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes ")).with_context(|| {
+        format!("can't tell the release of Kubernetes: {} requires no k8s.io/kubernetes", path.display())
+    })?;
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let mut flags = "-s -w".to_owned();
+    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+        for (name, value) in [
+            ("gitVersion", version),
+            ("gitMajor", major),
+            ("gitMinor", minor),
+            ("gitTreeState", "clean"),
+            ("gitCommit", ""),
+        ] {
+            flags.push_str(&format!(" -X {package}.{name}={value}"));
+        }
+    }
+    Ok(flags)
+}
+
+/// A digest of all that decides what the binary is, but for the version of Go.
+fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
+    let read = || -> io::Result<String> {
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(sources)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        files.retain(|path| {
+            path.extension().is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
+        });
+        files.sort();
+        let mut hash = Sha256::new_with_prefix(link);
+        for file in files {
+            let text = fs::read(&file)?;
+            hash.update(format!("\n{} {}\n", file.file_name().unwrap_or_default().display(), text.len()));
+            hash.update(text);
+        }
+        Ok(format!("{:x}", hash.finalize()))
+    };
+    read().with_context(|| format!("can't read the sources in {}", sources.display()))
+}
+
+fn compile(sources: &Path, link: &str, out: &Path) -> anyhow::Result<()> {
+    let mut download = go(sources);
+    download.args(["mod", "download"]);
+    run(download, "fetching the Go modules of etcd and Kubernetes")?;
+    let mut build = go(sources);
+    build.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", link, "-o"]).arg(out).arg(".");
+    run(build, "compiling etcd and Kubernetes (some minutes, once)")
+}
+
+fn go(sources: &Path) -> Command {
+    let mut go = Command::new("go");
+    // Without C, the binary is the same on every machine and needs no compiler but Go's.
+    go.current_dir(sources).env("CGO_ENABLED", "0").env("GOWORK", "off").env_remove("GOFLAGS");
+    go
+}
+
+/// Runs `command`, says what it does, and goes on saying so while it takes long.
+fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    eprintln!("controlplane: {doing}");
+    let begun = Instant::now();
+    let child = match crate::process::spawn(command) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+            "can't build the control plane: there is no `go` in PATH; install Go 1.26 or later, or set {FOLDER_VARIABLE} to a \
+             folder with the binaries etcd and kube-apiserver"
+        ),
+        result => result.with_context(|| format!("can't run go for {doing}"))?,
+    };
+    let output = wait(child, || eprintln!("controlplane: {doing}, for {} s so far", begun.elapsed().as_secs()))
+        .with_context(|| format!("can't wait for go, {doing}"))?;
+    ensure!(
+        output.status.success(),
+        "{doing} failed with {}; go said:\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    eprintln!("controlplane: {doing} took {} s", begun.elapsed().as_secs());
+    Ok(())
+}
+
+fn wait(child: std::process::Child, mut progress: impl FnMut()) -> io::Result<Output> {
+    let (done, ended) = mpsc::sync_channel(1);
+    thread::spawn(move || done.send(child.wait_with_output()));
+    loop {
+        match ended.recv_timeout(PROGRESS) {
+            Ok(output) => return output,
+            Err(RecvTimeoutError::Timeout) => progress(),
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the thread that waits has ended")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_etcd_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        File::create(folder.path().join("kube-apiserver")).unwrap();
+        let error = Assets::in_folder(folder.path(), OsStr::new("")).unwrap_err();
+        assert!(error.to_string().starts_with("there is no etcd in "), "{error}");
+    }
+
+    #[test]
+    fn a_folder_may_lack_the_controller_manager_and_take_the_scheduler_from_the_path() {
+        let (folder, path) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for file in
+            [folder.path().join("etcd"), folder.path().join("kube-apiserver"), path.path().join("kube-scheduler")]
+        {
+            File::create(file).unwrap();
+        }
+        let assets = Assets::in_folder(folder.path(), OsStr::new("")).unwrap();
+        assert!(!assets.has_scheduler() && !assets.has_kcm());
+        let assets = Assets::in_folder(folder.path(), path.path().as_os_str()).unwrap();
+        assert!(assets.has_scheduler() && !assets.has_kcm());
+        let error = assets.kcm().unwrap_err();
+        assert!(
+            error.to_string().starts_with("can't start kube-controller-manager: it is not in the folder"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_digest_follows_each_source_and_the_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("main.go", "package main");
+        write("README", "one");
+        let first = digest(folder.path(), "v1").unwrap();
+        write("README", "two");
+        assert_eq!(digest(folder.path(), "v1").unwrap(), first);
+        assert_ne!(digest(folder.path(), "v2").unwrap(), first);
+        write("main.go", "package other");
+        assert_ne!(digest(folder.path(), "v1").unwrap(), first);
+    }
+}

@@ -1,0 +1,152 @@
+//! The certificates, keys and kubeconfigs of one control plane, made anew for each: one authority signs them all.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+
+/// The names by which pods, and the tests, know the servers. `10.0.0.1` is the service `kubernetes`.
+const SERVER_NAMES: [&str; 6] =
+    ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+
+/// The authority, and the folder that all it makes is written to.
+pub(crate) struct Pki {
+    dir: PathBuf,
+    ca: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// Where a certificate and its key were written.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Pki {
+    /// Makes the authority, and the key that signs service account tokens, in `dir`.
+    pub(crate) fn create(dir: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir(&dir).with_context(|| format!("can't create {} for certificates", dir.display()))?;
+        let mut params = named("flyball-controlplane", None);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        let key = generate_key()?;
+        let ca = CertifiedIssuer::self_signed(params, key).context("can't make the authority's certificate")?;
+        let pki = Self { dir, ca };
+        write(&pki.ca_file(), &pki.ca.pem())?;
+        write(&pki.ca_key_file(), &pki.ca.key().serialize_pem())?;
+        let tokens = generate_key()?;
+        write(&pki.service_account_key_file(), &tokens.serialize_pem())?;
+        write(&pki.service_account_public_key_file(), &tokens.public_key_pem())?;
+        Ok(pki)
+    }
+
+    /// The certificate of servers on loopback. They use it towards each other too, as etcd's members do.
+    pub(crate) fn server(&self) -> anyhow::Result<Identity> {
+        let mut params = named("flyball-controlplane-server", None);
+        params.subject_alt_names = CertificateParams::new(SERVER_NAMES.map(str::to_owned))
+            .context("can't name the servers")?
+            .subject_alt_names;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue("server", params)
+    }
+
+    /// The certificate of the Kubernetes user `user`, in `group` if there is one. `name` is that of its files.
+    pub(crate) fn client(&self, name: &str, user: &str, group: Option<&str>) -> anyhow::Result<Identity> {
+        let mut params = named(user, group);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(name, params)
+    }
+
+    /// Writes a kubeconfig beside the keys of `identity`, with which it reaches the API server at `url`.
+    pub(crate) fn kubeconfig(&self, name: &str, url: &str, identity: &Identity) -> anyhow::Result<PathBuf> {
+        let path = self.dir.join(format!("{name}.kubeconfig"));
+        // Every JSON text is a YAML text as well.
+        let text = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "flyball", "cluster": {"server": url, "certificate-authority": self.ca_file()}}],
+            "users": [{"name": name, "user": {
+                "client-certificate": identity.certificate,
+                "client-key": identity.key,
+            }}],
+            "contexts": [{"name": "flyball", "context": {"cluster": "flyball", "user": name}}],
+            "current-context": "flyball",
+        });
+        write(&path, &format!("{text:#}\n"))?;
+        Ok(path)
+    }
+
+    pub(crate) fn ca_pem(&self) -> String {
+        self.ca.pem()
+    }
+
+    pub(crate) fn ca_der(&self) -> Vec<u8> {
+        self.ca.der().to_vec()
+    }
+
+    pub(crate) fn ca_file(&self) -> PathBuf {
+        self.dir.join("ca.crt")
+    }
+
+    pub(crate) fn ca_key_file(&self) -> PathBuf {
+        self.dir.join("ca.key")
+    }
+
+    pub(crate) fn service_account_key_file(&self) -> PathBuf {
+        self.dir.join("service-account.key")
+    }
+
+    pub(crate) fn service_account_public_key_file(&self) -> PathBuf {
+        self.dir.join("service-account.pub")
+    }
+
+    fn issue(&self, name: &str, mut params: CertificateParams) -> anyhow::Result<Identity> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        let key = generate_key()?;
+        let certificate =
+            params.signed_by(&key, &self.ca).with_context(|| format!("can't sign the certificate of {name}"))?;
+        let identity =
+            Identity { certificate: self.dir.join(format!("{name}.crt")), key: self.dir.join(format!("{name}.key")) };
+        write(&identity.certificate, &certificate.pem())?;
+        write(&identity.key, &key.serialize_pem())?;
+        Ok(identity)
+    }
+}
+
+/// Kubernetes takes a client's user name from the common name and its groups from the organizations, of which rcgen
+/// writes one at most.
+fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    if let Some(organization) = organization {
+        name.push(DnType::OrganizationName, organization);
+    }
+    let mut params = CertificateParams::default();
+    params.distinguished_name = name;
+    params
+}
+
+/// ECDSA on P-256, which every part takes for TLS and for tokens, and which is made in no time.
+fn generate_key() -> anyhow::Result<KeyPair> {
+    KeyPair::generate().context("can't generate a key")
+}
+
+/// Readable by its owner only: half of the files are private keys.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("can't write {}", path.display()))
+}

@@ -1,0 +1,163 @@
+//! Ports and a folder that no other control plane on the machine has, whichever process runs it.
+//!
+//! A slot is a number; the ports and the folder follow from it. The folder is held by a lock on a file, and the ports by
+//! listening on one of them, since who uses another folder for temporary files may want the same ports. The kernel ends
+//! both when the process ends in any way. So the next holder can remove what a killed one left behind, and a restarted
+//! server finds its port still free.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::{env, io, process};
+
+use anyhow::{Context, bail};
+
+/// The first port of the first slot. All ports are below those that the kernel gives to outgoing connections (from 32768
+/// on, by default), which otherwise could take a port between the moment it is found free and the one it is bound.
+const FIRST_PORT: u16 = 21_000;
+const PORTS_PER_SLOT: u16 = 4;
+const SLOTS: u16 = 256;
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    number: u16,
+    dir: PathBuf,
+    kept: bool,
+    /// Locked for as long as the slot is held.
+    _lock: File,
+    /// Bound, and never served, for as long as the slot is held.
+    _guard: TcpListener,
+}
+
+impl Slot {
+    /// Takes the first slot that is free, with an empty folder.
+    pub(crate) fn take() -> anyhow::Result<Self> {
+        let root = root();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&root)
+            .with_context(|| format!("can't create {} for the data of control planes", root.display()))?;
+        for number in 0..SLOTS {
+            if let Some(slot) = Self::try_take(&root, number)
+                .with_context(|| format!("can't take slot {number} for a control plane in {}", root.display()))?
+            {
+                return Ok(slot);
+            }
+        }
+        bail!(
+            "can't start a control plane: all {SLOTS} slots in {} are held or their ports ({FIRST_PORT} to {}) in use; \
+             end some of the processes that run control planes",
+            root.display(),
+            FIRST_PORT + SLOTS * PORTS_PER_SLOT - 1,
+        )
+    }
+
+    fn try_take(root: &Path, number: u16) -> io::Result<Option<Self>> {
+        let lock = File::create(root.join(format!("{number}.lock")))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let bind = |i| TcpListener::bind((Ipv4Addr::LOCALHOST, port(number, i)));
+        let Ok(guard) = bind(0) else { return Ok(None) };
+        if (1..PORTS_PER_SLOT).any(|i| bind(i).is_err()) {
+            return Ok(None);
+        }
+        let dir = root.join(number.to_string());
+        remove(&dir)?;
+        fs::create_dir(&dir)?;
+        Ok(Some(Self { number, dir, kept: false, _lock: lock, _guard: guard }))
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn etcd_port(&self) -> u16 {
+        port(self.number, 1)
+    }
+
+    pub(crate) fn etcd_peer_port(&self) -> u16 {
+        port(self.number, 2)
+    }
+
+    pub(crate) fn apiserver_port(&self) -> u16 {
+        port(self.number, 3)
+    }
+
+    /// Moves the folder to where no later control plane removes it, and returns its new path.
+    pub(crate) fn keep(&mut self) -> io::Result<PathBuf> {
+        let to = (0..)
+            .map(|n| root().join(format!("kept-{}-{}-{n}", process::id(), self.number)))
+            .find(|path| !path.exists())
+            .expect("the numbers don't end");
+        fs::rename(&self.dir, &to)?;
+        self.kept = true;
+        Ok(to)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.kept
+            && let Err(error) = remove(&self.dir)
+        {
+            eprintln!("controlplane: can't remove {}: {error}; the next one to use it tries again", self.dir.display());
+        }
+    }
+}
+
+/// Port 0 of a slot is the one that guards the others.
+fn port(slot: u16, i: u16) -> u16 {
+    FIRST_PORT + slot * PORTS_PER_SLOT + i
+}
+
+/// One folder for each user, since another's lock files can't be opened.
+fn root() -> PathBuf {
+    env::temp_dir().join(format!("flyball-controlplane-{}", rustix::process::getuid().as_raw()))
+}
+
+/// Removes a folder with all that is in it. That there is none is no error.
+pub(crate) fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_slots_share_neither_folder_nor_port() {
+        let (a, b) = (Slot::take().unwrap(), Slot::take().unwrap());
+        assert_ne!(a.dir(), b.dir());
+        let ports = |slot: &Slot| [slot.etcd_port(), slot.etcd_peer_port(), slot.apiserver_port()];
+        assert!(ports(&a).iter().all(|port| !ports(&b).contains(port)));
+    }
+
+    #[test]
+    fn a_dropped_slot_leaves_no_folder() {
+        let slot = Slot::take().unwrap();
+        let dir = slot.dir().to_owned();
+        fs::write(dir.join("data"), "").unwrap();
+        // The lock is kept until the folder has been looked for: else another test could take the slot and make it anew.
+        let _lock = slot._lock.try_clone().unwrap();
+        drop(slot);
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_kept_folder_outlives_its_slot() {
+        let mut slot = Slot::take().unwrap();
+        fs::write(slot.dir().join("log"), "text").unwrap();
+        let kept = slot.keep().unwrap();
+        drop(slot);
+        assert_eq!(fs::read_to_string(kept.join("log")).unwrap(), "text");
+        fs::remove_dir_all(kept).unwrap();
+    }
+}
