@@ -1,1 +1,55 @@
 //! A ConfigMap kept in step with an annotated Namespace.
+//!
+//! A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose `data.greeting` is TEXT. It
+//! follows changes of either, and goes when the annotation goes.
+
+use flyball_sdk::prelude::*;
+
+const ANNOTATION: &str = "greeter.flyball.dev/greeting";
+const NAME: &str = "greeting";
+
+view! {
+    struct Namespace: "v1/Namespace" {
+        meta: Meta = "metadata" [".deletionTimestamp", ".annotations['greeter.flyball.dev/greeting']"],
+    }
+
+    struct ConfigMap: "v1/ConfigMap" {
+        meta: Meta = "metadata" [".name"],
+        greeting: Option<String> = "data.greeting",
+    }
+}
+
+/// Keeps the ConfigMap of each Namespace.
+pub struct Greeter;
+
+export!(Greeter);
+
+impl Controller for Greeter {
+    fn describe() -> Description {
+        describe("greeter", env!("CARGO_PKG_VERSION"))
+            .watch(watch::<Namespace>().itself())
+            .watch(watch::<ConfigMap>().fields_match("metadata.name=greeting").to_namespace())
+            .queue("greeter")
+            .allow(ConfigMap::KIND, ["create", "update", "delete"])
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        let namespace = &request.key.name;
+        let Some(found) = host.get::<Namespace>("", namespace)?.filter(|found| !found.meta.is_deleting()) else {
+            return Ok(Outcome::Done);
+        };
+        let wanted = found.meta.annotation(ANNOTATION);
+        match (wanted, host.get::<ConfigMap>(namespace, NAME)?) {
+            (Some(text), None) => {
+                let object = json!({"metadata": {"name": NAME}, "data": {"greeting": text}});
+                host.create(ConfigMap::KIND, namespace, &object)?;
+            }
+            (Some(text), Some(map)) if map.greeting.as_deref() != Some(text) => {
+                host.modify(ConfigMap::KIND, &map.meta, &json!({"data": {"greeting": text}}))?;
+            }
+            (None, Some(map)) => drop(host.delete(ConfigMap::KIND, &map.meta)?),
+            _ => {}
+        }
+        Ok(Outcome::Done)
+    }
+}

@@ -10,6 +10,8 @@ pub mod list;
 pub mod log;
 pub mod meta;
 mod raw;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
 pub mod time;
 pub mod view;
 #[cfg(target_arch = "wasm32")]

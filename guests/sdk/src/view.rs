@@ -75,6 +75,8 @@ macro_rules! view {
                 $crate::view!(@fields [] $( $path $([$($suffix),*])?; )*);
         }
 
+        const _: () = assert!($crate::view::are_apart(&[$($path),*]), "one path of the view lies below another");
+
         impl $crate::view::Slots for $name {
             const PATHS: &'static [&'static str] = &[$($path),*];
 
@@ -108,6 +110,35 @@ pub trait Slots: Default {
     const PATHS: &'static [&'static str];
     /// Fills a field.
     fn fill<'de, D: Deserializer<'de>>(&mut self, slot: usize, value: D) -> Result<(), D::Error>;
+}
+
+/// Whether no path lies below another one, as each part of an object fills one field. Paths that differ only in how they
+/// are written (`a.b`, `a['b']`) are not seen through.
+#[doc(hidden)]
+pub const fn are_apart(paths: &[&str]) -> bool {
+    let mut one = 0;
+    while one < paths.len() {
+        let mut other = 0;
+        while other < paths.len() {
+            if one != other && is_within(paths[one].as_bytes(), paths[other].as_bytes()) {
+                return false;
+            }
+            other += 1;
+        }
+        one += 1;
+    }
+    true
+}
+
+const fn is_within(path: &[u8], above: &[u8]) -> bool {
+    let mut at = 0;
+    while at < above.len() {
+        if at >= path.len() || path[at] != above[at] {
+            return false;
+        }
+        at += 1;
+    }
+    at == path.len() || path[at] == b'.' || path[at] == b'['
 }
 
 /// Reads an object into a struct's fields, in one pass and without a tree.
@@ -212,6 +243,7 @@ fn split_first(path: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::are_apart;
     use crate::meta::Meta;
     use crate::view::View;
 
@@ -256,6 +288,13 @@ mod tests {
     fn a_view_is_read_from_a_tree_as_well() {
         let tree = serde_json::json!({"spec": {"replicas": 4}});
         assert_eq!(serde_json::from_value::<Sample>(tree).unwrap().replicas, 4);
+    }
+
+    #[test]
+    fn paths_below_one_another_are_seen() {
+        assert!(are_apart(&["metadata", "spec.replicas", "spec.replicasMax", "spec.a['b']", "spec.a['c']"]));
+        assert!(!are_apart(&["metadata", "metadata.annotations['a']"]));
+        assert!(!are_apart(&["spec.a", "spec.a"]));
     }
 
     #[test]

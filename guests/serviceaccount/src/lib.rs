@@ -1,1 +1,60 @@
 //! serviceaccount-controller: a default account in each namespace.
+//!
+//! Each active namespace has a ServiceAccount `default`; one that is deleted is made again. A namespace that is not active
+//! gets none.
+
+use flyball_sdk::error::is_namespace_terminating;
+use flyball_sdk::prelude::*;
+
+/// The accounts that each namespace has.
+const ACCOUNTS: [&str; 1] = ["default"];
+
+view! {
+    struct Namespace: "v1/Namespace" {
+        phase: Option<String> = "status.phase",
+    }
+
+    struct ServiceAccount: "v1/ServiceAccount" {
+        meta: Meta = "metadata" [".name"],
+    }
+}
+
+/// Keeps the default accounts. The keys are names of namespaces.
+pub struct ServiceAccounts;
+
+export!(ServiceAccounts);
+
+impl Controller for ServiceAccounts {
+    fn describe() -> Description {
+        describe("serviceaccount-controller", env!("CARGO_PKG_VERSION"))
+            .watch(watch::<Namespace>().itself().on(&[DeltaType::Added, DeltaType::Modified]))
+            .watch(watch::<ServiceAccount>().to_namespace().on(&[DeltaType::Deleted]))
+            .queue("serviceaccount")
+            .allow(ServiceAccount::KIND, ["create"])
+            .concurrency(1)
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        let name = &request.key.name;
+        let namespace: Option<Namespace> = host.get("", name)?;
+        if !namespace.is_some_and(|namespace| namespace.phase.as_deref() == Some("Active")) {
+            return Ok(Outcome::Done);
+        }
+        let accounts: Vec<ServiceAccount> = host.list().namespace(name).all()?;
+        let creates = missing(&accounts)
+            .map(|account| Write::create(ServiceAccount::KIND, name, &json!({"metadata": {"name": account}})));
+        let results = host.batch().extend(creates).run();
+        let failures = results.into_iter().filter_map(Result::err).filter(|error| !is_settled(error));
+        Error::join(failures.map(Error::from)).map_or(Ok(Outcome::Done), Err)
+    }
+}
+
+/// The accounts that are still to be made.
+fn missing(accounts: &[ServiceAccount]) -> impl Iterator<Item = &'static str> {
+    ACCOUNTS.into_iter().filter(|&wanted| !accounts.iter().any(|account| account.meta.name == wanted))
+}
+
+/// Whether there is nothing left to do after this refusal: somebody else made the account, or the namespace is going.
+fn is_settled(error: &ApiError) -> bool {
+    error.is_already_exists() || is_namespace_terminating(error)
+}

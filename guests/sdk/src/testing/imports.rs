@@ -1,0 +1,414 @@
+//! The fake cluster as the world's imports.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use flyball_types::description::Watch;
+use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
+use serde_json::{Value, json};
+
+use crate::imports::{Imports, MetricOperation, ObjectReference, Pages, Question};
+use crate::log::Level;
+use crate::meta::Meta;
+use crate::time::Time;
+use crate::write::{Action, Batch, Propagation, Write};
+
+use super::store::{DeleteOptions, Id, text};
+use super::{Cluster, Enqueued, Event, State, Written, kind_of};
+
+impl Imports for Cluster {
+    fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Option<Vec<u8>>, ApiError> {
+        let state = self.state.borrow();
+        let watches = state.watches(kind)?;
+        let found = state.store.get(&Id::new(kind, namespace, name)).filter(|object| in_scope(&watches, object));
+        found.map(|object| state.project(kind, object, fields)).transpose()
+    }
+
+    fn open(&self, question: &Question) -> Box<dyn Pages> {
+        let objects = self.state.borrow().answer(question);
+        Box::new(Answered { objects, given: Cell::new(0) })
+    }
+
+    fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError> {
+        let state = &mut *self.state.borrow_mut();
+        state.admit("get", kind, "")?;
+        let id = Id::new(kind, namespace, name);
+        let found = state.live.get(&id).map_or_else(|| state.store.get(&id), Option::as_ref);
+        let missing = || ApiError::new(404, "NotFound", format!("{kind} {name:?} not found"));
+        prune(found.ok_or_else(missing)?, &mask(fields)?)
+    }
+
+    fn live_list(
+        &self,
+        kind: &str,
+        namespace: &str,
+        parameters: &[(String, String)],
+        fields: &[&str],
+    ) -> Result<Vec<u8>, ApiError> {
+        let state = &mut *self.state.borrow_mut();
+        state.admit("list", kind, "")?;
+        let parameter = |name: &str| {
+            parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
+        };
+        let labels: LabelSelector = parameter("labelSelector").parse().map_err(invalid)?;
+        let selector: FieldSelector = parameter("fieldSelector").parse().map_err(invalid)?;
+        let mask = mask(fields)?;
+        let mut items = Vec::new();
+        for object in state.live_of_kind(kind) {
+            let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
+            if (namespace.is_empty() || text(object, "/metadata/namespace") == namespace)
+                && labels.matches(&meta(object).labels)
+                && selector.matches(field)
+            {
+                items.push(serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?);
+            }
+        }
+        Ok(json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string().into_bytes())
+    }
+
+    fn live_raw(&self, path: &str) -> Result<Vec<u8>, ApiError> {
+        let missing = || ApiError::new(404, "NotFound", "the server could not find the requested resource");
+        self.state.borrow().raw.get(path).map(|answer| answer.to_string().into_bytes()).ok_or_else(missing)
+    }
+
+    fn kinds(&self) -> Result<Vec<u8>, ApiError> {
+        Ok(self.state.borrow().kinds.to_string().into_bytes())
+    }
+
+    /// Rounds run to their end, as side by side; so does all, if the batch has neither slow start nor stop on error.
+    fn run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
+        let state = &mut *self.state.borrow_mut();
+        let initial = if batch.stop_on_error { Some(1) } else { batch.slow_start };
+        // The end of the round that is running: 1, 3, 7, … writes with a slow start of 1.
+        let mut end = initial.map_or(usize::MAX, |initial| initial.max(1) as usize);
+        let mut results: Vec<Result<_, ApiError>> = Vec::new();
+        let mut failed = false;
+        for write in batch.writes {
+            if results.len() == end {
+                failed = results.iter().any(Result::is_err);
+                end =
+                    if batch.stop_on_error { end + 1 } else { 2 * end + initial.map_or(0, |one| one.max(1) as usize) };
+            }
+            results.push(if failed { Err(ApiError::skipped()) } else { state.write(write) });
+        }
+        results
+    }
+
+    fn emit(&self, about: &ObjectReference, event_type: &str, reason: &str, message: &str) {
+        let event = Event {
+            about: about.clone(),
+            event_type: event_type.into(),
+            reason: reason.into(),
+            message: message.into(),
+        };
+        self.state.borrow_mut().events.push(event);
+    }
+
+    fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
+        let delay = Duration::from_millis(delay_ms.into());
+        self.state.borrow_mut().enqueued.push(Enqueued { queue: queue.into(), key: key.into(), delay });
+        Ok(())
+    }
+
+    fn forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    fn requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
+        Ok(0)
+    }
+
+    fn now(&self) -> Time {
+        self.state.borrow().store.now
+    }
+
+    /// The same bytes in each run (xorshift).
+    fn random(&self, count: u32) -> Vec<u8> {
+        let state = &mut *self.state.borrow_mut();
+        let mut next = || {
+            for shift in [13, -7, 17_i32] {
+                let shifted = if shift > 0 { state.random << shift } else { state.random >> -shift };
+                state.random ^= shifted;
+            }
+            (state.random >> 32) as u8
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn log(&self, level: Level, message: &str, _: &[(String, String)]) {
+        self.state.borrow_mut().logs.push((level, message.into()));
+    }
+
+    fn logs(&self, _: Level) -> bool {
+        true
+    }
+
+    fn metric(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64) {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        self.state.borrow_mut().metrics.push((operation, name.into(), labels, value));
+    }
+
+    fn config(&self, key: &str) -> Option<String> {
+        let state = self.state.borrow();
+        let default = || state.description.as_ref()?.config.get(key)?.default.clone();
+        state.config.get(key).cloned().or_else(default)
+    }
+
+    fn memo_get(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+        self.state.borrow().memo.get(key).cloned()
+    }
+
+    fn memo_put(&self, key: &str, expected: u32, value: &[u8], _: &str, _: u32) -> Result<u32, ApiError> {
+        let memo = &mut self.state.borrow_mut().memo;
+        let version = memo.get(key).map_or(0, |(_, version)| *version);
+        if version != expected {
+            return Err(ApiError::new(409, "Conflict", "the entry has changed"));
+        }
+        memo.insert(key.into(), (value.to_vec(), version + 1));
+        Ok(version + 1)
+    }
+
+    fn memo_remove(&self, key: &str) {
+        self.state.borrow_mut().memo.remove(key);
+    }
+
+    fn sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
+        Err(ApiError::denied("the fake cluster has no signer"))
+    }
+
+    fn verify_jwt(&self, _: &str, _: &str) -> Result<Vec<u8>, ApiError> {
+        Err(ApiError::denied("the fake cluster has no signer"))
+    }
+
+    fn sign_certificate(&self, _: &str, _: &str, _: &str) -> Result<String, ApiError> {
+        Err(ApiError::denied("the fake cluster has no signer"))
+    }
+
+    fn trust_bundle(&self, _: &str) -> Result<String, ApiError> {
+        Err(ApiError::denied("the fake cluster has no signer"))
+    }
+}
+
+/// Reads.
+impl State {
+    /// The plugin's watches of a kind; all that there is, if there is no plugin.
+    fn watches(&self, kind: &str) -> Result<Vec<Watch>, ApiError> {
+        let Some(description) = &self.description else {
+            let kind = Some(kind_of(kind));
+            return Ok(vec![Watch { kind, fields: vec![".".into()], ..Watch::default() }]);
+        };
+        let own = |watch: &&Watch| watch.kind.as_ref().is_some_and(|own| own.to_string() == kind);
+        let watches: Vec<Watch> = description.watches.iter().filter(own).cloned().collect();
+        if watches.is_empty() {
+            return Err(ApiError::denied(format!("{kind} is not among the plugin's watches")));
+        }
+        Ok(watches)
+    }
+
+    /// What the plugin declared of an object, narrowed to fields. A field that it did not declare is `Denied`.
+    fn project(&self, kind: &str, object: &Value, fields: &[impl AsRef<str>]) -> Result<Vec<u8>, ApiError> {
+        let mut declared = Mask::default();
+        for watch in self.watches(kind)? {
+            declared.unite(&if watch.metadata_only { Mask::metadata() } else { Mask::default() });
+            declared.unite(&Mask::parse(&watch.fields).map_err(invalid)?);
+        }
+        let wanted = mask(fields)?;
+        if !fields.is_empty() && !declared.covers(&wanted) {
+            return Err(ApiError::denied(format!("the plugin does not declare all of these fields of {kind}")));
+        }
+        prune(object, if fields.is_empty() { &declared } else { &wanted })
+    }
+
+    fn answer(&self, question: &Question) -> Result<Vec<Vec<u8>>, ApiError> {
+        let watches = self.watches(&question.kind)?;
+        let selector: LabelSelector =
+            question.label_selector.as_deref().unwrap_or_default().parse().map_err(invalid)?;
+        let index = question.index.as_ref().map(|(name, value)| Ok((self.index(&question.kind, name)?, value)));
+        let index = index.transpose()?;
+        let matches = |object: &&Value| {
+            let meta = meta(object);
+            question.namespace.as_ref().is_none_or(|namespace| *namespace == meta.namespace)
+                && selector.matches(&meta.labels)
+                && question.owner.as_ref().is_none_or(|uid| meta.owner_references.iter().any(|own| own.uid == *uid))
+                && question.controller.as_ref().is_none_or(|uid| meta.is_controlled_by(uid))
+                && (!question.orphans || meta.controller().is_none())
+                && index.as_ref().is_none_or(|(path, value)| path.lookup(object).contains(&value.as_str()))
+                && in_scope(&watches, object)
+        };
+        let found = self.store.of_kind(&question.kind).filter(matches);
+        found.map(|object| self.project(&question.kind, object, &question.fields)).collect()
+    }
+
+    fn index(&self, kind: &str, name: &str) -> Result<FieldPath, ApiError> {
+        let all = self.description.iter().flat_map(|description| &description.indexes);
+        let index = { all }.find(|index| index.name == name && index.kind.to_string() == kind);
+        let missing = || ApiError::invalid(format!("the plugin declares no index `{name}` over {kind}"));
+        index.ok_or_else(missing)?.path.parse().map_err(invalid)
+    }
+
+    fn live_of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        let cached = self.store.of_kind(kind).filter(|object| !self.live.contains_key(&Id::of_object(object)));
+        let live = self.live.iter().filter(move |(id, _)| id.kind == kind).filter_map(|(_, object)| object.as_ref());
+        cached.chain(live)
+    }
+}
+
+/// Writes.
+impl State {
+    fn write(&mut self, write: Write) -> Result<Vec<u8>, ApiError> {
+        let Write { target, action, options, returns } = write;
+        let (verb, bytes) = match &action {
+            Action::Create(object) => ("create", object.as_slice()),
+            Action::Modify(_, change) => ("update", change.as_slice()),
+            Action::Patch(_, patch) => ("patch", patch.as_slice()),
+            Action::Delete => ("delete", b"null".as_slice()),
+            Action::DeleteCollection(..) => ("deletecollection", b"null".as_slice()),
+        };
+        let body: Value = serde_json::from_slice(bytes).map_err(invalid)?;
+        let options = Value::Object(options);
+        let mut id = Id::new(&target.kind, &target.namespace, &target.name);
+        let result = self
+            .admit(verb, &target.kind, &target.subresource)
+            .and_then(|()| self.apply(&id, &target.subresource, &action, &body, &options));
+        if let (Ok(object), true) = (&result, id.name.is_empty()) {
+            id.name = text(object, "/metadata/name").into();
+        }
+        if id.name.is_empty() {
+            id.name = text(&body, "/metadata/name").into();
+        }
+        self.writes.push(Written {
+            verb: verb.into(),
+            kind: id.kind,
+            namespace: id.namespace,
+            name: id.name,
+            subresource: target.subresource,
+            body,
+            options,
+            error: result.as_ref().err().cloned(),
+        });
+        let object = result?;
+        if returns.is_empty() { Ok(Vec::new()) } else { prune(&object, &mask(&returns)?) }
+    }
+
+    fn apply(
+        &mut self,
+        id: &Id,
+        subresource: &str,
+        action: &Action,
+        body: &Value,
+        options: &Value,
+    ) -> Result<Value, ApiError> {
+        match action {
+            Action::Create(_) if subresource == "eviction" => self.store.delete(id, &DeleteOptions::default()),
+            Action::Create(_) if !subresource.is_empty() => Ok(body.clone()),
+            Action::Create(_) => self.store.create(&id.kind, &id.namespace, body.clone()),
+            Action::Modify(version, _) => self.store.modify(id, subresource, version, body),
+            Action::Patch(patch_type, _) => self.store.patch(id, subresource, *patch_type, body),
+            Action::Delete => self.store.delete(id, &delete_options(options)),
+            Action::DeleteCollection(labels, fields) => {
+                let labels: LabelSelector = labels.parse().map_err(invalid)?;
+                let selector: FieldSelector = fields.parse().map_err(invalid)?;
+                let matches = |object: &&Value| {
+                    let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
+                    text(object, "/metadata/namespace") == id.namespace
+                        && labels.matches(&meta(object).labels)
+                        && selector.matches(field)
+                };
+                let ids: Vec<Id> = self.store.of_kind(&id.kind).filter(matches).map(Id::of_object).collect();
+                let options = delete_options(options);
+                ids.iter().try_for_each(|id| self.store.delete(id, &options).map(drop))?;
+                Ok(json!({}))
+            }
+        }
+    }
+
+    /// Whether the plugin asks for this verb, and no failure is to be injected.
+    fn admit(&mut self, verb: &str, kind: &str, subresource: &str) -> Result<(), ApiError> {
+        let whole = if subresource.is_empty() { kind.to_owned() } else { format!("{kind}/{subresource}") };
+        if let Some(description) = &self.description {
+            let allowed = description.permissions.iter().any(|permission| {
+                permission.kind.to_string() == kind
+                    && permission.subresource == subresource
+                    && permission.verbs.contains(verb)
+            });
+            if !allowed {
+                return Err(ApiError::denied(format!("the plugin does not ask to {verb} {whole}")));
+            }
+        }
+        let mut due = None;
+        for (at, fault) in
+            self.faults.iter_mut().enumerate().filter(|(_, fault)| fault.verb == verb && fault.kind == whole)
+        {
+            match fault.skip {
+                0 => due = due.or(Some(at)),
+                _ => fault.skip -= 1,
+            }
+        }
+        due.map_or(Ok(()), |at| Err(self.faults.remove(at).error))
+    }
+}
+
+/// The objects that matched, as they were when the list was opened.
+struct Answered {
+    objects: Result<Vec<Vec<u8>>, ApiError>,
+    given: Cell<usize>,
+}
+
+impl Pages for Answered {
+    /// Pages of three at most, so that every list of a test that is longer crosses a page's end.
+    fn page(&self, limit: u32) -> Result<Vec<u8>, ApiError> {
+        let objects = self.objects.as_ref().map_err(Clone::clone)?;
+        let limit = if limit == 0 { 3 } else { limit as usize };
+        let page: Vec<&[u8]> = objects.iter().skip(self.given.get()).take(limit).map(Vec::as_slice).collect();
+        self.given.set(self.given.get() + page.len());
+        Ok([b"[".as_slice(), &page.join(b",".as_slice()), b"]"].concat())
+    }
+
+    fn count(&self) -> Result<u32, ApiError> {
+        self.objects.as_ref().map(|objects| objects.len() as u32).map_err(Clone::clone)
+    }
+}
+
+/// Whether one of the watches sees the object.
+fn in_scope(watches: &[Watch], object: &Value) -> bool {
+    watches.iter().any(|watch| {
+        let labels: LabelSelector = watch.label_selector.parse().unwrap_or_else(|error| panic!("{error}"));
+        let fields: FieldSelector = watch.field_selector.parse().unwrap_or_else(|error| panic!("{error}"));
+        let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
+        (watch.namespace.is_empty() || watch.namespace == text(object, "/metadata/namespace"))
+            && labels.matches(&meta(object).labels)
+            && fields.matches(field)
+    })
+}
+
+fn delete_options(options: &Value) -> DeleteOptions {
+    let precondition = |name| options["preconditions"][name].as_str().map(str::to_owned);
+    DeleteOptions {
+        uid: precondition("uid"),
+        resource_version: precondition("resourceVersion"),
+        grace_seconds: options["gracePeriodSeconds"].as_i64(),
+        propagation: match options["propagationPolicy"].as_str() {
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            _ => None,
+        },
+    }
+}
+
+fn mask(fields: &[impl AsRef<str>]) -> Result<Mask, ApiError> {
+    Mask::parse(fields).map_err(invalid)
+}
+
+fn prune(object: &Value, mask: &Mask) -> Result<Vec<u8>, ApiError> {
+    let mut out = Vec::new();
+    mask.prune(object.to_string().as_bytes(), &mut out).map_err(invalid)?;
+    Ok(out)
+}
+
+fn meta(object: &Value) -> Meta {
+    serde_json::from_value(object["metadata"].clone()).expect("metadata is as the API has it")
+}
+
+fn invalid(error: impl std::fmt::Display) -> ApiError {
+    ApiError::invalid(error.to_string())
+}

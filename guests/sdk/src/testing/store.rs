@@ -1,0 +1,286 @@
+//! The objects of the fake API server, and what the server does to them on each write.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use flyball_types::{ApiError, Kind};
+use serde_json::{Value, json};
+
+use crate::time::Time;
+use crate::write::{PatchType, Propagation};
+
+use super::{kind_of, patch};
+
+/// Names an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Id {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Id {
+    pub(super) fn new(kind: &str, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.into(), namespace: namespace.into(), name: name.into() }
+    }
+
+    pub(super) fn of_object(object: &Value) -> Self {
+        let kind = Kind::of_object(text(object, "/apiVersion"), text(object, "/kind")).to_string();
+        Self::new(&kind, text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+    }
+}
+
+pub(super) struct Store {
+    objects: BTreeMap<Id, Value>,
+    version: u64,
+    uid: u64,
+    pub(super) now: Time,
+}
+
+/// The options of a delete that the fake knows.
+#[derive(Default)]
+pub(super) struct DeleteOptions {
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
+    pub(super) grace_seconds: Option<i64>,
+    pub(super) propagation: Option<Propagation>,
+}
+
+impl Store {
+    pub(super) fn new(now: Time) -> Self {
+        Self { objects: BTreeMap::new(), version: 0, uid: 0, now }
+    }
+
+    pub(super) fn get(&self, id: &Id) -> Option<&Value> {
+        self.objects.get(id)
+    }
+
+    pub(super) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.objects.iter().filter(move |(id, _)| id.kind == kind).map(|(_, object)| object)
+    }
+
+    pub(super) fn remove(&mut self, id: &Id) -> Option<Value> {
+        self.objects.remove(id)
+    }
+
+    /// Puts an object as it is, but for what the server would have set.
+    pub(super) fn put(&mut self, mut object: Value) {
+        let id = Id::of_object(&object);
+        assert!(!id.name.is_empty(), "an object has a name: {object}");
+        self.fill(&mut object);
+        self.objects.insert(id, object);
+    }
+
+    /// Gives an object the next resource version.
+    pub(super) fn touch(&mut self, object: &mut Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+    }
+
+    fn fill(&mut self, object: &mut Value) {
+        if text(object, "/metadata/uid").is_empty() {
+            self.uid += 1;
+            object["metadata"]["uid"] = format!("uid-{}", self.uid).into();
+        }
+        if text(object, "/metadata/resourceVersion").is_empty() {
+            self.touch(object);
+        }
+        if text(object, "/metadata/creationTimestamp").is_empty() {
+            object["metadata"]["creationTimestamp"] = self.now.to_string().into();
+        }
+    }
+
+    /// Creates an object: the server's own fields are the server's, whatever was sent.
+    pub(super) fn create(&mut self, kind: &str, namespace: &str, mut object: Value) -> Result<Value, ApiError> {
+        let parsed = kind_of(kind);
+        if !object.is_object() || !object["metadata"].is_object() {
+            return Err(ApiError::new(422, "Invalid", "the object has no metadata"));
+        }
+        object["apiVersion"] = parsed.api_version().into();
+        object["kind"] = parsed.kind.into();
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        if text(&object, "/metadata/name").is_empty() {
+            let prefix = text(&object, "/metadata/generateName").to_owned();
+            if prefix.is_empty() {
+                return Err(ApiError::new(422, "Invalid", "name or generateName is required"));
+            }
+            let suffix = crate::hash::safe_letters(&(self.version as u32 + 1).to_be_bytes().repeat(2)[3..]);
+            object["metadata"]["name"] = format!("{prefix}{suffix}").into();
+        }
+        let id = Id::of_object(&object);
+        if self.is_terminating(namespace) {
+            return Err(ApiError::new(
+                403,
+                "Forbidden",
+                format!(
+                    "{kind} {:?} is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+                    id.name
+                ),
+            ));
+        }
+        if self.objects.contains_key(&id) {
+            return Err(ApiError::new(409, "AlreadyExists", format!("{kind} {:?} already exists", id.name)));
+        }
+        let metadata = object["metadata"].as_object_mut().expect("it was checked");
+        for own in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"] {
+            metadata.remove(own);
+        }
+        if object.get("spec").is_some() {
+            object["metadata"]["generation"] = 1.into();
+        }
+        self.fill(&mut object);
+        self.objects.insert(id, object.clone());
+        Ok(object)
+    }
+
+    /// The API's `update`: the object of this version, with a merge patch on it.
+    pub(super) fn modify(
+        &mut self,
+        id: &Id,
+        subresource: &str,
+        version: &str,
+        change: &Value,
+    ) -> Result<Value, ApiError> {
+        let old = self.found(id)?;
+        if text(old, "/metadata/resourceVersion") != version {
+            return Err(conflict(id, "the object has been modified; please apply your changes to the latest version"));
+        }
+        let mut new = old.clone();
+        if subresource == "status" {
+            new["status"] = change.get("status").cloned().unwrap_or(Value::Null);
+        } else {
+            patch::merge(&mut new, change);
+        }
+        self.replace(id, subresource, new)
+    }
+
+    pub(super) fn patch(
+        &mut self,
+        id: &Id,
+        subresource: &str,
+        patch_type: PatchType,
+        change: &Value,
+    ) -> Result<Value, ApiError> {
+        if patch_type == PatchType::Apply && !self.objects.contains_key(id) {
+            let mut object = change.clone();
+            object["metadata"]["name"] = id.name.clone().into();
+            return self.create(&id.kind, &id.namespace, object);
+        }
+        let old = self.found(id)?;
+        let mut new = old.clone();
+        match patch_type {
+            PatchType::Json => patch::json(&mut new, change)?,
+            PatchType::Merge => patch::merge(&mut new, change),
+            PatchType::Strategic | PatchType::Apply => patch::strategic(&mut new, change),
+        }
+        for path in ["/metadata/uid", "/metadata/resourceVersion"] {
+            let sent = text(change, path);
+            if !sent.is_empty() && sent != text(old, path) {
+                return Err(conflict(id, &format!("{path} differs")));
+            }
+        }
+        self.replace(id, subresource, new)
+    }
+
+    /// Puts the new version of an object. A write that changes nothing leaves the version; the last finalizer's removal
+    /// ends a deleted object.
+    fn replace(&mut self, id: &Id, subresource: &str, mut new: Value) -> Result<Value, ApiError> {
+        let old = self.found(id)?.clone();
+        match subresource {
+            "status" => {
+                let status = new["status"].take();
+                new = old.clone();
+                new["status"] = status;
+            }
+            _ => match old.get("status") {
+                Some(status) => new["status"] = status.clone(),
+                None => drop(new.as_object_mut().and_then(|fields| fields.remove("status"))),
+            },
+        }
+        for own in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "resourceVersion"] {
+            match old["metadata"].get(own) {
+                Some(value) => new["metadata"][own] = value.clone(),
+                None => drop(new["metadata"].as_object_mut().and_then(|fields| fields.remove(own))),
+            }
+        }
+        if new == old {
+            return Ok(old);
+        }
+        if new.get("spec") != old.get("spec") {
+            new["metadata"]["generation"] = (old["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
+        }
+        self.touch(&mut new);
+        let deleted = !new["metadata"]["deletionTimestamp"].is_null();
+        let graceful = new["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
+        if deleted && !graceful && !has_finalizers(&new) {
+            self.objects.remove(id);
+        } else {
+            self.objects.insert(id.clone(), new.clone());
+        }
+        Ok(new)
+    }
+
+    /// Deletes an object, or marks it while finalizers or a grace period hold it. A pod has a grace period (30 s) if it is
+    /// on a node.
+    pub(super) fn delete(&mut self, id: &Id, options: &DeleteOptions) -> Result<Value, ApiError> {
+        let mut object = self.found(id)?.clone();
+        let preconditions = [("/metadata/uid", &options.uid), ("/metadata/resourceVersion", &options.resource_version)];
+        for (path, wanted) in preconditions {
+            if wanted.as_ref().is_some_and(|wanted| wanted != text(&object, path)) {
+                return Err(conflict(id, &format!("the precondition on {path} failed")));
+            }
+        }
+        let finalizer = match options.propagation {
+            Some(Propagation::Foreground) => Some("foregroundDeletion"),
+            Some(Propagation::Orphan) => Some("orphan"),
+            _ => None,
+        };
+        if let Some(finalizer) = finalizer {
+            patch::strategic(&mut object, &json!({"metadata": {"finalizers": [finalizer]}}));
+        }
+        let on_node = id.kind == "v1/Pod" && !text(&object, "/spec/nodeName").is_empty();
+        let default = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+        let grace = if on_node { options.grace_seconds.unwrap_or(default) } else { 0 };
+        if grace == 0 && !has_finalizers(&object) {
+            self.objects.remove(id);
+            return Ok(object);
+        }
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            let at = self.now + std::time::Duration::from_secs(grace.unsigned_abs());
+            object["metadata"]["deletionTimestamp"] = at.to_string().into();
+            object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+            self.touch(&mut object);
+        }
+        if let Entry::Occupied(mut entry) = self.objects.entry(id.clone()) {
+            entry.insert(object.clone());
+        }
+        Ok(object)
+    }
+
+    fn found(&self, id: &Id) -> Result<&Value, ApiError> {
+        let missing = || ApiError::new(404, "NotFound", format!("{} {:?} not found", id.kind, id.name));
+        self.objects.get(id).ok_or_else(missing)
+    }
+
+    fn is_terminating(&self, namespace: &str) -> bool {
+        let namespace = self.get(&Id::new("v1/Namespace", "", namespace));
+        namespace.is_some_and(|namespace| {
+            !namespace["metadata"]["deletionTimestamp"].is_null() || namespace["status"]["phase"] == "Terminating"
+        })
+    }
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+}
+
+fn conflict(id: &Id, message: &str) -> ApiError {
+    ApiError::new(409, "Conflict", format!("operation cannot be fulfilled on {} {:?}: {message}", id.kind, id.name))
+}
+
+/// The text at a JSON pointer; empty where there is none.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+}
