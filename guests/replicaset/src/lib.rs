@@ -143,7 +143,7 @@ fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Option<F
 
 /// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too.
 fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
-    debug!(host, "{} of {} pods are missing: making {missing}", missing, set.wanted());
+    debug!(host, "too few pods for {}: making {missing}", set.wanted());
     let owner = set.meta.controller_reference(F::FLAVOR.kind);
     let creation = match scale::creation(set, &owner) {
         Ok(creation) => creation,
@@ -156,7 +156,7 @@ fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
 
 /// Deletes the pods that serve least.
 fn delete<F: Flavored>(host: &Host, set: &Set, active: &[Pod], surplus: usize) -> Result<Report, Error> {
-    debug!(host, "{} pods are too many: deleting {surplus}", active.len() - set.wanted());
+    debug!(host, "too many pods for {}: deleting {surplus}", set.wanted());
     let now = host.now();
     let is_choice = surplus < active.len();
     let crowds = if is_choice { crowds::<F>(host, set)? } else { Crowds::default() };

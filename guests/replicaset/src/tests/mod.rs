@@ -1,6 +1,7 @@
 //! Tests, and the objects that they are made of: a ReplicaSet `web` and pods of it.
 
 mod claim;
+mod describe;
 mod rank;
 mod reconcile;
 mod scale;

@@ -52,7 +52,7 @@ fn a_kind_that_does_not_say_it_has_no_terminating_replicas() {
 #[test]
 fn without_min_ready_seconds_a_ready_pod_is_available_whenever_that_was() {
     let since_never = pod("a").with("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
-    assert_eq!(status_of(&web(1), &[since_never.clone()], None).available_replicas, 1);
+    assert_eq!(status_of(&web(1), std::slice::from_ref(&since_never), None).available_replicas, 1);
     let patient = web(1).with("/spec/minReadySeconds", 1);
     assert_eq!(status_of(&patient, &[since_never], None).available_replicas, 0);
 }

@@ -1,0 +1,40 @@
+//! What the controller declares.
+
+use super::*;
+use crate::ReplicaSets;
+
+#[test]
+fn the_description_is_sound_and_asks_for_what_is_used() {
+    let description = ReplicaSets::describe();
+    description.check().unwrap();
+    let permissions: Vec<String> = description
+        .permissions
+        .iter()
+        .map(|asked| {
+            let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
+            format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
+        })
+        .collect();
+    assert_eq!(
+        permissions,
+        [
+            "v1/Pod  create,delete,patch",
+            "apps/v1/ReplicaSet  get",
+            "apps/v1/ReplicaSet status update",
+            "apps/v1/ReplicaSet finalizers update",
+        ]
+    );
+}
+
+#[test]
+fn pods_wake_their_controller_and_orphans_whoever_selects_them() {
+    let pods = flyball_sdk::serde_json::to_value(&ReplicaSets::describe().watches[1]).unwrap();
+    assert_eq!(
+        pods["map"],
+        json!([
+            {"to": "controller", "kind": "apps/v1/ReplicaSet"},
+            {"to": "selecting", "kind": "apps/v1/ReplicaSet", "path": "spec.selector", "orphans": true,
+             "on": ["added", "modified"]},
+        ])
+    );
+}
