@@ -1,6 +1,405 @@
-//! Makes objects of JSON, in one pass.
+//! Makes objects of JSON, in one pass: the mask copies what is kept while the same pass shows the metadata that indexes
+//! need. Three shapes come from the server: a page of a list, an event of a watch, and an object that answers a write.
 
-/// Bytes that are not an object of the API. No retry can help.
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flyball_types::{Mask, MetadataSink, Prune, Text};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::intern::Interner;
+use crate::{Object, SourceError, Uid};
+
+/// Bytes that are not what the API server should send. No retry can help.
 #[derive(Debug, thiserror::Error)]
-#[error("can't decode an object of the API: {0}")]
+#[error("can't decode what the API server sent: {0}")]
 pub struct DecodeError(pub(crate) String);
+
+/// A page of a list.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Arc<Object>>,
+    pub(crate) resource_version: u64,
+    /// Asks for the next page; empty at the last one.
+    pub(crate) next: String,
+}
+
+/// An event of a watch.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// ADDED or MODIFIED.
+    Upsert(Arc<Object>),
+    /// DELETED, with the final state.
+    Delete(Arc<Object>),
+    Bookmark {
+        resource_version: u64,
+        /// Whether the objects that a watch began with are complete.
+        initial_end: bool,
+    },
+    Error(SourceError),
+}
+
+/// Decodes for one informer.
+pub(crate) struct Decoder<'a> {
+    pub(crate) mask: &'a Arc<Mask>,
+    pub(crate) interner: &'a Mutex<Interner>,
+    /// Where an object is pruned to before its size is known.
+    pub(crate) scratch: &'a mut Vec<u8>,
+}
+
+impl Decoder<'_> {
+    pub(crate) fn page(&mut self, json: &[u8]) -> Result<Page, DecodeError> {
+        let mut input = serde_json::Deserializer::from_slice(json);
+        let page = (&mut input).deserialize_map(PageVisitor(self));
+        page.and_then(|page| input.end().map(|()| page)).map_err(|error| DecodeError(error.to_string()))
+    }
+
+    /// The events in whole lines of a watch.
+    pub(crate) fn events(&mut self, lines: &[u8]) -> Result<Vec<Event>, DecodeError> {
+        let mut events = Vec::new();
+        let mut input = serde_json::Deserializer::from_slice(lines);
+        while input.end().is_err() {
+            let event = (&mut input).deserialize_map(EventVisitor(self));
+            events.push(event.map_err(|error| DecodeError(error.to_string()))?);
+        }
+        Ok(events)
+    }
+
+    pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
+        let mut input = serde_json::Deserializer::from_slice(json);
+        let object = ObjectSeed(self).deserialize(&mut input);
+        object.and_then(|object| input.end().map(|()| object)).map_err(|error| DecodeError(error.to_string()))
+    }
+}
+
+/// The part of `metadata` that an `Object` is made of.
+#[derive(Default)]
+struct Metadata<'a> {
+    name: Option<&'a RawValue>,
+    namespace: Option<&'a RawValue>,
+    uid: Option<&'a RawValue>,
+    resource_version: Option<&'a RawValue>,
+    generation: Option<&'a RawValue>,
+    labels: Option<&'a RawValue>,
+    owners: Option<&'a RawValue>,
+    finalizers: Option<&'a RawValue>,
+    deletion: Option<&'a RawValue>,
+    grace: Option<&'a RawValue>,
+}
+
+impl<'a> Metadata<'a> {
+    fn place(&mut self, field: &str) -> Option<&mut Option<&'a RawValue>> {
+        Some(match field {
+            "name" => &mut self.name,
+            "namespace" => &mut self.namespace,
+            "uid" => &mut self.uid,
+            "resourceVersion" => &mut self.resource_version,
+            "generation" => &mut self.generation,
+            "labels" => &mut self.labels,
+            "ownerReferences" => &mut self.owners,
+            "finalizers" => &mut self.finalizers,
+            "deletionTimestamp" => &mut self.deletion,
+            "deletionGracePeriodSeconds" => &mut self.grace,
+            _ => return None,
+        })
+    }
+
+    fn into_object(self, interner: &Mutex<Interner>, mask: &Arc<Mask>, json: &[u8]) -> Result<Object, String> {
+        let text = |raw: Option<&'a RawValue>| raw.and_then(Text::of_raw);
+        let name = text(self.name).filter(|name| !name.is_empty()).ok_or("metadata.name is missing")?;
+        let namespace = text(self.namespace);
+        let namespace = namespace.as_deref().unwrap_or("");
+        let uid = match text(self.uid) {
+            Some(uid) if !uid.is_empty() => Uid::new(&uid),
+            // Some aggregated servers give none: then a name is all the identity that there is.
+            _ => Uid::new(&format!("{namespace}/{}", &*name)),
+        };
+        let version = text(self.resource_version).ok_or("metadata.resourceVersion is missing")?;
+        let resource_version =
+            version.parse().map_err(|_| format!("the resource version {:?} is no number", &*version))?;
+        let finalizers = match self.finalizers {
+            None => 0,
+            Some(raw) => serde_json::from_str::<Option<Vec<IgnoredAny>>>(raw.get())
+                .map_err(|error| format!("finalizers: {error}"))?
+                .map_or(0, |list| u16::try_from(list.len()).unwrap_or(u16::MAX)),
+        };
+        let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<i64>().ok()).unwrap_or(0);
+        let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Object {
+            namespace: interner.text(namespace),
+            name: (&*name).into(),
+            uid,
+            resource_version,
+            generation: number(self.generation),
+            labels: interner.labels(self.labels)?,
+            owners: interner.owners(self.owners)?,
+            finalizers,
+            deleting: self.deletion.is_some_and(|raw| raw.get() != "null"),
+            grace: number(self.grace) > 0,
+            mask: Arc::clone(mask),
+            json: json.into(),
+        })
+    }
+}
+
+impl<'a> MetadataSink<'a> for Metadata<'a> {
+    fn wants(&self, field: &str) -> bool {
+        Metadata::default().place(field).is_some()
+    }
+
+    fn take(&mut self, field: &str, value: &'a RawValue) -> Result<(), String> {
+        if let Some(place) = self.place(field) {
+            *place = Some(value);
+        }
+        Ok(())
+    }
+}
+
+struct ObjectSeed<'s, 'a>(&'s mut Decoder<'a>);
+
+impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
+    type Value = Arc<Object>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        let mut metadata = Metadata::default();
+        self.0.scratch.clear();
+        Prune::new(self.0.mask, self.0.scratch, &mut metadata).deserialize(input)?;
+        metadata
+            .into_object(self.0.interner, self.0.mask, self.0.scratch)
+            .map(Arc::new)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMetadata<'a> {
+    #[serde(borrow)]
+    resource_version: Option<Text<'a>>,
+    #[serde(borrow, rename = "continue")]
+    next: Option<Text<'a>>,
+}
+
+fn version(text: Option<&Text<'_>>) -> Result<u64, String> {
+    let text = text.map_or("", |text| text);
+    text.parse().map_err(|_| format!("the resource version {text:?} is no number"))
+}
+
+struct PageVisitor<'s, 'a>(&'s mut Decoder<'a>);
+
+impl<'de> Visitor<'de> for PageVisitor<'_, '_> {
+    type Value = Page;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of the API")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Page, A::Error> {
+        let mut page = Page::default();
+        let mut has_version = false;
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key {
+                "metadata" => {
+                    let metadata: ListMetadata<'de> = map.next_value()?;
+                    page.resource_version =
+                        version(metadata.resource_version.as_ref()).map_err(serde::de::Error::custom)?;
+                    page.next = metadata.next.map(|next| next.0.into_owned()).unwrap_or_default();
+                    has_version = true;
+                }
+                "items" => page.objects = map.next_value_seed(Items(self.0))?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        if has_version { Ok(page) } else { Err(serde::de::Error::custom("the list has no metadata")) }
+    }
+}
+
+struct Items<'s, 'a>(&'s mut Decoder<'a>);
+
+impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
+    type Value = Vec<Arc<Object>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_, '_> {
+    type Value = Vec<Arc<Object>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list's items")
+    }
+
+    /// Go writes a nil slice as `null`.
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut objects = Vec::new();
+        while let Some(object) = seq.next_element_seed(ObjectSeed(self.0))? {
+            objects.push(object);
+        }
+        Ok(objects)
+    }
+}
+
+struct EventVisitor<'s, 'a>(&'s mut Decoder<'a>);
+
+impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
+    type Value = Event;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event of a watch")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event, A::Error> {
+        let decoder = self.0;
+        let mut event_type = None;
+        let mut event = None;
+        let mut early = None;
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match (&*key, event_type.as_deref()) {
+                ("type", _) => event_type = Some(map.next_value::<Text<'de>>()?),
+                ("object", Some("ADDED" | "MODIFIED")) => {
+                    event = Some(Event::Upsert(map.next_value_seed(ObjectSeed(decoder))?));
+                }
+                ("object", Some("DELETED")) => event = Some(Event::Delete(map.next_value_seed(ObjectSeed(decoder))?)),
+                ("object", _) => early = Some(map.next_value::<&'de RawValue>()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        if let Some(event) = event {
+            return Ok(event);
+        }
+        let (Some(event_type), Some(object)) = (event_type, early) else {
+            return Err(serde::de::Error::custom("the event has no type or no object"));
+        };
+        decoder.other_event(&event_type, object).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Decoder<'_> {
+    /// An event that is no change, or one that came with its type after its object.
+    fn other_event(&mut self, event_type: &str, object: &RawValue) -> Result<Event, String> {
+        let json = object.get().as_bytes();
+        match event_type {
+            "ADDED" | "MODIFIED" => self.object(json).map(Event::Upsert).map_err(|error| error.to_string()),
+            "DELETED" => self.object(json).map(Event::Delete).map_err(|error| error.to_string()),
+            "BOOKMARK" => bookmark(object),
+            "ERROR" => Ok(Event::Error(SourceError::of_status(0, json, None))),
+            _ => Err(format!("events of type {event_type:?} are not known")),
+        }
+    }
+}
+
+fn bookmark(object: &RawValue) -> Result<Event, String> {
+    #[derive(Deserialize)]
+    struct Bookmark<'a> {
+        #[serde(borrow)]
+        metadata: BookmarkMetadata<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct BookmarkMetadata<'a> {
+        #[serde(borrow)]
+        resource_version: Option<Text<'a>>,
+        #[serde(borrow, default)]
+        annotations: Option<std::collections::BTreeMap<Text<'a>, Text<'a>>>,
+    }
+    let Bookmark { metadata } = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
+    let mut annotations = metadata.annotations.iter().flatten();
+    let initial_end = annotations.any(|(key, value)| &**key == "k8s.io/initial-events-end" && &**value == "true");
+    Ok(Event::Bookmark { resource_version: version(metadata.resource_version.as_ref())?, initial_end })
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_types::Labels;
+
+    use super::*;
+
+    const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"01234567-89ab-cdef-0123-456789abcdef","resourceVersion":"7","generation":3,"labels":{"app":"web"},"finalizers":["x"],"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"u","controller":true}]},"spec":{"nodeName":"m"}}"#;
+
+    fn with<T>(mask: &[&str], decode: impl FnOnce(&mut Decoder<'_>) -> T) -> T {
+        let mask = Arc::new(Mask::parse(mask).unwrap());
+        decode(&mut Decoder { mask: &mask, interner: &Mutex::new(Interner::new()), scratch: &mut Vec::new() })
+    }
+
+    fn event_of(decoder: &mut Decoder<'_>, json: &[u8]) -> Result<Event, DecodeError> {
+        decoder.events(json).map(|mut events| events.pop().unwrap())
+    }
+
+    #[test]
+    fn metadata_is_known_whether_it_is_kept_or_not() {
+        let object = with(&["spec"], |decoder| decoder.object(POD.as_bytes())).unwrap();
+        assert_eq!(
+            (object.namespace(), object.name(), object.resource_version(), object.generation()),
+            ("n", "a", 7, 3)
+        );
+        assert_eq!(object.labels().label("app"), Some("web"));
+        let owner = object.controller().unwrap();
+        assert_eq!(
+            (&*owner.name, owner.kind.to_string(), &owner.uid),
+            ("r", "apps/v1/ReplicaSet".into(), &Uid::new("u"))
+        );
+        assert!(object.is_deleting() && !object.is_gone() && object.finalizers() == 1);
+        let json = r#"{"metadata":{"name":"a","namespace":"n","uid":"01234567-89ab-cdef-0123-456789abcdef","resourceVersion":"7"},"spec":{"nodeName":"m"}}"#;
+        assert_eq!(std::str::from_utf8(object.json()), Ok(json));
+    }
+
+    #[test]
+    fn pages_and_events_are_told_apart() {
+        with(&[], |decoder| {
+            let list = format!(r#"{{"items":[{POD},{POD}],"metadata":{{"resourceVersion":"9","continue":"t"}}}}"#);
+            let page = decoder.page(list.as_bytes()).unwrap();
+            assert_eq!((page.objects.len(), page.resource_version, &*page.next), (2, 9, "t"));
+            let empty = decoder.page(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#).unwrap();
+            assert!(empty.objects.is_empty());
+            for (event, upsert) in [
+                (format!(r#"{{"type":"ADDED","object":{POD}}}"#), true),
+                (format!(r#"{{"object":{POD},"type":"MODIFIED"}}"#), true),
+                (format!(r#"{{"type":"DELETED","object":{POD}}}"#), false),
+            ] {
+                match event_of(decoder, event.as_bytes()).unwrap() {
+                    Event::Upsert(object) => assert!(upsert && object.name() == "a"),
+                    Event::Delete(object) => assert!(!upsert && object.name() == "a"),
+                    other => panic!("{other:?}"),
+                }
+            }
+            let bookmark = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+            assert!(matches!(
+                event_of(decoder, bookmark),
+                Ok(Event::Bookmark { resource_version: 12, initial_end: true })
+            ));
+            let two = decoder.events(&[&bookmark[..], b"\n", bookmark, b"\n"].concat()).unwrap();
+            assert_eq!(two.len(), 2);
+            let error = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"old"}}"#;
+            assert!(matches!(event_of(decoder, error), Ok(Event::Error(error)) if error.is_expired()));
+        });
+    }
+
+    #[test]
+    fn what_can_not_be_ordered_or_named_is_refused() {
+        with(&[], |decoder| {
+            for json in
+                [r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#, r#"{"metadata":{"resourceVersion":"1"}}"#, "[]"]
+            {
+                assert!(decoder.object(json.as_bytes()).is_err());
+            }
+            assert!(event_of(decoder, br#"{"type":"NEW","object":{}}"#).is_err());
+            assert!(decoder.page(br#"{"items":[]}"#).is_err());
+        });
+    }
+
+    #[test]
+    fn equal_labels_and_owners_are_kept_once() {
+        with(&[], |decoder| {
+            let (one, two) = (decoder.object(POD.as_bytes()).unwrap(), decoder.object(POD.as_bytes()).unwrap());
+            assert!(Arc::ptr_eq(&one.labels.0, &two.labels.0) && Arc::ptr_eq(&one.owners, &two.owners));
+        });
+    }
+}

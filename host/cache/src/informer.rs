@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use flyball_types::{FieldPath, Kind, Mask};
 
-use crate::{ApiResource, Deltas, Overlay, Scope, SourceError};
+use crate::core::Core;
+use crate::factory::Registration;
+use crate::stream::Requests;
+use crate::{ApiResource, Deltas, Scope, Source, SourceError};
 
 /// What somebody wants to watch, and of it to read.
 #[derive(Clone, Debug)]
@@ -26,7 +29,18 @@ pub struct Interest {
 
 /// A handle of an informer. Clones share it; the informer stops when the last handle of all is dropped.
 #[derive(Clone)]
-pub struct Informer {}
+pub struct Informer {
+    pub(crate) handle: Arc<Handle>,
+}
+
+/// What the clones of a handle share.
+pub(crate) struct Handle {
+    pub(crate) core: Arc<Core>,
+    pub(crate) mask: Arc<Mask>,
+    pub(crate) source: Arc<dyn Source>,
+    /// Ends the handle's part in the informer when it is dropped.
+    pub(crate) _registration: Registration,
+}
 
 /// How an informer is.
 #[derive(Clone, Debug)]
@@ -60,38 +74,46 @@ pub struct InformerStatus {
 impl Informer {
     /// The kind.
     pub fn resource(&self) -> &Arc<ApiResource> {
-        todo!()
+        &self.core().resource
     }
 
     /// Which of its objects.
     pub fn scope(&self) -> &Scope {
-        todo!()
+        &self.core().scope
     }
 
     /// The fields that this handle wanted, with those that joined by themselves.
     pub fn mask(&self) -> &Mask {
-        todo!()
+        &self.handle.mask
     }
 
     /// Whether the cache holds a whole list with all fields and indexes of this handle.
     pub fn is_synced(&self) -> bool {
-        todo!()
+        self.core().holds(&self.handle.mask)
     }
 
     /// Waits until [`Informer::is_synced`]. Never, if the factory is shut down before.
     pub async fn synced(&self) {
-        todo!()
+        let mut lists = self.core().lists();
+        while !self.is_synced() {
+            // The sender lives in what this handle holds.
+            let _ = lists.changed().await;
+        }
     }
 
     /// The resource version up to which the cache has seen everything; 0 before the first list.
     pub fn position(&self) -> u64 {
-        todo!()
+        self.core().position()
     }
 
     /// Waits until the cache has seen everything up to this resource version. Events carry it there at once; where none
     /// come, it asks the server for a bookmark after a second.
     pub async fn wait_until(&self, resource_version: u64) {
-        todo!()
+        let mut positions = self.core().positions();
+        self.core()
+            .awaited
+            .send_if_modified(|awaited| resource_version > std::mem::replace(awaited, resource_version.max(*awaited)));
+        let _ = positions.wait_for(|position| *position >= resource_version).await;
     }
 
     /// The resource version of a consistent read that is made now: all that was written before is not newer.
@@ -99,16 +121,41 @@ impl Informer {
     /// # Errors
     /// The server gave no answer, or refused.
     pub async fn fresh_position(&self) -> Result<u64, SourceError> {
-        todo!()
+        Requests::new(Arc::clone(&self.handle.source), Arc::clone(self.core())).fresh_position().await
     }
 
     /// All objects as additions, once [`Informer::is_synced`], then each change, with no gap.
     pub fn subscribe(&self) -> Deltas {
-        todo!()
+        self.core().subscribe(&self.handle.mask)
     }
 
     /// How the informer is.
     pub fn status(&self) -> InformerStatus {
-        todo!()
+        InformerStatus::of(self.core())
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+}
+
+impl InformerStatus {
+    pub(crate) fn of(core: &Core) -> Self {
+        let (handles, lists, mask) = (core.handles(), *core.lists().borrow(), (*core.held_mask()).clone());
+        let state = core.state();
+        Self {
+            kind: core.resource.kind.clone(),
+            scope: core.scope.clone(),
+            metadata_only: core.is_metadata_only(),
+            synced: state.is_listed(),
+            objects: state.indexer.len(),
+            bytes: state.indexer.bytes(),
+            position: state.position,
+            handles,
+            lists,
+            events: core.events(),
+            problem: core.problem(),
+            mask,
+        }
     }
 }

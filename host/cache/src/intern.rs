@@ -1,1 +1,119 @@
+//! Keeps one copy of what many objects have alike: namespaces, sets of labels, owners.
 
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use flyball_types::{Kind, Text};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::object::{LabelSet, OwnerReference, Uid};
+
+/// The shared copies of one informer.
+pub(crate) struct Interner {
+    texts: Shared<str>,
+    kinds: Shared<Kind>,
+    owners: Shared<[OwnerReference]>,
+}
+
+/// A set of values, swept of those that nobody else holds each time it has doubled.
+struct Shared<T: ?Sized> {
+    values: HashSet<Arc<T>>,
+    sweep_at: usize,
+}
+
+impl<T: ?Sized + Hash + Eq> Shared<T> {
+    fn new() -> Self {
+        Self { values: HashSet::new(), sweep_at: 256 }
+    }
+
+    fn get<Q: AsRef<T> + Into<Arc<T>>>(&mut self, value: Q) -> Arc<T> {
+        if let Some(known) = self.values.get(value.as_ref()) {
+            return Arc::clone(known);
+        }
+        if self.values.len() >= self.sweep_at {
+            self.values.retain(|value| Arc::strong_count(value) > 1);
+            self.values.shrink_to(self.sweep_at);
+            self.sweep_at = 256.max(2 * self.values.len());
+        }
+        let value = value.into();
+        self.values.insert(Arc::clone(&value));
+        value
+    }
+}
+
+/// Lets a kind be looked up before it is shared.
+struct Own(Kind);
+
+impl AsRef<Kind> for Own {
+    fn as_ref(&self) -> &Kind {
+        &self.0
+    }
+}
+
+impl From<Own> for Arc<Kind> {
+    fn from(own: Own) -> Self {
+        Arc::new(own.0)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reference<'a> {
+    #[serde(borrow)]
+    api_version: Text<'a>,
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(default)]
+    controller: Option<bool>,
+    #[serde(default)]
+    block_owner_deletion: Option<bool>,
+}
+
+impl Interner {
+    pub(crate) fn new() -> Self {
+        Self { texts: Shared::new(), kinds: Shared::new(), owners: Shared::new() }
+    }
+
+    /// The shared copy of a text.
+    pub(crate) fn text(&mut self, text: &str) -> Arc<str> {
+        self.texts.get(text)
+    }
+
+    /// The set of labels that a raw map tells.
+    pub(crate) fn labels(&mut self, raw: Option<&RawValue>) -> Result<LabelSet, String> {
+        let text = raw.map_or("{}", RawValue::get);
+        if let Some(known) = self.texts.values.get(text) {
+            return Ok(LabelSet(Arc::clone(known)));
+        }
+        // Only texts in the form that `LabelSet::new` makes are ever kept here, so a known text is known to be one.
+        let labels: Option<BTreeMap<Text<'_>, Text<'_>>> =
+            serde_json::from_str(text).map_err(|error| format!("labels: {error}"))?;
+        let labels = LabelSet::new(labels.iter().flatten().map(|(key, value)| (&**key, &**value)));
+        Ok(LabelSet(self.texts.get(&*labels.0)))
+    }
+
+    /// The owners that a raw list tells.
+    pub(crate) fn owners(&mut self, raw: Option<&RawValue>) -> Result<Arc<[OwnerReference]>, String> {
+        let references: Option<Vec<Reference<'_>>> = raw
+            .map_or(Ok(None), |raw| serde_json::from_str(raw.get()))
+            .map_err(|error| format!("ownerReferences: {error}"))?;
+        let owners: Vec<OwnerReference> = references
+            .into_iter()
+            .flatten()
+            .map(|own| OwnerReference {
+                uid: Uid::new(&own.uid),
+                kind: self.kinds.get(Own(Kind::of_object(&own.api_version, &own.kind))),
+                name: (&*own.name).into(),
+                controller: own.controller.unwrap_or(false),
+                block_owner_deletion: own.block_owner_deletion.unwrap_or(false),
+            })
+            .collect();
+        Ok(self.owners.get(owners))
+    }
+}

@@ -4,7 +4,7 @@
 //!
 //! - [`discovery`] finds where a kind lies in the API, [`resource`] builds its paths, [`source`] makes the requests;
 //! - `reflector` lists and watches, `decode` makes [`Object`]s of what comes and prunes it on the way;
-//! - [`indexer`] keeps the objects, and finds them by what a [`ListQuery`] asks;
+//! - `indexer` keeps the objects, and finds them by what a [`ListQuery`] asks;
 //! - [`informer`] shares one reflector and its cache between all who watch the same, and tells them of each [`Delta`];
 //! - [`overlay`] keeps what a plugin wrote until the reflector has seen it, and [`lister`] reads both as one.
 //!
@@ -12,27 +12,31 @@
 //! await.
 
 mod backoff;
+mod core;
 mod decode;
 pub mod delta;
 pub mod discovery;
 mod factory;
-pub mod indexer;
+mod indexer;
 pub mod informer;
 mod intern;
+mod link;
 pub mod lister;
 pub mod object;
 pub mod overlay;
+mod postings;
 mod query;
 mod reflector;
 pub mod resource;
 pub mod source;
+mod stream;
 
 pub use decode::DecodeError;
 pub use delta::{Batch, Delta, Deltas};
 pub use discovery::{Catalogue, Discovery, DiscoveryError};
 pub use factory::InformerFactory;
 pub use informer::{Informer, InformerStatus, Interest};
-pub use lister::{Lister, ListerError, View};
+pub use lister::{Lister, ListerError, Projection, View};
 pub use object::{LabelSet, Object, OwnerReference, Uid};
 pub use overlay::{Overlay, OverlayWriter};
 pub use query::ListQuery;

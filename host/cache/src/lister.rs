@@ -1,12 +1,16 @@
 //! What a plugin reads: the cache and, over it, what the plugin wrote and the reflector has not yet seen, as if they were
 //! one, restricted to what the plugin may see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use flyball_types::{FieldPath, Labels, Mask};
+use bytes::Bytes;
+use flyball_types::{FieldPath, Mask};
 
-use crate::{Informer, ListQuery, Object, Overlay, Uid};
+use crate::core::State;
+use crate::indexer::selector_at;
+use crate::overlay::Entry;
+use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
 /// What a plugin may see of an informer.
 #[derive(Clone, Debug, Default)]
@@ -21,61 +25,187 @@ pub struct View {
 #[derive(Debug, thiserror::Error)]
 pub enum ListerError {
     /// Fields that the plugin did not declare.
-    #[error("the fields {0} are not among those declared")]
+    #[error("the fields {0} are not among those that the plugin declared for this kind")]
     FieldsNotDeclared(String),
 }
 
 /// Reads for one plugin. Cheap to clone.
 #[derive(Clone)]
-pub struct Lister {}
+pub struct Lister {
+    informer: Informer,
+    overlay: Overlay,
+    view: Arc<View>,
+}
 
 impl Lister {
     /// Reads this informer through this view, with the plugin's own writes.
     pub fn new(informer: Informer, overlay: Overlay, view: View) -> Self {
-        todo!()
+        Self { informer, overlay, view: Arc::new(view) }
     }
 
     /// The informer that it reads.
     pub fn informer(&self) -> &Informer {
-        todo!()
+        &self.informer
+    }
+
+    /// What it shows.
+    pub fn view(&self) -> &View {
+        &self.view
     }
 
     /// The object of this name; the namespace is empty for a cluster-scoped one.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
-        todo!()
+        let is_it = |object: &Object| object.name() == name && object.namespace() == namespace;
+        let find = |state: &State| state.indexer.get(namespace, name).cloned().into_iter().collect();
+        self.read(find, is_it).pop()
     }
 
     /// The object of this UID.
     pub fn by_uid(&self, uid: &Uid) -> Option<Arc<Object>> {
-        todo!()
+        let find = |state: &State| state.indexer.by_uid(uid).cloned().into_iter().collect();
+        self.read(find, |object| object.uid == *uid).pop()
     }
 
     /// All objects that match, in order of namespace and name.
     pub fn list(&self, query: &ListQuery) -> Vec<Arc<Object>> {
-        todo!()
+        let mut found = self.find(query);
+        found.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        found
     }
 
     /// How many objects match.
     pub fn count(&self, query: &ListQuery) -> usize {
-        todo!()
+        self.find(query).len()
+    }
+
+    fn find(&self, query: &ListQuery) -> Vec<Arc<Object>> {
+        self.read(|state| state.indexer.candidates(query), |object| query.matches(object))
     }
 
     /// The objects of a namespace whose label selector at `path` matches these labels, in order of name. The path must be
     /// among the interest's `selectors`.
-    pub fn selecting(&self, path: &FieldPath, namespace: &str, labels: &impl Labels) -> Vec<Arc<Object>> {
-        todo!()
+    pub fn selecting(&self, path: &FieldPath, namespace: &str, labels: &LabelSet) -> Vec<Arc<Object>> {
+        let find = |state: &State| state.indexer.selecting(path, namespace, labels);
+        let mut found = self.read_tested(find, |object| {
+            object.namespace() == namespace
+                && selector_at(object, path).is_some_and(|selector| selector.matches(labels))
+        });
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        found
     }
 
     /// Whether the plugin may see an object that some delta of the informer holds.
     pub fn shows(&self, object: &Object) -> bool {
-        todo!()
+        self.view.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(object.namespace()))
     }
 
-    /// Appends an object's JSON, reduced to `fields` (all that the view shows, if none).
+    /// What `find` finds in the cache and `matches`, with the overlay laid over it.
+    fn read(
+        &self,
+        find: impl FnOnce(&State) -> Vec<Arc<Object>>,
+        matches: impl Fn(&Object) -> bool,
+    ) -> Vec<Arc<Object>> {
+        let mut found = self.read_tested(find, &matches);
+        found.retain(|object| matches(object));
+        found
+    }
+
+    /// As `read`, where `find` finds only what matches.
+    fn read_tested(
+        &self,
+        find: impl FnOnce(&State) -> Vec<Arc<Object>>,
+        matches: impl Fn(&Object) -> bool,
+    ) -> Vec<Arc<Object>> {
+        let core = self.informer.core();
+        // The overlay first: an entry that is missing because the cache has passed it is then in the cache.
+        let entries = self.overlay.entries(core);
+        let (mut found, ahead) = {
+            let state = core.state();
+            let ahead: HashMap<Uid, Entry> =
+                entries.into_iter().filter(|(uid, entry)| entry.is_ahead(uid, &state)).collect();
+            (find(&state), ahead)
+        };
+        if !ahead.is_empty() {
+            let written = || {
+                ahead.values().filter_map(|entry| if let Entry::Written(object) = entry { Some(object) } else { None })
+            };
+            // A name that was written anew belongs to the new object, though the end of the old one was not yet seen.
+            let names: HashSet<(&str, &str)> = written().map(|object| (object.namespace(), object.name())).collect();
+            found.retain(|object| {
+                !ahead.contains_key(&object.uid) && !names.contains(&(object.namespace(), object.name()))
+            });
+            found.extend(written().filter(|object| matches(object)).cloned());
+        }
+        found.retain(|object| self.shows(object));
+        found
+    }
+}
+
+/// Projection.
+impl Lister {
+    /// Reduces objects to `fields`, or to all that the view shows.
+    ///
+    /// # Errors
+    /// Fields that the view does not show.
+    pub fn projection(&self, fields: Option<&Mask>) -> Result<Projection, ListerError> {
+        match fields {
+            Some(fields) if !self.view.mask.covers(fields) => {
+                let missing =
+                    fields.paths().into_iter().filter(|path| !self.view.mask.covers(&[path.clone()].iter().collect()));
+                let missing: Vec<String> = missing.map(|path| path.to_string()).collect();
+                Err(ListerError::FieldsNotDeclared(missing.join(", ")))
+            }
+            fields => Ok(Projection { mask: fields.unwrap_or(&self.view.mask).clone(), last: None }),
+        }
+    }
+
+    /// Appends an object's JSON, reduced to `fields` (all that the view shows, if none). Of many objects, a
+    /// [`Lister::projection`] is cheaper.
     ///
     /// # Errors
     /// Fields that the view does not show.
     pub fn project(&self, object: &Object, fields: Option<&Mask>, out: &mut Vec<u8>) -> Result<(), ListerError> {
-        todo!()
+        self.projection(fields)?.append(object, out);
+        Ok(())
+    }
+}
+
+/// Reduces objects of the cache to some of their fields. Where these are all that the cache holds, bytes are copied as they
+/// are.
+pub struct Projection {
+    mask: Mask,
+    /// The mask of the last object, and whether all that it holds is wanted.
+    last: Option<(Arc<Mask>, bool)>,
+}
+
+impl Projection {
+    /// Appends what is wanted of an object.
+    pub fn append(&mut self, object: &Object, out: &mut Vec<u8>) {
+        if self.wants_all(object) {
+            out.extend_from_slice(object.json());
+        } else {
+            self.mask.prune(object.json(), out).expect("what pruning made can be pruned again");
+        }
+    }
+
+    /// What is wanted of an object; without a copy, if it is all.
+    pub fn bytes(&mut self, object: &Arc<Object>) -> Bytes {
+        if self.wants_all(object) {
+            return object.bytes();
+        }
+        let mut out = Vec::new();
+        self.append(object, &mut out);
+        out.into()
+    }
+
+    fn wants_all(&mut self, object: &Object) -> bool {
+        match &self.last {
+            Some((mask, wants_all)) if Arc::ptr_eq(mask, &object.mask) => *wants_all,
+            _ => {
+                let wants_all = self.mask.covers(&object.mask);
+                self.last = Some((Arc::clone(&object.mask), wants_all));
+                wants_all
+            }
+        }
     }
 }

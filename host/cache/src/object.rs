@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_types::{FieldPath, Kind, Labels};
+use flyball_types::{FieldPath, Kind, Labels, Mask};
 
 /// An object of the API, pruned.
 pub struct Object {
@@ -20,6 +20,8 @@ pub struct Object {
     pub(crate) finalizers: u16,
     pub(crate) deleting: bool,
     pub(crate) grace: bool,
+    /// What `json` was pruned by.
+    pub(crate) mask: Arc<Mask>,
     pub(crate) json: Box<[u8]>,
 }
 
@@ -130,6 +132,11 @@ impl Object {
             }
         }
         Bytes::from_owner(Owner(Arc::clone(self)))
+    }
+
+    /// The mask that its JSON was pruned by.
+    pub fn mask(&self) -> &Arc<Mask> {
+        &self.mask
     }
 
     /// The strings at a path that the mask kept.

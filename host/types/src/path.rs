@@ -82,25 +82,15 @@ impl FieldPath {
         let mut found = Vec::new();
         for value in self.select(json) {
             match value.get().as_bytes().first() {
-                Some(b'"') => found.extend(text(value)),
+                Some(b'"') => found.extend(Text::of_raw(value).map(|text| text.0)),
                 Some(b'[') => {
                     let items: Vec<&RawValue> = serde_json::from_str(value.get()).unwrap_or_default();
-                    found.extend(items.into_iter().filter_map(text));
+                    found.extend(items.into_iter().filter_map(Text::of_raw).map(|text| text.0));
                 }
                 _ => {}
             }
         }
         found
-    }
-}
-
-/// The string that a raw value is, if it is one; borrowed where nothing is escaped.
-fn text(value: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        serde_json::from_str(value.get()).ok().map(Cow::Owned)
-    } else {
-        Some(Cow::Borrowed(inner))
     }
 }
 

@@ -4,10 +4,19 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::value::RawValue;
 
 /// A string or key of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(pub Cow<'a, str>);
+
+impl<'a> Text<'a> {
+    /// The string that a raw value is, if it is one.
+    pub fn of_raw(value: &'a RawValue) -> Option<Self> {
+        let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+        if inner.contains('\\') { serde_json::from_str(value.get()).ok() } else { Some(Self(Cow::Borrowed(inner))) }
+    }
+}
 
 impl std::ops::Deref for Text<'_> {
     type Target = str;

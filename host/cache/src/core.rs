@@ -1,0 +1,324 @@
+//! What an informer's handles and its reflector share: the cache behind its lock, the fields that are wanted, how far the
+//! reflector has seen and who is to be told. Only the reflector changes the cache.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use flyball_types::{FieldPath, Mask};
+use tokio::sync::{Notify, watch};
+
+use crate::decode::{Decoder, Event};
+use crate::delta::{Deltas, Pending};
+use crate::indexer::Indexer;
+use crate::intern::Interner;
+use crate::{ApiResource, DecodeError, Delta, Object, Scope};
+
+/// One informer.
+pub(crate) struct Core {
+    /// Tells informers apart for as long as the process lives.
+    pub(crate) id: u64,
+    pub(crate) resource: Arc<ApiResource>,
+    pub(crate) scope: Scope,
+    metadata_only: AtomicBool,
+    state: RwLock<State>,
+    interner: Mutex<Interner>,
+    wanted: Mutex<Wanted>,
+    /// Wakes the reflector when the wanted mask may have become wider than the cache's.
+    pub(crate) widen: Notify,
+    /// How far the cache has seen; the same as in the state, for who waits.
+    position: watch::Sender<u64>,
+    /// How far somebody waits for.
+    pub(crate) awaited: watch::Sender<u64>,
+    /// How many whole lists were taken.
+    lists: watch::Sender<u64>,
+    events: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+/// What the informer's lock guards.
+pub(crate) struct State {
+    pub(crate) indexer: Indexer,
+    /// What the objects were pruned by.
+    mask: Arc<Mask>,
+    /// Whether there is a whole list.
+    listed: bool,
+    /// The resource version up to which everything was seen.
+    pub(crate) position: u64,
+    subscribers: Vec<Subscriber>,
+    stopped: bool,
+}
+
+struct Subscriber {
+    pending: Arc<Pending>,
+    /// What the cache must hold before the snapshot is taken.
+    mask: Arc<Mask>,
+    /// Whether the snapshot was taken.
+    joined: bool,
+}
+
+/// Which masks the handles want.
+#[derive(Default)]
+struct Wanted {
+    handles: HashMap<u64, Arc<Mask>>,
+    next: u64,
+    union: Arc<Mask>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    pub(crate) fn new(resource: Arc<ApiResource>, scope: Scope, metadata_only: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            resource,
+            scope,
+            metadata_only: AtomicBool::new(metadata_only),
+            state: RwLock::new(State {
+                indexer: Indexer::new(),
+                mask: Arc::default(),
+                listed: false,
+                position: 0,
+                subscribers: Vec::new(),
+                stopped: false,
+            }),
+            interner: Mutex::new(Interner::new()),
+            wanted: Mutex::default(),
+            widen: Notify::new(),
+            position: watch::Sender::new(0),
+            awaited: watch::Sender::new(0),
+            lists: watch::Sender::new(0),
+            events: AtomicU64::new(0),
+            problem: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_metadata_only(&self) -> bool {
+        self.metadata_only.load(Ordering::Relaxed)
+    }
+
+    /// Makes it hold whole objects. Only before its reflector has started.
+    pub(crate) fn hold_all(&self) {
+        self.metadata_only.store(false, Ordering::Relaxed);
+    }
+
+    /// Decodes what the server answered to a write.
+    pub(crate) fn decode(&self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
+        let mask = self.wanted_mask();
+        self.decoder(&mask, &mut Vec::new()).object(json)
+    }
+
+    pub(crate) fn decoder<'a>(&'a self, mask: &'a Arc<Mask>, scratch: &'a mut Vec<u8>) -> Decoder<'a> {
+        Decoder { mask, interner: &self.interner, scratch }
+    }
+}
+
+/// The handles' side.
+impl Core {
+    /// A new handle with what it wants; answers its number.
+    pub(crate) fn register(&self, mask: &Arc<Mask>, indexes: &[FieldPath], selectors: &[FieldPath]) -> u64 {
+        let number = {
+            let mut wanted = lock(&self.wanted);
+            wanted.next += 1;
+            let number = wanted.next;
+            wanted.handles.insert(number, Arc::clone(mask));
+            if !wanted.union.covers(mask) {
+                wanted.union = Arc::new(wanted.union.union(mask));
+            }
+            number
+        };
+        if !indexes.is_empty() || !selectors.is_empty() {
+            let mut state = self.state_mut();
+            indexes.iter().for_each(|path| state.indexer.add_path(path));
+            selectors.iter().for_each(|path| state.indexer.add_selector(path));
+        }
+        self.widen.notify_one();
+        number
+    }
+
+    /// A handle is gone; answers how many are left. What only it wanted is kept until the next list.
+    pub(crate) fn unregister(&self, number: u64) -> usize {
+        let mut wanted = lock(&self.wanted);
+        wanted.handles.remove(&number);
+        let union = wanted.handles.values().fold(Mask::default(), |union, mask| union.union(mask));
+        wanted.union = Arc::new(union);
+        wanted.handles.len()
+    }
+
+    pub(crate) fn handles(&self) -> usize {
+        lock(&self.wanted).handles.len()
+    }
+
+    /// The fields that all handles want together.
+    pub(crate) fn wanted_mask(&self) -> Arc<Mask> {
+        Arc::clone(&lock(&self.wanted).union)
+    }
+
+    /// Whether the cache holds a whole list with these fields.
+    pub(crate) fn holds(&self, mask: &Mask) -> bool {
+        self.state().holds(mask)
+    }
+
+    pub(crate) fn subscribe(&self, mask: &Arc<Mask>) -> Deltas {
+        let pending = Arc::new(Pending::default());
+        let mut state = self.state_mut();
+        if state.stopped {
+            pending.close();
+        }
+        let mut subscriber = Subscriber { pending: Arc::clone(&pending), mask: Arc::clone(mask), joined: false };
+        if state.holds(mask) {
+            subscriber.join(&state.indexer);
+        }
+        state.subscribers.push(subscriber);
+        Deltas { pending }
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        *self.position.borrow()
+    }
+
+    pub(crate) fn positions(&self) -> watch::Receiver<u64> {
+        self.position.subscribe()
+    }
+
+    pub(crate) fn lists(&self) -> watch::Receiver<u64> {
+        self.lists.subscribe()
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn problem(&self) -> Option<String> {
+        lock(&self.problem).clone()
+    }
+}
+
+/// The reflector's side.
+impl Core {
+    /// What the objects of the cache were pruned by.
+    pub(crate) fn held_mask(&self) -> Arc<Mask> {
+        Arc::clone(&self.state().mask)
+    }
+
+    /// Whether some handle wants fields that the cache does not hold.
+    pub(crate) fn is_too_narrow(&self) -> bool {
+        !self.state().mask.covers(&self.wanted_mask())
+    }
+
+    /// Takes a whole list as of a resource version. Who subscribed for wider fields that it holds joins with it. `reset`
+    /// if the server's versions went back.
+    pub(crate) fn replace(&self, objects: Vec<Arc<Object>>, position: u64, mask: Arc<Mask>, reset: bool) {
+        let mut deltas = Vec::new();
+        let mut state = self.state_mut();
+        state.indexer.replace(objects, reset, &mut deltas);
+        state.mask = mask;
+        state.listed = true;
+        state.position = if reset { position } else { position.max(state.position) };
+        state.tell(deltas);
+        let State { indexer, mask, subscribers, position, .. } = &mut *state;
+        for subscriber in subscribers.iter_mut().filter(|own| !own.joined && mask.covers(&own.mask)) {
+            subscriber.join(indexer);
+        }
+        self.position.send_replace(*position);
+        self.lists.send_modify(|lists| *lists += 1);
+    }
+
+    /// Takes changes and bookmarks in their order. Answers false if a version went back, and takes nothing from there on.
+    pub(crate) fn apply(&self, events: Vec<Event>) -> bool {
+        let mut deltas = Vec::new();
+        let mut in_order = true;
+        self.events.fetch_add(events.len() as u64, Ordering::Relaxed);
+        let mut state = self.state_mut();
+        for event in events {
+            let version = match &event {
+                Event::Upsert(object) | Event::Delete(object) => object.resource_version,
+                // A server that lags behind the one before sends old bookmarks; they say nothing.
+                Event::Bookmark { resource_version, .. } => state.position.max(*resource_version),
+                Event::Error(_) => state.position,
+            };
+            // Events may share a version: what a lease held in etcd goes in one transaction.
+            if version < state.position {
+                in_order = false;
+                break;
+            }
+            match event {
+                Event::Upsert(object) => state.indexer.upsert(object, &mut deltas),
+                Event::Delete(object) => state.indexer.remove(&object.uid.clone(), Some(object), &mut deltas),
+                Event::Bookmark { .. } | Event::Error(_) => {}
+            }
+            state.position = version;
+        }
+        state.tell(deltas);
+        let position = state.position;
+        drop(state);
+        self.position.send_if_modified(|own| std::mem::replace(own, position) != position);
+        in_order
+    }
+
+    /// Why it can't list or watch, or that it can. Answers whether that is news.
+    pub(crate) fn set_problem(&self, problem: Option<String>) -> bool {
+        let mut own = lock(&self.problem);
+        let is_news = *own != problem;
+        *own = problem;
+        is_news
+    }
+
+    /// The reflector has stopped.
+    pub(crate) fn close(&self) {
+        let mut state = self.state_mut();
+        state.stopped = true;
+        state.subscribers.drain(..).for_each(|subscriber| subscriber.pending.close());
+    }
+}
+
+impl State {
+    fn holds(&self, mask: &Mask) -> bool {
+        self.listed && self.mask.covers(mask)
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Tells all who have joined.
+    fn tell(&mut self, deltas: Vec<Delta>) {
+        if deltas.is_empty() {
+            return;
+        }
+        self.subscribers.retain(|subscriber| !subscriber.pending.is_closed());
+        let mut joined = self.subscribers.iter().filter(|subscriber| subscriber.joined).peekable();
+        while let Some(subscriber) = joined.next() {
+            if joined.peek().is_some() {
+                subscriber.pending.push(deltas.iter().cloned());
+            } else {
+                return subscriber.pending.push(deltas);
+            }
+        }
+    }
+}
+
+impl Subscriber {
+    fn join(&mut self, indexer: &Indexer) {
+        self.joined = true;
+        let add = |object: &Arc<Object>| Delta {
+            old: None,
+            new: Some(Arc::clone(object)),
+            between: Vec::new(),
+            initial: true,
+        };
+        self.pending.push(indexer.iter().map(add));
+        self.pending.finish_initial();
+    }
+}

@@ -1,0 +1,152 @@
+//! Which slots have a term: the storage under the indexer, made for many terms with one slot and few with many.
+
+use hashbrown::HashTable;
+
+/// From this many slots on, a bucket is a table and no more a list.
+const FEW: usize = 32;
+
+/// The slots of each term.
+#[derive(Default)]
+pub(crate) struct Postings {
+    /// A term is a hash itself.
+    buckets: HashTable<(u64, Bucket)>,
+    slots: usize,
+}
+
+/// The slots of one term.
+pub(crate) enum Bucket {
+    One(u32),
+    Few(Vec<u32>),
+    Many(Box<HashTable<u32>>),
+}
+
+impl Postings {
+    pub(crate) fn get(&self, term: u64) -> Option<&Bucket> {
+        self.buckets.find(term, |(own, _)| *own == term).map(|(_, bucket)| bucket)
+    }
+
+    /// How many slots a term has.
+    pub(crate) fn count(&self, term: u64) -> usize {
+        self.get(term).map_or(0, Bucket::len)
+    }
+
+    pub(crate) fn insert(&mut self, term: u64, slot: u32) {
+        match self.buckets.entry(term, |(own, _)| *own == term, |(own, _)| *own) {
+            hashbrown::hash_table::Entry::Occupied(mut entry) => {
+                self.slots += usize::from(entry.get_mut().1.insert(slot))
+            }
+            hashbrown::hash_table::Entry::Vacant(entry) => {
+                entry.insert((term, Bucket::One(slot)));
+                self.slots += 1;
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, term: u64, slot: u32) {
+        if let Ok(mut entry) = self.buckets.find_entry(term, |(own, _)| *own == term) {
+            self.slots -= usize::from(entry.get_mut().1.remove(slot));
+            if entry.get().1.len() == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    /// About how many bytes all this takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.buckets.capacity() * (size_of::<(u64, Bucket)>() + 1) + self.slots * 5
+    }
+}
+
+/// Slots are numbers of ours: no hash that resists an attacker is needed.
+fn hash(slot: u32) -> u64 {
+    u64::from(slot).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+impl Bucket {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Few(slots) => slots.len(),
+            Self::Many(slots) => slots.len(),
+        }
+    }
+
+    pub(crate) fn for_each(&self, mut each: impl FnMut(u32)) {
+        match self {
+            Self::One(slot) => each(*slot),
+            Self::Few(slots) => slots.iter().for_each(|slot| each(*slot)),
+            Self::Many(slots) => slots.iter().for_each(|slot| each(*slot)),
+        }
+    }
+
+    /// Whether the slot is new.
+    fn insert(&mut self, slot: u32) -> bool {
+        match self {
+            Self::One(own) if *own == slot => return false,
+            Self::One(own) => *self = Self::Few(vec![*own, slot]),
+            Self::Few(slots) if slots.contains(&slot) => return false,
+            Self::Few(slots) if slots.len() < FEW => slots.push(slot),
+            Self::Few(slots) => {
+                let mut table = HashTable::with_capacity(2 * FEW);
+                for own in slots.drain(..).chain([slot]) {
+                    table.insert_unique(hash(own), own, |own| hash(*own));
+                }
+                *self = Self::Many(Box::new(table));
+            }
+            Self::Many(slots) => match slots.entry(hash(slot), |own| *own == slot, |own| hash(*own)) {
+                hashbrown::hash_table::Entry::Occupied(_) => return false,
+                hashbrown::hash_table::Entry::Vacant(entry) => drop(entry.insert(slot)),
+            },
+        }
+        true
+    }
+
+    /// Whether the slot was there. May leave an empty list, which the owner removes.
+    fn remove(&mut self, slot: u32) -> bool {
+        match self {
+            Self::One(own) if *own == slot => *self = Self::Few(Vec::new()),
+            Self::One(_) => return false,
+            Self::Few(slots) => match slots.iter().position(|own| *own == slot) {
+                Some(at) => drop(slots.swap_remove(at)),
+                None => return false,
+            },
+            Self::Many(slots) => match slots.find_entry(hash(slot), |own| *own == slot) {
+                Ok(entry) => {
+                    entry.remove();
+                    if slots.len() <= FEW / 2 {
+                        *self = Self::Few(slots.iter().copied().collect());
+                    }
+                }
+                Err(_) => return false,
+            },
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_each_slot_once_at_every_size() {
+        let mut postings = Postings::default();
+        for slot in (0..100).chain(0..100) {
+            postings.insert(7, slot);
+        }
+        assert_eq!(postings.count(7), 100);
+        let mut found = Vec::new();
+        postings.get(7).unwrap().for_each(|slot| found.push(slot));
+        found.sort_unstable();
+        assert_eq!(found, (0..100).collect::<Vec<_>>());
+        for slot in (0..100).chain(0..100) {
+            assert_eq!(postings.count(7), (100 - slot as usize).min(100) * usize::from(postings.get(7).is_some()));
+            postings.remove(7, slot);
+            if slot == 99 {
+                break;
+            }
+        }
+        assert!(postings.get(7).is_none());
+        assert_eq!(size_of::<(u64, Bucket)>(), 32);
+    }
+}

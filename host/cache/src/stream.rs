@@ -1,0 +1,144 @@
+//! The reflector's requests, and the lines of a watch as they come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use tokio::time::timeout;
+
+use crate::core::Core;
+use crate::resource::push_parameter;
+use crate::source::{Chunks, collect};
+use crate::{Get, Source, SourceError};
+
+const JSON: &str = "application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// How many objects a page holds.
+const PAGE: u32 = 500;
+/// How long an answer may take; of a watch, its head.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes the requests of one informer.
+pub(crate) struct Requests {
+    source: Arc<dyn Source>,
+    core: Arc<Core>,
+}
+
+impl Requests {
+    pub(crate) fn new(source: Arc<dyn Source>, core: Arc<Core>) -> Self {
+        Self { source, core }
+    }
+
+    /// A page of a list not older than `least` (0: consistent); `next` continues one.
+    pub(crate) async fn page(&self, next: &str, least: u64, one_page: bool) -> Result<Bytes, SourceError> {
+        let mut path = self.path()?;
+        if !one_page {
+            push_parameter(&mut path, "limit", &PAGE.to_string());
+        }
+        if !next.is_empty() {
+            push_parameter(&mut path, "continue", next);
+        } else if least > 0 {
+            push_parameter(&mut path, "resourceVersion", &least.to_string());
+            push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
+        }
+        in_time(collect(&*self.source, Get { path, accept: self.accept(JSON, METADATA_LIST) })).await
+    }
+
+    /// A watch that begins with all objects, not older than `least` (0: consistent).
+    pub(crate) async fn stream_list(&self, least: u64, limit: Duration) -> Result<Lines, SourceError> {
+        let mut path = self.watch_path(limit)?;
+        push_parameter(&mut path, "sendInitialEvents", "true");
+        push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
+        if least > 0 {
+            push_parameter(&mut path, "resourceVersion", &least.to_string());
+        }
+        self.lines(path).await
+    }
+
+    /// A watch of what comes after a resource version.
+    pub(crate) async fn watch(&self, after: u64, limit: Duration) -> Result<Lines, SourceError> {
+        let mut path = self.watch_path(limit)?;
+        push_parameter(&mut path, "resourceVersion", &after.to_string());
+        self.lines(path).await
+    }
+
+    /// The resource version of a consistent read.
+    pub(crate) async fn fresh_position(&self) -> Result<u64, SourceError> {
+        let mut path = self.path()?;
+        push_parameter(&mut path, "limit", "1");
+        let body = in_time(collect(&*self.source, Get { path, accept: METADATA_LIST })).await?;
+        let page = self.core.decoder(&Arc::default(), &mut Vec::new()).page(&body);
+        page.map(|page| page.resource_version).map_err(|error| SourceError::Nonsense(error.to_string()))
+    }
+
+    fn path(&self) -> Result<String, SourceError> {
+        let path = self.core.resource.collection(&self.core.scope.namespace);
+        let mut path = path.map_err(|error| SourceError::Nonsense(error.to_string()))?;
+        self.core.scope.push_parameters(&mut path);
+        Ok(path)
+    }
+
+    fn watch_path(&self, limit: Duration) -> Result<String, SourceError> {
+        let mut path = self.path()?;
+        push_parameter(&mut path, "watch", "true");
+        push_parameter(&mut path, "allowWatchBookmarks", "true");
+        push_parameter(&mut path, "timeoutSeconds", &limit.as_secs().to_string());
+        Ok(path)
+    }
+
+    async fn lines(&self, path: String) -> Result<Lines, SourceError> {
+        let request = Get { path, accept: self.accept(JSON, METADATA) };
+        in_time(self.source.get(request)).await.map(Lines::new)
+    }
+
+    fn accept(&self, all: &'static str, metadata: &'static str) -> &'static str {
+        if self.core.is_metadata_only() { metadata } else { all }
+    }
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
+    let late = || SourceError::Unreachable("no answer within a minute".into());
+    timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Gathers chunks into whole lines.
+pub(crate) struct Lines {
+    chunks: Chunks,
+    buffer: Vec<u8>,
+    /// Where the whole lines end.
+    end: usize,
+}
+
+impl Lines {
+    fn new(chunks: Chunks) -> Self {
+        Self { chunks, buffer: Vec::new(), end: 0 }
+    }
+
+    /// Waits for at least one whole line; false at the end of the stream. Safe to drop and call again.
+    pub(crate) async fn fill(&mut self) -> Result<bool, SourceError> {
+        while self.end == 0 {
+            let Some(chunk) = self.chunks.try_next().await? else { return Ok(false) };
+            let before = self.buffer.len();
+            self.buffer.extend_from_slice(&chunk);
+            if let Some(last) = chunk.iter().rposition(|byte| *byte == b'\n') {
+                self.end = before + last + 1;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The whole lines that have come.
+    pub(crate) fn whole(&self) -> &[u8] {
+        &self.buffer[..self.end]
+    }
+
+    /// Forgets them.
+    pub(crate) fn consume(&mut self) {
+        self.buffer.drain(..self.end);
+        self.end = 0;
+        // One big event must not hold its memory for as long as the watch lasts.
+        self.buffer.shrink_to(64 * 1024);
+    }
+}
