@@ -1,15 +1,87 @@
 //! The SDK for controllers written in Rust.
+//!
+//! A controller is a type with two functions: [`describe`](Controller::describe) says what it watches, how changes become
+//! keys and what it wants to write; [`reconcile`](Controller::reconcile) brings the world to what the object of a key asks
+//! for. [`view!`] names the fields that it reads, once for the description, the reads and the parsing. All that it knows
+//! comes from the [`Host`]; nothing that it remembers matters.
+//!
+//! The same code runs in the sandbox, by [`export!`], and natively, on the API server in memory of [`testing`].
+//!
+//! ```
+//! use flyball_sdk::prelude::*;
+//! use flyball_sdk::testing::Cluster;
+//!
+//! view! {
+//!     /// A Namespace that asks for a quota.
+//!     struct Namespace: "v1/Namespace" {
+//!         pods: Option<Quantity> = "metadata.annotations['example.com/pods']",
+//!     }
+//!
+//!     /// The quota that it gets.
+//!     struct Quota: "v1/ResourceQuota" {
+//!         meta: Meta = "metadata" [".labels"],
+//!         pods: Option<Quantity> = "spec.hard.pods",
+//!     }
+//! }
+//!
+//! struct Quotas;
+//!
+//! export!(Quotas);
+//!
+//! impl Controller for Quotas {
+//!     fn describe() -> Description {
+//!         describe("quotas", "1.0.0")
+//!             .watch(watch::<Namespace>().itself())
+//!             .watch(watch::<Quota>().labelled("example.com/ours").to_namespace())
+//!             .queue("quotas")
+//!             .allow(Quota::KIND, ["create", "update"])
+//!     }
+//!
+//!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+//!         let name = &request.key.name;
+//!         let Some(Namespace { pods: Some(wanted) }) = host.get("", name)? else {
+//!             return Ok(Outcome::Done);
+//!         };
+//!         match host.list::<Quota>().namespace(name).all()?.first() {
+//!             None => drop(host.create(Quota::KIND, name, &quota(wanted))?),
+//!             Some(quota) if quota.pods != Some(wanted) => {
+//!                 host.modify(Quota::KIND, &quota.meta, &json!({"spec": {"hard": {"pods": wanted}}}))?;
+//!             }
+//!             Some(_) => {}
+//!         }
+//!         Ok(Outcome::Done)
+//!     }
+//! }
+//!
+//! /// The quota for so many pods.
+//! fn quota(pods: Quantity) -> Value {
+//!     json!({"metadata": {"name": "pods", "labels": {"example.com/ours": ""}}, "spec": {"hard": {"pods": pods}}})
+//! }
+//!
+//! // A test: given a namespace, reconcile it, expect a quota, and no second write.
+//! let cluster = Cluster::with([json!({
+//!     "apiVersion": "v1", "kind": "Namespace",
+//!     "metadata": {"name": "team", "annotations": {"example.com/pods": "1k"}},
+//! })]);
+//! cluster.reconcile::<Quotas>("team").unwrap();
+//! cluster.reconcile::<Quotas>("team").unwrap();
+//! assert_eq!(cluster.written(), ["create v1/ResourceQuota team/pods"]);
+//! ```
 
+pub mod condition;
 pub mod controller;
 pub mod describe;
 pub mod error;
 pub mod hash;
 pub mod host;
 pub mod imports;
+mod int_or_percent;
 pub mod list;
 pub mod log;
 pub mod meta;
+pub mod quantity;
 mod raw;
+pub mod semantic;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod time;
@@ -19,12 +91,15 @@ pub mod view;
 pub mod wasm;
 pub mod write;
 
+pub use condition::Condition;
 pub use controller::{Controller, Delta, Key, Outcome, Request, Routed};
 pub use error::{ApiResult, Context, Error};
 pub use flyball_types::{ApiError, Kind, LabelSelector};
 pub use host::Host;
 pub use imports::ObjectReference;
+pub use int_or_percent::IntOrPercent;
 pub use meta::{Meta, OwnerReference, Selector, StringMap};
+pub use quantity::Quantity;
 pub use raw::Raw;
 #[doc(hidden)]
 pub use serde;
@@ -40,8 +115,9 @@ pub mod prelude {
     pub use crate::describe::{Change, DeltaType, Description};
     pub use crate::describe::{DescriptionExt as _, WatchExt as _, describe, watch, watch_kind};
     pub use crate::{
-        Answer, ApiError, ApiResult as _, Context as _, Controller, Error, Host, Key, LabelSelector, Meta, Outcome,
-        OwnerReference, PatchType, Propagation, Raw, Request, Selector, Time, View, Write, export, view,
+        Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host, IntOrPercent, Key,
+        LabelSelector, Meta, Outcome, OwnerReference, PatchType, Propagation, Quantity, Raw, Request, Selector, Time,
+        View, Write, export, view,
     };
 }
 

@@ -37,7 +37,8 @@ impl Controller for ServiceAccounts {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let name = &request.key.name;
         let namespace: Option<Namespace> = host.get("", name)?;
-        if !namespace.is_some_and(|namespace| namespace.phase.as_deref() == Some("Active")) {
+        let is_active = namespace.is_some_and(|namespace| namespace.phase.as_deref() == Some("Active"));
+        if !is_active {
             return Ok(Outcome::Done);
         }
         let accounts: Vec<ServiceAccount> = host.list().namespace(name).all()?;
