@@ -6,10 +6,8 @@ pub(crate) struct Builtin {
     /// The name of its files: the controller's canonical name or an alias.
     pub(crate) name: &'static str,
     /// The component.
-    #[expect(dead_code, reason = "the manager is not there yet")]
     pub(crate) wasm: &'static [u8],
     /// The component, compiled for the host that built the binary.
-    #[expect(dead_code, reason = "the manager is not there yet")]
     pub(crate) cwasm: &'static [u8],
 }
 

@@ -1,11 +1,16 @@
 //! Where the manager is plugged in: what it is given, and when it is called.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::{Context, bail};
+use flyball_manager::policy::Policy;
+use flyball_manager::{BuiltIn, Grants, Manager, Options, Origin, plugins_in};
+use flyball_plugin::{Engine, EngineOptions};
 use flyball_serving::{HealthChecks, Metrics};
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::Builtin;
+use crate::builtins::{Builtin, POLICIES};
 use crate::config::RunConfig;
 
 /// Everything that the manager runs with.
@@ -13,15 +18,12 @@ pub(crate) struct Parts {
     /// What the operator asked for.
     pub(crate) config: Arc<RunConfig>,
     /// How the API server is reached. Each client is made from a copy: `qps` and `burst` hold for each controller.
-    #[expect(dead_code, reason = "the manager is not there yet")]
     pub(crate) cluster: kube::Config,
     /// The built-in controllers to run.
     pub(crate) builtins: Vec<&'static Builtin>,
     /// Where it counts what it does.
-    #[expect(dead_code, reason = "the manager is not there yet")]
     pub(crate) metrics: Metrics,
     /// Where each running controller has a check.
-    #[expect(dead_code, reason = "the manager is not there yet")]
     pub(crate) health: HealthChecks,
     /// Cancelled when the process is to end: what runs is finished, nothing new is started.
     pub(crate) shutdown: CancellationToken,
@@ -29,10 +31,77 @@ pub(crate) struct Parts {
 
 /// Runs the controllers until `shutdown`. Fails if they can't be run, or can't go on.
 pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
-    // The names of the loaded plugins go here, once there are some.
-    parts.config.check_names(&[])?;
-    let controllers: Vec<&str> = parts.builtins.iter().map(|builtin| builtin.canonical_name()).collect();
-    tracing::warn!(?controllers, "there is no manager in this build yet: nothing is reconciled");
-    parts.shutdown.cancelled().await;
+    let config = &parts.config;
+    let mut origins: Vec<Origin> = parts
+        .builtins
+        .iter()
+        .map(|builtin| BuiltIn { name: builtin.canonical_name(), wasm: builtin.wasm, cwasm: builtin.cwasm })
+        .map(Origin::BuiltIn)
+        .collect();
+    for folder in &config.plugin_dirs {
+        let plugins = plugins_in(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;
+        if plugins.is_empty() {
+            tracing::warn!("--plugin-dir={} holds no .wasm file", folder.display());
+        }
+        origins.extend(plugins);
+    }
+    let grants = Grants {
+        builtins: builtin_policies()?,
+        plugins: config.policy.as_deref().map_or_else(|| Ok(Policy::default()), Policy::read).context("--policy")?,
+        trust: config.trust_plugins,
+        config: config.plugin_config.clone(),
+        concurrency: config.concurrency.clone(),
+    };
+    let cache = cache_folder();
+    let engine = Engine::new(EngineOptions { cache: cache.clone(), ..EngineOptions::default() }).or_else(|error| {
+        // Without a cache plugins are compiled at each start: slower, and nothing else.
+        tracing::warn!("{error}; plugins are compiled anew at each start");
+        Engine::new(EngineOptions::default())
+    })?;
+    let options = Options {
+        cluster: parts.cluster,
+        engine,
+        grants,
+        qps: config.qps.map_or(0.0, f64::from),
+        burst: config.burst,
+        use_service_account_credentials: config.use_service_account_credentials,
+        identity: identity(),
+        drain: config.shutdown_timeout,
+        metrics: parts.metrics,
+        health: parts.health,
+    };
+    let mut manager = Manager::load(options, &origins).await?;
+    let names = manager.names();
+    let dropped_in: Vec<String> =
+        names.iter().filter(|name| parts.builtins.iter().all(|builtin| builtin.canonical_name() != *name)).cloned().collect();
+    config.check_names(&dropped_in)?;
+    manager.retain(|name| !dropped_in.iter().any(|plugin| plugin == name) || config.controllers.enables_plugin(name));
+    if manager.names().is_empty() {
+        bail!("there is nothing to run: no plugin could be loaded; the lines above say why");
+    }
+    manager.run(parts.shutdown).await?;
     Ok(())
+}
+
+/// What the built-ins are granted: what RBAC grants their counterparts.
+fn builtin_policies() -> anyhow::Result<Policy> {
+    let mut all = Policy::default();
+    for (name, text) in POLICIES {
+        let policy = Policy::parse(Path::new(name), text).context("a policy of the binary's own is not valid")?;
+        all.plugins.extend(policy.plugins);
+    }
+    Ok(all)
+}
+
+/// Where compiled plugins are kept: the user's folder for such things; none if there is none.
+fn cache_folder() -> Option<std::path::PathBuf> {
+    let folder = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
+    let base = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("flyball").join("compiled"))
+}
+
+/// What names this process: its machine, and a number that no other process on it has.
+fn identity() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{}", machine.trim(), std::process::id())
 }

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 
+use crate::causes;
 use crate::identity::Identity;
 
 /// How long a call may take. Longer than the server's own limit on a write (34 s would be one; its default is 60 s for
@@ -194,20 +195,6 @@ fn never_sent(error: &kube::Error) -> bool {
         cause = error.source();
     }
     false
-}
-
-/// An error with its causes, none of them twice.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

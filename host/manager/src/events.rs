@@ -51,7 +51,11 @@ impl Recorder {
     pub(crate) fn emit(&self, event: Event) {
         if let Err(error) = self.sender.try_send(event) {
             let event = error.into_inner();
-            tracing::warn!(plugin = &*self.plugin, reason = event.reason, "dropped an event: too many are waiting to be sent");
+            tracing::warn!(
+                plugin = &*self.plugin,
+                reason = event.reason,
+                "dropped an event: too many are waiting to be sent"
+            );
         }
     }
 
@@ -153,6 +157,9 @@ mod tests {
 
     #[test]
     fn times_are_written_in_whole_seconds() {
-        assert_eq!(format_time(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_900)), "2023-11-14T22:13:20Z");
+        assert_eq!(
+            format_time(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_900)),
+            "2023-11-14T22:13:20Z"
+        );
     }
 }

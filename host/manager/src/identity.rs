@@ -116,14 +116,19 @@ impl ServiceAccount {
             Some(value)
         });
         let bearer = bearer.ok_or_else(|| {
-            ApiError::new(500, "InternalError", format!("the server gave no token for the service account {namespace}/{name}"))
+            ApiError::new(
+                500,
+                "InternalError",
+                format!("the server gave no token for the service account {namespace}/{name}"),
+            )
         })?;
         Ok(Token { bearer, renew_at: Instant::now() + granted.mul_f64(USED) })
     }
 
     async fn make(&self) -> Result<(), ApiError> {
         let (namespace, name) = (&self.namespace, &self.name);
-        let body = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
+        let body =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
         match Box::pin(self.host.call(Call::post(path, Bytes::from(body.to_string())))).await {
             Ok(_) => Ok(()),

@@ -1,13 +1,45 @@
 //! The manager: wires reflectors, router, workqueues, guests and the writer together.
+//!
+//! In the order of the flow: [`Manager`] loads plugins (`load.rs`, granted by [`policy`]) and opens what they watch. Each
+//! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
+//! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
+//! server through `client.rs` as an `identity.rs`.
 
+mod call;
 mod client;
+mod controller;
+mod describing;
 mod events;
 mod identity;
+mod load;
+mod manager;
 mod memo;
 pub mod policy;
+mod queue;
 mod rate;
+mod router;
+mod services;
+mod views;
+mod writer;
+
+pub use load::{BuiltIn, Grants, Origin, PluginError, plugins_in};
+pub use manager::{Manager, ManagerError, Options};
 
 /// A mutex's value. A panic under one of our locks leaves whole values behind, so poisoning says nothing.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// An error with its causes, none of them twice.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }

@@ -81,9 +81,11 @@ impl MemoCall {
             let message = format!("the memo's key `{key}` is at version {current}, not {expected}");
             return Err(ApiError::new(409, "Conflict", message));
         }
-        let pending: usize = staged.iter().filter_map(|(key, change)| Some(key.len() + change.as_ref()?.entry.value.len())).sum();
+        let pending: usize =
+            staged.iter().filter_map(|(key, change)| Some(key.len() + change.as_ref()?.entry.value.len())).sum();
         if state.bytes + pending + key.len() + value.len() > CAPACITY {
-            let message = format!("the memo holds {} bytes of {CAPACITY}: remove what can be derived again", state.bytes);
+            let message =
+                format!("the memo holds {} bytes of {CAPACITY}: remove what can be derived again", state.bytes);
             return Err(ApiError::new(507, "Full", message));
         }
         let version = state.next_version();
@@ -128,8 +130,8 @@ impl Memo {
         }
     }
 
-    /// Whether nothing is held.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         lock(&self.state).entries.is_empty()
     }
 }

@@ -119,13 +119,15 @@ impl Policy {
         if !path.is_dir() {
             return Self::parse(path, &std::fs::read_to_string(path).map_err(read)?);
         }
-        let entries = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(read)?;
+        let entries =
+            std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(read)?;
         let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
         files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
         files.sort();
         let mut policy = Self::default();
         for file in files {
-            let text = std::fs::read_to_string(&file).map_err(|source| PolicyError::Read { path: file.clone(), source })?;
+            let text =
+                std::fs::read_to_string(&file).map_err(|source| PolicyError::Read { path: file.clone(), source })?;
             for (plugin, rules) in Self::parse(&file, &text)?.plugins {
                 if policy.plugins.insert(plugin.clone(), rules).is_some() {
                     return Err(PolicyError::Twice { path: file, plugin });
@@ -146,7 +148,8 @@ impl Policy {
             if let Some(account) = &rules.service_account
                 && account.split_once('/').is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
             {
-                let message = format!("plugin `{plugin}`: `{account}` is not a service account: write `namespace/name`");
+                let message =
+                    format!("plugin `{plugin}`: `{account}` is not a service account: write `namespace/name`");
                 return Err(invalid(message));
             }
         }

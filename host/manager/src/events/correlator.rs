@@ -135,12 +135,8 @@ mod tests {
     use super::*;
 
     fn event(message: &str, second: u64) -> Event {
-        let about = ObjectReference {
-            kind: "v1/Pod".into(),
-            namespace: "demo".into(),
-            name: "web".into(),
-            uid: "1".into(),
-        };
+        let about =
+            ObjectReference { kind: "v1/Pod".into(), namespace: "demo".into(), name: "web".into(), uid: "1".into() };
         Event {
             about,
             event_type: "Normal".into(),

@@ -25,7 +25,9 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
 /// guest left out is gone, as after a write by a client that holds the whole object.
 pub(crate) fn changed(mut base: Value, mut change: Value, subresource: &str, resource_version: &str) -> Value {
     if subresource == "status" {
-        if let (Some(base), Some(status)) = (base.as_object_mut(), change.as_object_mut().and_then(|c| c.remove("status"))) {
+        if let (Some(base), Some(status)) =
+            (base.as_object_mut(), change.as_object_mut().and_then(|c| c.remove("status")))
+        {
             base.insert("status".into(), without_nulls(status));
         }
     }

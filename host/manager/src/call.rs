@@ -1,0 +1,303 @@
+//! One call of a guest: what answers its imports while it runs, what is committed when it returns, and what must have
+//! happened before its key may be reconciled again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use flyball_plugin::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Query};
+use flyball_types::{ApiError, Kind, Mask};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
+
+use crate::client::Call as ApiCall;
+use crate::events::Event;
+use crate::memo::MemoCall;
+use crate::services::Services;
+use crate::writer::Journal;
+
+/// How old the list of kinds may be that `discovery.kinds` answers.
+const DISCOVERY_AGE: Duration = Duration::from_secs(30);
+/// How long to wait before the server is asked again for a consistent read.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Answers the imports of one call.
+pub(crate) struct Call {
+    services: Arc<Services>,
+    /// The key, for the log.
+    key: Arc<str>,
+    memo: MemoCall,
+    journal: Arc<Journal>,
+    /// Writes under way. They go on when the guest is stopped.
+    writes: TaskTracker,
+}
+
+impl Call {
+    /// A call for this key.
+    pub(crate) fn new(services: Arc<Services>, key: Arc<str>) -> Arc<Self> {
+        let (memo, journal, writes) = (MemoCall::default(), Arc::default(), TaskTracker::new());
+        Arc::new(Self { services, key, memo, journal, writes })
+    }
+
+    /// The call returned: what it put into the memo is seen by others.
+    pub(crate) fn commit(&self) {
+        self.memo.commit(&self.services.memo);
+    }
+
+    /// What it wrote, in words; empty if nothing.
+    pub(crate) fn summary(&self) -> String {
+        self.journal.summary()
+    }
+
+    /// Waits until its writes have ended and, where one had no answer, until the cache has passed what the server held
+    /// when it was asked afterwards: so that the next reconcile of the key sees whatever they did.
+    pub(crate) async fn settle(&self) {
+        self.writes.close();
+        self.writes.wait().await;
+        for kind in self.journal.take_unknown() {
+            tracing::warn!(
+                controller = self.services.name(), key = &*self.key, %kind,
+                "a write had no answer: the key waits until the cache has caught up with the server"
+            );
+            for informer in self.services.views.informers(&kind) {
+                let position = loop {
+                    match informer.fresh_position().await {
+                        Ok(position) => break position,
+                        Err(error) => tracing::debug!(%kind, %error, "the server can't say yet how far it is"),
+                    }
+                    tokio::time::sleep(ASK_AGAIN).await;
+                };
+                informer.wait_until(position).await;
+            }
+        }
+    }
+
+    async fn live(&self, kind: &str, verb: &str, namespace: &str) -> Result<Arc<flyball_cache::ApiResource>, ApiError> {
+        let kind: Kind = kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
+        self.services.policy.check(verb, &kind, "", namespace)?;
+        let resource = self.services.writer.resolve(&kind).await?;
+        self.services.writer.rate.turn().await;
+        Ok(resource)
+    }
+
+    fn no_key(&self, key: &str) -> ApiError {
+        match self.services.policy.check_import("signer") {
+            Err(denied) => denied,
+            Ok(()) => ApiError::new(404, "NotFound", format!("the host holds no key named `{key}`")),
+        }
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> ApiError {
+    ApiError::invalid(error.to_string())
+}
+
+/// The answer reduced to these fields; whole if there are none.
+fn project(answer: Bytes, fields: &[String], is_list: bool) -> Result<Bytes, ApiError> {
+    if fields.is_empty() || fields.iter().any(|path| path == ".") {
+        return Ok(answer);
+    }
+    let mask = Mask::parse(fields).map_err(invalid)?;
+    let mut projected = Vec::with_capacity(answer.len());
+    let pruned = if is_list { mask.prune_list(&answer, &mut projected) } else { mask.prune(&answer, &mut projected) };
+    pruned.map_err(|error| ApiError::unanswered(format!("the server's answer can't be read: {error}")))?;
+    Ok(projected.into())
+}
+
+impl Imports for Call {
+    fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[String]) -> Result<Option<Bytes>, ApiError> {
+        self.services.views.get(kind, namespace, name, fields)
+    }
+
+    fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
+        self.services.views.list(query)
+    }
+
+    fn count(&self, query: &Query) -> Result<u32, ApiError> {
+        self.services.views.count(query)
+    }
+
+    fn live_get<'a>(
+        &'a self,
+        kind: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+        fields: &'a [String],
+    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+        async move {
+            let resource = self.live(kind, "get", namespace).await?;
+            let path = resource.object(namespace, name, "").map_err(invalid)?;
+            project(self.services.client.call(ApiCall::get(path)).await?, fields, false)
+        }
+        .boxed()
+    }
+
+    fn live_list<'a>(
+        &'a self,
+        kind: &'a str,
+        namespace: &'a str,
+        parameters: &'a [(String, String)],
+        fields: &'a [String],
+    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+        async move {
+            let resource = self.live(kind, "list", namespace).await?;
+            let mut path = resource.collection(namespace).map_err(invalid)?;
+            for (key, value) in parameters {
+                if key == "watch" || key == "follow" {
+                    return Err(ApiError::invalid(format!("a list takes no parameter `{key}`")));
+                }
+                flyball_cache::resource::push_parameter(&mut path, key, value);
+            }
+            project(self.services.client.call(ApiCall::get(path)).await?, fields, true)
+        }
+        .boxed()
+    }
+
+    fn raw<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+        async move {
+            self.services.policy.check_import("raw")?;
+            if !path.starts_with('/') || path.contains("..") {
+                return Err(ApiError::invalid(format!("`{path}` is not a path of the API server")));
+            }
+            self.services.writer.rate.turn().await;
+            self.services.client.call(ApiCall::get(path)).await
+        }
+        .boxed()
+    }
+
+    fn discover(&self) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+        async move {
+            self.services.policy.check_import("discovery")?;
+            let catalogue = self.services.writer.discovery.catalogue(DISCOVERY_AGE).await;
+            let catalogue = catalogue.map_err(|error| ApiError::new(0, "Unreachable", error.to_string()))?;
+            let kinds: Vec<Value> = catalogue
+                .resources
+                .iter()
+                .map(|resource| {
+                    let subresources: BTreeMap<_, _> =
+                        resource.subresources.iter().map(|sub| (sub.name.as_str(), &sub.verbs)).collect();
+                    json!({
+                        "kind": resource.kind, "plural": resource.plural, "namespaced": resource.namespaced,
+                        "verbs": resource.verbs, "subresources": subresources, "preferred": resource.preferred,
+                    })
+                })
+                .collect();
+            let failed: Vec<Value> = catalogue
+                .failed
+                .iter()
+                .map(|(group_version, message)| json!({"groupVersion": group_version, "message": message}))
+                .collect();
+            Ok(Bytes::from(json!({"kinds": kinds, "failed": failed}).to_string()))
+        }
+        .boxed()
+    }
+
+    fn write(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+        let count = batch.writes.len();
+        let (services, journal) = (self.services.clone(), self.journal.clone());
+        // On the host's runtime, so that the writes go on when the guest is stopped.
+        let run = async move { services.writer.run(batch, &journal).await };
+        let running = self.writes.spawn_on(run, &self.services.runtime);
+        async move {
+            running.await.unwrap_or_else(|_| {
+                vec![Err(ApiError::unanswered("the host stopped the batch before it had an answer")); count]
+            })
+        }
+        .boxed()
+    }
+
+    fn emit_event(&self, about: ObjectReference, event_type: &str, reason: &str, message: &str) {
+        let event = Event {
+            about,
+            event_type: event_type.into(),
+            reason: reason.into(),
+            message: message.into(),
+            at: self.now(),
+        };
+        self.services.recorder.emit(event);
+    }
+
+    fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
+        let queue = self.services.queue(queue)?;
+        queue.add(key.into(), Duration::from_millis(delay_ms.into()), &self.key);
+        Ok(())
+    }
+
+    fn forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.services.queue(queue)?.keys.forget(&Arc::from(key));
+        Ok(())
+    }
+
+    fn requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
+        Ok(self.services.queue(queue)?.keys.num_requeues(&Arc::from(key)))
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn random(&self, buffer: &mut [u8]) {
+        rand::fill(buffer);
+    }
+
+    fn log(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        self.services.log(&self.key, level, message, fields);
+    }
+
+    fn log_enabled(&self, level: LogLevel) -> bool {
+        match level {
+            LogLevel::Trace => tracing::enabled!(target: "flyball::guest", tracing::Level::TRACE),
+            LogLevel::Debug => tracing::enabled!(target: "flyball::guest", tracing::Level::DEBUG),
+            LogLevel::Info => tracing::enabled!(target: "flyball::guest", tracing::Level::INFO),
+            LogLevel::Warn => tracing::enabled!(target: "flyball::guest", tracing::Level::WARN),
+            LogLevel::Error => tracing::enabled!(target: "flyball::guest", tracing::Level::ERROR),
+        }
+    }
+
+    fn metric_add(&self, name: &str, labels: &[String], value: f64) {
+        self.services.metric(|metrics, labels| metrics.add(name, labels, value), labels);
+    }
+
+    fn metric_set(&self, name: &str, labels: &[String], value: f64) {
+        self.services.metric(|metrics, labels| metrics.set(name, labels, value), labels);
+    }
+
+    fn metric_observe(&self, name: &str, labels: &[String], value: f64) {
+        self.services.metric(|metrics, labels| metrics.observe(name, labels, value), labels);
+    }
+
+    fn config(&self, key: &str) -> Option<String> {
+        self.services.config(key)
+    }
+
+    fn memo_get(&self, key: &str) -> Option<MemoEntry> {
+        self.memo.get(&self.services.memo, key)
+    }
+
+    fn memo_put(&self, key: &str, expected: u32, value: Bytes, object_uid: &str, ttl_ms: u32) -> Result<u32, ApiError> {
+        self.memo.put(&self.services.memo, key, expected, value, object_uid, ttl_ms)
+    }
+
+    fn memo_remove(&self, key: &str) {
+        self.memo.remove(key);
+    }
+
+    fn sign_jwt(&self, key: &str, _claims: &[u8]) -> Result<String, ApiError> {
+        Err(self.no_key(key))
+    }
+
+    fn verify_jwt(&self, key: &str, _token: &str) -> Result<Bytes, ApiError> {
+        Err(self.no_key(key))
+    }
+
+    fn sign_certificate(&self, key: &str, _request: &str, _options: &str) -> Result<String, ApiError> {
+        Err(self.no_key(key))
+    }
+
+    fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
+        Err(self.no_key(key))
+    }
+}

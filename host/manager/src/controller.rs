@@ -1,0 +1,334 @@
+//! One running plugin: routes the deltas of its watches to its queues, and its workers call the guest for each key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_cache::{Batch, Deltas, Informer};
+use flyball_plugin::{CallError, Outcome, Plugin};
+use flyball_types::Kind;
+use flyball_types::description::DeltaType;
+use flyball_workqueue::{Item, Priority};
+use serde_json::value::RawValue;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use crate::call::Call;
+use crate::policy::parse_duration;
+use crate::queue::{Queue, Reason};
+use crate::router::Router;
+use crate::services::Services;
+
+/// How many deltas are routed between two looks at other tasks.
+const ROUTED_AT_ONCE: usize = 256;
+/// How long to wait before a delta is given to a guest's `route` again, at first and at most.
+const ROUTE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// How often memory of acknowledged writes is given back, and instances that nobody uses.
+const TIDY: Duration = Duration::from_secs(10);
+/// An instance that was not used for so long is given back.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A running plugin.
+pub(crate) struct Controller {
+    services: Arc<Services>,
+    workers: JoinSet<()>,
+    others: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+impl Controller {
+    /// Starts the plugin on its informers, one for each watch of its description. Its workers begin when all are synced
+    /// and what they held was routed.
+    pub(crate) fn start(plugin: Plugin, services: Arc<Services>, informers: &[Informer], concurrency: u32) -> Self {
+        let stop = CancellationToken::new();
+        let (mut workers, mut others) = (JoinSet::new(), JoinSet::new());
+        let (routed_sender, routed) = tokio::sync::watch::channel(informers.len());
+        for (watch, informer) in services.description.watches.iter().zip(informers) {
+            let routing = Routing {
+                plugin: plugin.clone(),
+                services: services.clone(),
+                router: Router::new(&services.description, watch),
+                watch: watch.kind.as_ref().map(Kind::to_string).unwrap_or_default(),
+                kind: Arc::new(informer.resource().kind.clone()),
+                left: routed_sender.clone(),
+            };
+            let synced = informer.clone();
+            others.spawn(until(stop.clone(), async move {
+                // Mappings look up other kinds, so that all must be there.
+                synced.synced().await;
+                routing.run(synced.subscribe()).await;
+            }));
+        }
+        drop(routed_sender);
+        for ticker in &services.description.tickers {
+            let (services, ticker) = (services.clone(), ticker.clone());
+            others.spawn(until(stop.clone(), async move { tick(&services, &ticker).await }));
+        }
+        let (tidied, trimmed) = (services.clone(), plugin.clone());
+        others.spawn(until(stop.clone(), async move {
+            loop {
+                tokio::time::sleep(TIDY).await;
+                tidied.views.tidy();
+                trimmed.trim_idle(IDLE);
+            }
+        }));
+        for number in 0..services.queues.len() {
+            for _ in 0..concurrency.max(1) {
+                let worker = Worker { plugin: plugin.clone(), services: services.clone(), queue: number };
+                let (mut routed, stop) = (routed.clone(), stop.clone());
+                workers.spawn(async move {
+                    let ready = routed.wait_for(|left| *left == 0);
+                    tokio::select! {
+                        // An error means that no router is left, which happens at the end alone.
+                        ready = ready => if ready.is_err() { return },
+                        () = stop.cancelled() => return,
+                    }
+                    worker.run().await;
+                });
+            }
+        }
+        Self { services, workers, others, stop }
+    }
+
+    /// The plugin's name.
+    pub(crate) fn name(&self) -> &str {
+        self.services.name()
+    }
+
+    /// Takes no more keys, lets the calls that run end, sends the last events, and stops.
+    pub(crate) async fn drain(mut self, at_most: Duration) {
+        let deadline = Instant::now() + at_most;
+        self.stop.cancel();
+        for queue in &self.services.queues {
+            queue.keys.shutdown();
+        }
+        let ended =
+            tokio::time::timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tracing::warn!(controller = self.name(), "stopped reconciles that did not end in time");
+            self.workers.shutdown().await;
+        }
+        self.others.shutdown().await;
+        match Arc::try_unwrap(self.services) {
+            Ok(services) => services.recorder.drain(deadline.saturating_duration_since(Instant::now())).await,
+            Err(services) => tracing::debug!(controller = services.name(), "writes are still under way"),
+        }
+    }
+}
+
+async fn until(stop: CancellationToken, task: impl Future<Output = ()>) {
+    tokio::select! {
+        () = task => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn tick(services: &Services, ticker: &flyball_types::description::Ticker) {
+    let configured = services.config(&ticker.config).and_then(|text| parse_duration(&text));
+    let period = configured.unwrap_or(Duration::from_millis(ticker.period_ms.into())).max(Duration::from_millis(1));
+    let Ok(queue) = services.queue(&ticker.queue) else { return };
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        interval.tick().await;
+        queue.keys.add(ticker.key.as_str().into(), Priority::Normal, Reason::Tick);
+    }
+}
+
+/// Turns the deltas of one watch into keys.
+struct Routing {
+    plugin: Plugin,
+    services: Arc<Services>,
+    router: Router,
+    /// The watch's name in what `route` gets.
+    watch: String,
+    kind: Arc<Kind>,
+    /// How many watches have not routed what their informers held at first.
+    left: tokio::sync::watch::Sender<usize>,
+}
+
+impl Routing {
+    async fn run(self, mut deltas: Deltas) {
+        let mut initial = true;
+        while let Some(batch) = deltas.next(ROUTED_AT_ONCE).await {
+            self.route(&batch).await;
+            if initial && batch.initial_done {
+                initial = false;
+                self.left.send_modify(|left| *left -= 1);
+            }
+        }
+    }
+
+    async fn route(&self, batch: &Batch) {
+        for delta in &batch.deltas {
+            if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
+                self.services.memo.object_deleted(&old.uid().to_string());
+            }
+            if !self.router.counts(delta) {
+                continue;
+            }
+            for routed in self.router.route(delta, &*self.services.views) {
+                self.services.queues[routed.queue].route(routed.key, routed.delay, &self.kind, delta);
+            }
+        }
+        if self.router.asks_guest {
+            let wanted = batch.deltas.iter().filter(|delta| self.router.counts(delta));
+            let deltas: Vec<GuestDelta<'_>> = wanted.filter_map(|delta| GuestDelta::new(&self.watch, delta)).collect();
+            if !deltas.is_empty() && !self.ask_guest(&deltas).await {
+                for delta in &deltas {
+                    self.ask_until_it_works(delta).await;
+                }
+            }
+        }
+    }
+
+    /// Gives deltas to the guest's `route`; whether it worked.
+    async fn ask_guest(&self, deltas: &[GuestDelta<'_>]) -> bool {
+        let batch = match serde_json::to_vec(deltas) {
+            Ok(batch) => batch,
+            Err(error) => {
+                tracing::error!(controller = self.services.name(), %error, "can't write deltas for `route`");
+                return true;
+            }
+        };
+        let call = Call::new(self.services.clone(), "route".into());
+        match self.plugin.route(call.clone(), batch.into()).await {
+            Ok(Err(message)) => {
+                tracing::warn!(controller = self.services.name(), deltas = deltas.len(), "`route` failed: {message}");
+                false
+            }
+            Ok(Ok(routed)) => {
+                call.commit();
+                for routed in routed {
+                    match self.services.queue(&routed.queue) {
+                        Ok(queue) => queue.add(routed.key.into(), routed.delay, &"route".into()),
+                        Err(error) => tracing::warn!(controller = self.services.name(), %error, "`route` is wrong"),
+                    }
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(controller = self.services.name(), %error, deltas = deltas.len(), "`route` failed");
+                false
+            }
+        }
+    }
+
+    async fn ask_until_it_works(&self, delta: &GuestDelta<'_>) {
+        let (mut wait, most) = ROUTE_RETRY;
+        while !self.ask_guest(std::slice::from_ref(delta)).await {
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(most);
+        }
+    }
+}
+
+/// A delta as `route` gets it.
+#[derive(serde::Serialize)]
+struct GuestDelta<'a> {
+    watch: &'a str,
+    #[serde(rename = "type")]
+    delta_type: DeltaType,
+    old: Option<&'a RawValue>,
+    new: Option<&'a RawValue>,
+    initial: bool,
+}
+
+impl<'a> GuestDelta<'a> {
+    fn new(watch: &'a str, delta: &'a flyball_cache::Delta) -> Option<Self> {
+        let raw = |object: &'a Arc<flyball_cache::Object>| serde_json::from_slice(object.json()).ok();
+        let old = delta.old.as_ref().and_then(raw);
+        let new = delta.new.as_ref().and_then(raw);
+        Some(Self { watch, delta_type: delta.delta_type(), old, new, initial: delta.initial })
+    }
+}
+
+/// Reconciles keys of one queue, one at a time.
+struct Worker {
+    plugin: Plugin,
+    services: Arc<Services>,
+    queue: usize,
+}
+
+impl Worker {
+    async fn run(self) {
+        let queue = &self.services.queues[self.queue];
+        while let Some(item) = queue.keys.get().await {
+            self.reconcile(queue, item).await;
+        }
+    }
+
+    async fn reconcile(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
+        let key = item.key().clone();
+        let attempt = queue.keys.num_requeues(&key);
+        let started = Instant::now();
+        let call = Call::new(self.services.clone(), key.clone());
+        let result = self.plugin.reconcile(call.clone(), &queue.name, &key, attempt).await;
+        if result.is_ok() {
+            call.commit();
+        }
+        call.settle().await;
+        self.log(&item, attempt, started, &call, &result);
+        match result {
+            Ok(Outcome::Done) => queue.keys.forget(&key),
+            Ok(Outcome::RequeueAfter(delay)) => {
+                queue.keys.forget(&key);
+                queue.add(key.clone(), delay, &key);
+            }
+            Ok(Outcome::Terminal(_)) => queue.keys.forget(&key),
+            Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key),
+        }
+    }
+
+    fn retry(&self, queue: &Queue, key: Arc<str>) {
+        if queue.max_retries.is_some_and(|most| queue.keys.num_requeues(&key) >= most) {
+            tracing::warn!(controller = self.services.name(), key = &*key, "gave up until something changes");
+            queue.keys.forget(&key);
+        } else {
+            queue.keys.add_rate_limited(key, Priority::Normal, Reason::Retry);
+        }
+    }
+
+    fn log(
+        &self,
+        item: &Item<Arc<str>, Reason>,
+        attempt: u32,
+        started: Instant,
+        call: &Call,
+        result: &Result<Outcome, CallError>,
+    ) {
+        let (controller, key) = (self.services.name(), &**item.key());
+        let causes = item.causes();
+        let why = causes.first.to_string();
+        let (coalesced, wrote) = (causes.coalesced, call.summary());
+        let took_ms = (started.elapsed().as_secs_f64() * 1e5).round() / 1e2;
+        let queued_ms = (item.queued().as_secs_f64() * 1e5).round() / 1e2;
+        match result {
+            Ok(Outcome::Done | Outcome::RequeueAfter(_)) => {
+                tracing::debug!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, "reconciled"
+                );
+            }
+            Ok(Outcome::Failed(message)) => {
+                tracing::warn!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed: {message}"
+                );
+            }
+            Ok(Outcome::Terminal(message)) => {
+                tracing::error!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed for good: {message}"
+                );
+            }
+            Err(error) => {
+                let backtrace = error.backtrace().unwrap_or_default();
+                tracing::error!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, backtrace, "{error}"
+                );
+            }
+        }
+    }
+}

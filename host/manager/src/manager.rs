@@ -1,0 +1,347 @@
+//! The manager: loads the plugins, opens what they watch, starts them, and drains them at the end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_cache::{Discovery, DiscoveryError, Informer, InformerFactory, Interest, KubeSource, Scope};
+use flyball_plugin::{Engine, Limits};
+use flyball_serving::health::Registration;
+use flyball_serving::{HealthChecks, Metrics};
+use flyball_types::description::{Description, MetricType, To, Watch};
+use flyball_types::{FieldPath, Mask};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use kube::client::ClientBuilder;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::ApiClient;
+use crate::controller::Controller;
+use crate::events::Recorder;
+use crate::identity::Identity;
+use crate::load::{self, Grants, Loaded, Origin, PluginError};
+use crate::memo::Memo;
+use crate::queue::Queue;
+use crate::rate::RateLimiter;
+use crate::services::Services;
+use crate::views::Views;
+use crate::writer::Writer;
+
+/// How long to wait before the server is asked again what it serves.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// What the manager runs with.
+pub struct Options {
+    /// How the API server is reached.
+    pub cluster: kube::Config,
+    /// What runs the guests.
+    pub engine: Engine,
+    /// Who gets what.
+    pub grants: Grants,
+    /// Calls in a second that each plugin may make to the API server; 0 for no limit.
+    pub qps: f64,
+    /// Calls at once.
+    pub burst: u32,
+    /// Whether each built-in acts as its own service account.
+    pub use_service_account_credentials: bool,
+    /// What names this process in the User-Agent, such as its host and a number.
+    pub identity: String,
+    /// How long controllers may take to end.
+    pub drain: Duration,
+    /// Where it counts what it does.
+    pub metrics: Metrics,
+    /// Where each running controller has a check.
+    pub health: HealthChecks,
+}
+
+/// The manager can't be set up. The message says whether the options must change.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// The client of the API server can't be made.
+    #[error("can't set up the connection to the API server")]
+    Client(#[source] Box<kube::Error>),
+    /// A metric of the host can't be declared: a fault of the host.
+    #[error("can't declare the host's metrics")]
+    Metrics(#[from] flyball_serving::metrics::MetricsError),
+}
+
+/// Plugins that were loaded, and what they will run with.
+pub struct Manager {
+    options: Options,
+    loaded: Vec<Loaded>,
+    factory: InformerFactory,
+    discovery: Arc<Discovery>,
+    /// Calls as the host itself.
+    host: kube::Client,
+    /// Connections without credentials of their own, for service accounts.
+    bare: kube::Client,
+}
+
+/// A plugin whose informers are open.
+struct Opened {
+    loaded: Loaded,
+    informers: Vec<Informer>,
+}
+
+/// What runs, and what goes with it.
+struct Running {
+    controller: Controller,
+    _checks: [Registration; 2],
+}
+
+impl Manager {
+    /// Loads these plugins. One that can't be loaded is logged and left out.
+    pub async fn load(options: Options, origins: &[Origin]) -> Result<Self, ManagerError> {
+        let metrics = options.metrics.rest_client()?;
+        let client = |config: kube::Config| {
+            let builder = ClientBuilder::try_from(config).map_err(|error| ManagerError::Client(Box::new(error)))?;
+            Ok::<_, ManagerError>(builder.with_layer(&metrics.layer()).build())
+        };
+        // What may be tried again is decided where the call is made.
+        let mut config = options.cluster.clone();
+        config.default_retry = false;
+        let host = client(config.clone())?;
+        let mut bare = config.clone();
+        bare.auth_info = kube::config::AuthInfo::default();
+        let bare = client(bare)?;
+        let mut reading = config;
+        let agent = http::HeaderValue::from_str(&format!("{} shared-informers", product(&options.identity)));
+        if let Ok(agent) = agent {
+            reading.headers.push((http::header::USER_AGENT, agent));
+        }
+        let source = Arc::new(KubeSource::new(client(reading)?));
+        let factory = InformerFactory::new(source.clone());
+        let discovery = Arc::new(Discovery::new(source));
+
+        let loads = origins.iter().map(|origin| load::load(&options.engine, origin, &options.grants));
+        let results = futures::future::join_all(loads).await;
+        let mut loaded: Vec<Loaded> = Vec::new();
+        for (origin, result) in origins.iter().zip(results) {
+            match result {
+                Ok(plugin) => match loaded.iter().find(|other| other.description.name == plugin.description.name) {
+                    None => loaded.push(plugin),
+                    Some(other) => complain(&PluginError::NameTaken {
+                        origin: origin.text(),
+                        name: plugin.description.name,
+                        other: if other.is_builtin { "a built-in controller".into() } else { "another file".into() },
+                    }),
+                },
+                Err(error) => complain(&error),
+            }
+        }
+        Ok(Self { options, loaded, factory, discovery, host, bare })
+    }
+
+    /// The names of the plugins that were loaded, built-ins included.
+    pub fn names(&self) -> Vec<String> {
+        self.loaded.iter().map(|loaded| loaded.description.name.clone()).collect()
+    }
+
+    /// Leaves out plugins by name.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.loaded.retain(|loaded| keep(&loaded.description.name));
+    }
+
+    /// Runs the plugins until `shutdown`, then drains them.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ManagerError> {
+        let running_metric = self.options.metrics.gauge(
+            "running_managed_controllers",
+            "Indicates where instances of a controller are currently running",
+            &["name", "manager"],
+        )?;
+        let mut running: Vec<Running> = Vec::new();
+        let mut waiting = FuturesUnordered::new();
+        let loaded = std::mem::take(&mut self.loaded);
+        // Those whose kinds are all served are opened together, so that their masks are united before the first list.
+        let mut ready = Vec::new();
+        for plugin in loaded {
+            tokio::select! {
+                opened = self.try_open(plugin) => match opened {
+                    Ok(opened) => ready.push(opened),
+                    Err(plugin) => waiting.push(self.open(plugin)),
+                },
+                () = shutdown.cancelled() => return Ok(()),
+            }
+        }
+        self.factory.start();
+        for opened in ready {
+            running.push(self.start(opened)?);
+        }
+        let gauge = |name: &str, value| running_metric.with_label_values(&[name, "kube-controller-manager"]).set(value);
+        running.iter().for_each(|running| gauge(running.controller.name(), 1.0));
+        loop {
+            tokio::select! {
+                Some(opened) = waiting.next() => {
+                    self.factory.start();
+                    let started = self.start(opened)?;
+                    gauge(started.controller.name(), 1.0);
+                    running.push(started);
+                }
+                () = shutdown.cancelled() => break,
+            }
+        }
+        drop(waiting);
+        let drained = running.into_iter().map(|running| {
+            let name = running.controller.name().to_owned();
+            async move {
+                running.controller.drain(self.options.drain).await;
+                name
+            }
+        });
+        for name in futures::future::join_all(drained).await {
+            gauge(&name, 0.0);
+        }
+        self.factory.shutdown().await;
+        Ok(())
+    }
+
+    /// Opens what a plugin watches, as soon as all of it is served.
+    async fn open(&self, mut loaded: Loaded) -> Opened {
+        loop {
+            tokio::time::sleep(ASK_AGAIN).await;
+            match self.try_open(loaded).await {
+                Ok(opened) => return opened,
+                Err(again) => loaded = again,
+            }
+        }
+    }
+
+    /// Opens what a plugin watches. Waits for a server that can't be reached; gives the plugin back if a kind is not
+    /// served now.
+    async fn try_open(&self, loaded: Loaded) -> Result<Opened, Loaded> {
+        let mut resources = HashMap::new();
+        for kind in loaded.description.watches.iter().filter_map(|watch| watch.kind.as_ref()) {
+            let mut told = false;
+            let resource = loop {
+                match self.discovery.resolve(kind).await {
+                    Ok(resource) => break resource,
+                    Err(DiscoveryError::UnknownKind(_)) => {
+                        tracing::info!(plugin = loaded.description.name, %kind, "waits until the server serves what it watches");
+                        return Err(loaded);
+                    }
+                    Err(error) => {
+                        if !std::mem::replace(&mut told, true) {
+                            let error = crate::causes(&error);
+                            tracing::warn!(error, "the API server can't be asked what it serves: trying until it can");
+                        }
+                        tokio::time::sleep(ASK_AGAIN).await;
+                    }
+                }
+            };
+            resources.insert(kind.clone(), resource);
+        }
+        let interest = |watch: &Watch| {
+            let resource = resources.get(watch.kind.as_ref()?)?.clone();
+            interest(&loaded.description, watch, resource)
+        };
+        let informers = loaded.description.watches.iter().filter_map(interest);
+        let informers = informers.map(|interest| self.factory.informer(interest)).collect();
+        Ok(Opened { loaded, informers })
+    }
+
+    fn start(&self, opened: Opened) -> Result<Running, ManagerError> {
+        let Opened { loaded, informers } = opened;
+        let Loaded { plugin, description, policy, config, concurrency, limits, is_builtin } = loaded;
+        let agent = format!("{} {}", product(&self.options.identity), description.name);
+        let as_host = ApiClient::new(self.host.clone(), Identity::Host, &agent);
+        let account = policy.service_account.as_deref().and_then(|account| account.split_once('/'));
+        let client = match account.filter(|_| !is_builtin || self.options.use_service_account_credentials) {
+            Some((namespace, name)) => {
+                ApiClient::new(self.bare.clone(), Identity::service_account(as_host, namespace, name), &agent)
+            }
+            None => as_host,
+        };
+        let views = Arc::new(Views::new(&description, &informers, Limits::default().answer_bytes));
+        let per_second = policy.limits.writes_per_second.unwrap_or(self.options.qps);
+        let burst = policy.limits.writes_burst.unwrap_or(self.options.burst);
+        let writer = Writer {
+            client: client.clone(),
+            discovery: self.discovery.clone(),
+            policy: policy.clone(),
+            rate: RateLimiter::new(per_second, burst),
+            views: views.clone(),
+        };
+        let queues = description.queues.iter().map(|queue| Queue::new(queue, &self.options.metrics));
+        let queues = queues.collect::<Result<Vec<_>, _>>()?;
+        let mut metrics = self.options.metrics.group(description.name.clone());
+        for metric in &description.metrics {
+            let labels: Vec<&str> = metric.labels.iter().map(String::as_str).collect();
+            let kind = match &metric.metric_type {
+                MetricType::Counter => flyball_serving::metrics::Kind::Counter,
+                MetricType::Gauge => flyball_serving::metrics::Kind::Gauge,
+                MetricType::Histogram(buckets) => flyball_serving::metrics::Kind::Histogram(buckets.clone()),
+            };
+            if let Err(error) = metrics.declare(&metric.name, &metric.help, &labels, kind) {
+                tracing::warn!(plugin = description.name, %error, "a metric of the plugin is left out");
+            }
+        }
+        let name: Arc<str> = description.name.as_str().into();
+        let source = if description.event_source.is_empty() { &description.name } else { &description.event_source };
+        let services = Arc::new(Services {
+            recorder: Recorder::start(client.clone(), name.clone(), source.clone()),
+            views,
+            writer,
+            client,
+            memo: Memo::default(),
+            queues,
+            metrics,
+            metrics_warned: false.into(),
+            config,
+            runtime: tokio::runtime::Handle::current(),
+            policy,
+            description,
+        });
+        tracing::info!(controller = &*name, concurrency, memory_limit = limits.memory, "starting");
+        let synced = informers.clone();
+        let checks = [
+            self.options.health.add(&*name, || Ok(())),
+            self.options.health.add_readiness(format!("{name}-informers"), move || {
+                match synced.iter().find(|informer| !informer.is_synced()) {
+                    Some(informer) => Err(format!("{} is not synced", informer.resource().kind)),
+                    None => Ok(()),
+                }
+            }),
+        ];
+        let controller = Controller::start(plugin, services, &informers, concurrency);
+        Ok(Running { controller, _checks: checks })
+    }
+}
+
+/// What a watch wants of an informer; none if its selectors make no sense, which was checked.
+fn interest(description: &Description, watch: &Watch, resource: Arc<flyball_cache::ApiResource>) -> Option<Interest> {
+    let kind = watch.kind.as_ref()?;
+    let scope = Scope {
+        namespace: watch.namespace.clone(),
+        labels: watch.label_selector.parse().ok()?,
+        fields: watch.field_selector.parse().ok()?,
+    };
+    let mut mask = Mask::parse(&watch.fields).ok()?;
+    // What mappings and filters look at is kept too.
+    let changes = watch.changes.iter().filter_map(|change| match change {
+        flyball_types::description::Change::Path(path) => path.parse::<FieldPath>().ok(),
+        _ => None,
+    });
+    let named = watch.map.iter().filter_map(|mapping| match &mapping.to {
+        To::Named { path, .. } => path.parse::<FieldPath>().ok(),
+        _ => None,
+    });
+    changes.chain(named).for_each(|path| mask.add(&path));
+    let indexes = description.indexes.iter().filter(|index| index.kind == *kind);
+    let indexes = indexes.filter_map(|index| index.path.parse().ok()).collect();
+    let mappings = description.watches.iter().flat_map(|watch| &watch.map);
+    let selectors = mappings.filter_map(|mapping| match &mapping.to {
+        To::Selecting { kind: selecting, path, .. } if selecting == kind => path.parse().ok(),
+        _ => None,
+    });
+    let selectors = selectors.collect();
+    Some(Interest { resource, scope, metadata_only: watch.metadata_only, mask, indexes, selectors })
+}
+
+/// What the process calls itself in the User-Agent.
+fn product(identity: &str) -> String {
+    format!("flyball/{} ({identity})", env!("CARGO_PKG_VERSION"))
+}
+
+fn complain(error: &PluginError) {
+    tracing::error!("{}; the others run", crate::causes(error));
+}

@@ -1,0 +1,90 @@
+//! What one plugin works with: its reads, its writer, its queues, its events, memo, metrics and configuration. Shared by its
+//! calls, its routers and its workers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flyball_plugin::LogLevel;
+use flyball_serving::metrics::{Group, MetricsError};
+use flyball_types::ApiError;
+use flyball_types::description::Description;
+
+use crate::client::ApiClient;
+use crate::events::Recorder;
+use crate::memo::Memo;
+use crate::policy::PluginPolicy;
+use crate::queue::Queue;
+use crate::views::Views;
+use crate::writer::Writer;
+
+/// What one plugin works with.
+pub(crate) struct Services {
+    pub(crate) description: Description,
+    pub(crate) policy: Arc<PluginPolicy>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) writer: Writer,
+    pub(crate) client: ApiClient,
+    pub(crate) recorder: Recorder,
+    pub(crate) memo: Memo,
+    /// In the order of the description.
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) metrics: Group,
+    /// Whether a fault in the use of metrics was logged: once is enough.
+    pub(crate) metrics_warned: AtomicBool,
+    /// The operator's values.
+    pub(crate) config: BTreeMap<String, String>,
+    /// Where writes run, so that they outlive the call that made them.
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl Services {
+    /// The plugin's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.description.name
+    }
+
+    /// The queue of this name; the first one, if empty.
+    pub(crate) fn queue(&self, name: &str) -> Result<&Queue, ApiError> {
+        let found = self.queues.iter().find(|queue| name.is_empty() || &*queue.name == name);
+        found.ok_or_else(|| ApiError::invalid(format!("the plugin describes no queue `{name}`")))
+    }
+
+    /// The operator's value of a key, else the described default.
+    pub(crate) fn config(&self, key: &str) -> Option<String> {
+        let default = || self.description.config.get(key).and_then(|key| key.default.clone());
+        self.config.get(key).cloned().or_else(default)
+    }
+
+    /// Counts into the plugin's own metrics.
+    pub(crate) fn metric(&self, count: impl FnOnce(&Group, &[&str]) -> Result<(), MetricsError>, labels: &[String]) {
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        if let Err(error) = count(&self.metrics, &labels)
+            && !self.metrics_warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(controller = self.name(), %error, "a metric was dropped, and so will be others like it");
+        }
+    }
+
+    /// Writes a guest's line to the log.
+    pub(crate) fn log(&self, key: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        log_guest(self.name(), key, level, message, fields);
+    }
+}
+
+/// Writes a guest's line to the log, with its fields after the message.
+pub(crate) fn log_guest(controller: &str, key: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
+    let mut text = message.to_owned();
+    for (name, value) in fields {
+        text.push_str(&format!(" {name}={value:?}"));
+    }
+    // A guest's control characters must not forge lines of the log.
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match level {
+        LogLevel::Trace => tracing::trace!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Debug => tracing::debug!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Info => tracing::info!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Warn => tracing::warn!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Error => tracing::error!(target: "flyball::guest", controller, key, "{text}"),
+    }
+}

@@ -1,0 +1,256 @@
+//! What one plugin sees of the cluster: the kinds that it watches, each through the cache and its own acknowledged writes,
+//! reduced to the fields that it declared. Every read by a guest passes [`Views::of`], the one grant check.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use flyball_cache::{Informer, ListQuery, Lister, Object, OverlayWriter, Uid, View};
+use flyball_plugin::{Listing, Query};
+use flyball_types::description::Description;
+use flyball_types::{ApiError, FieldPath, Kind, LabelSelector, Mask};
+use serde_json::Value;
+
+use crate::lock;
+use crate::router::Lookup;
+
+/// Masks that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
+const MASKS_KEPT: usize = 256;
+
+/// What one plugin sees.
+pub(crate) struct Views {
+    kinds: HashMap<Kind, Vec<Lister>>,
+    indexes: HashMap<(Kind, String), FieldPath>,
+    overlay: OverlayWriter,
+    masks: Mutex<HashMap<Vec<String>, Arc<Mask>>>,
+    /// How many bytes one answer may have.
+    answer_bytes: usize,
+}
+
+impl Views {
+    /// Views on these informers, one for each watch of the description, in its order.
+    pub(crate) fn new(description: &Description, informers: &[Informer], answer_bytes: usize) -> Self {
+        let overlay = OverlayWriter::new();
+        let mut kinds: HashMap<Kind, Vec<Lister>> = HashMap::new();
+        for informer in informers {
+            let view = View { mask: informer.mask().clone(), namespaces: None };
+            let lister = Lister::new(informer.clone(), overlay.reader(), view);
+            kinds.entry(informer.resource().kind.clone()).or_default().push(lister);
+        }
+        let index = |index: &flyball_types::description::Index| {
+            Some(((index.kind.clone(), index.name.clone()), index.path.parse().ok()?))
+        };
+        let indexes = description.indexes.iter().filter_map(index).collect();
+        Self { kinds, indexes, overlay, masks: Mutex::default(), answer_bytes }
+    }
+
+    /// The object of that name, reduced to `fields`.
+    pub(crate) fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Option<Bytes>, ApiError> {
+        let (_, listers) = self.of(kind)?;
+        let mask = self.mask(fields)?;
+        let Some((lister, object)) = listers.iter().find_map(|lister| Some((lister, lister.get(namespace, name)?)))
+        else {
+            return Ok(None);
+        };
+        let mut json = Vec::with_capacity(object.json().len());
+        lister.project(&object, mask.as_deref(), &mut json).map_err(|error| ApiError::denied(error.to_string()))?;
+        Ok(Some(json.into()))
+    }
+
+    /// A snapshot of what matches.
+    pub(crate) fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
+        let (listers, question) = self.question(query)?;
+        let mask = self.mask(&query.fields)?;
+        let mut found: Vec<(Lister, Arc<Object>)> = Vec::new();
+        for lister in listers {
+            let of_one = lister.list(&question).into_iter().map(|object| (lister.clone(), object));
+            found.extend(of_one);
+        }
+        if listers.len() > 1 {
+            found.sort_by(|(_, a), (_, b)| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+            found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
+        }
+        Ok(Box::new(Snapshot { objects: found.into_iter(), held: None, mask, answer_bytes: self.answer_bytes }))
+    }
+
+    /// How many objects match.
+    pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
+        let (listers, question) = self.question(query)?;
+        let count = match listers {
+            [lister] => lister.count(&question),
+            listers => {
+                let uids = listers.iter().flat_map(|lister| lister.list(&question)).map(|object| object.uid().clone());
+                uids.collect::<std::collections::HashSet<Uid>>().len()
+            }
+        };
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// The cached object of this version, as the base of a change; none if the cache holds another version, or not all of
+    /// it (`whole`) or of its metadata.
+    pub(crate) fn base(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        resource_version: &str,
+        whole: bool,
+    ) -> Option<Value> {
+        let listers = self.kinds.get(kind)?;
+        let enough = |lister: &&Lister| {
+            let mask = lister.informer().mask();
+            if whole { mask.is_whole() } else { mask.covers(&Mask::metadata()) }
+        };
+        let lister = listers.iter().find(enough)?;
+        let object = lister.get(namespace, name)?;
+        if object.resource_version().to_string() != resource_version {
+            return None;
+        }
+        serde_json::from_slice(object.json()).ok()
+    }
+
+    /// The server acknowledged a write with this object.
+    pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) {
+        for lister in self.kinds.get(kind).into_iter().flatten() {
+            if let Err(error) = self.overlay.written(lister.informer(), answer) {
+                tracing::warn!(%kind, %error, "the server's answer to a write is not an object");
+            }
+        }
+    }
+
+    /// The server acknowledged a delete with this answer.
+    pub(crate) fn deleted(&self, kind: &Kind, namespace: &str, name: &str, answer: &[u8]) {
+        for lister in self.kinds.get(kind).into_iter().flatten() {
+            if let Err(error) = self.overlay.deleted(lister.informer(), namespace, name, answer) {
+                tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
+            }
+        }
+    }
+
+    /// The informers of a kind.
+    pub(crate) fn informers<'a>(&'a self, kind: &Kind) -> impl Iterator<Item = &'a Informer> {
+        self.kinds.get(kind).into_iter().flatten().map(Lister::informer)
+    }
+
+    /// Gives back the memory of writes that the reflectors have seen.
+    pub(crate) fn tidy(&self) {
+        self.overlay.tidy();
+    }
+
+    /// The grant check of all cached reads: a plugin reads what it watches.
+    fn of(&self, kind: &str) -> Result<(Kind, &[Lister]), ApiError> {
+        let parsed: Kind = kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
+        match self.kinds.get(&parsed) {
+            Some(listers) => Ok((parsed, listers)),
+            None => Err(ApiError::denied(format!("this plugin does not watch {kind}: add a watch to its description"))),
+        }
+    }
+
+    fn question(&self, query: &Query) -> Result<(&[Lister], ListQuery), ApiError> {
+        let (kind, listers) = self.of(&query.kind)?;
+        let labels: LabelSelector =
+            query.label_selector.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let field = |(name, value): &(String, String)| match self.indexes.get(&(kind.clone(), name.clone())) {
+            Some(path) => Ok((path.clone(), value.clone())),
+            None => Err(ApiError::denied(format!("this plugin declares no index `{name}` over {kind}"))),
+        };
+        let question = ListQuery {
+            namespace: query.namespace.clone(),
+            labels,
+            fields: query.indexes.iter().map(field).collect::<Result<_, _>>()?,
+            owner: query.owner.as_deref().map(Uid::new),
+            controller: query.controller.as_deref().map(Uid::new),
+            orphans: query.orphans,
+        };
+        Ok((listers, question))
+    }
+
+    fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        if let Some(mask) = lock(&self.masks).get(fields) {
+            return Ok(Some(mask.clone()));
+        }
+        let mask = Arc::new(Mask::parse(fields).map_err(|error| ApiError::invalid(error.to_string()))?);
+        let mut masks = lock(&self.masks);
+        if masks.len() < MASKS_KEPT {
+            masks.insert(fields.to_vec(), mask.clone());
+        }
+        Ok(Some(mask))
+    }
+}
+
+impl Lookup for Views {
+    fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
+        let listers = self.kinds.get(kind)?;
+        Some(listers.iter().any(|lister| lister.get(namespace, name).is_some_and(|object| object.uid() == uid)))
+    }
+
+    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<String> {
+        let listers = self.kinds.get(kind).into_iter().flatten();
+        listers
+            .flat_map(|lister| lister.selecting(path, object.namespace(), object.labels()))
+            .map(|found| found.key())
+            .collect()
+    }
+
+    fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
+        let listers = self.kinds.get(kind).into_iter().flatten();
+        listers.flat_map(|lister| lister.list(&ListQuery::namespace(namespace))).map(|found| found.key()).collect()
+    }
+}
+
+/// What a query found, page by page.
+struct Snapshot {
+    objects: std::vec::IntoIter<(Lister, Arc<Object>)>,
+    /// An object that was too large for the page before.
+    held: Option<Vec<u8>>,
+    mask: Option<Arc<Mask>>,
+    answer_bytes: usize,
+}
+
+impl Listing for Snapshot {
+    fn page(&mut self, limit: u32) -> Result<Vec<u8>, ApiError> {
+        let limit = if limit == 0 { usize::MAX } else { limit as usize };
+        let expected = self.objects.as_slice().first().map_or(0, |(_, object)| object.json().len() + 16);
+        let mut page = Vec::with_capacity((expected * self.objects.len().min(limit)).min(self.answer_bytes) + 2);
+        page.push(b'[');
+        let mut count = 0;
+        while count < limit {
+            let before = page.len();
+            if count > 0 {
+                page.push(b',');
+            }
+            let start = page.len();
+            if let Some(held) = self.held.take() {
+                page.extend_from_slice(&held);
+            } else if let Some((lister, object)) = self.objects.next() {
+                let projected = lister.project(&object, self.mask.as_deref(), &mut page);
+                projected.map_err(|error| ApiError::denied(error.to_string()))?;
+            } else {
+                page.truncate(before);
+                break;
+            }
+            if page.len() + 1 > self.answer_bytes {
+                if count == 0 {
+                    let message =
+                        format!("an object is larger than the {} bytes that an answer may have", self.answer_bytes);
+                    return Err(ApiError::new(507, "Full", message));
+                }
+                self.held = Some(page[start..].to_vec());
+                page.truncate(before);
+                break;
+            }
+            count += 1;
+        }
+        page.push(b']');
+        Ok(page)
+    }
+}

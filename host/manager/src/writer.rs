@@ -1,0 +1,210 @@
+//! The one way in which a plugin changes the cluster: grant → rate limit → the API call under the plugin's own identity →
+//! the overlay of acknowledged writes, which the plugin's next reads see.
+
+mod batch;
+mod journal;
+mod merge;
+mod options;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_cache::{ApiResource, Discovery, DiscoveryError};
+use flyball_plugin::{Batch, Operation, Write};
+use flyball_types::{ApiError, Kind, Mask};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) use self::journal::Journal;
+use self::journal::verb;
+use self::options::Options;
+use crate::client::{ApiClient, Call};
+use crate::policy::PluginPolicy;
+use crate::rate::RateLimiter;
+use crate::views::Views;
+
+/// Writes for one plugin.
+pub(crate) struct Writer {
+    pub(crate) client: ApiClient,
+    pub(crate) discovery: Arc<Discovery>,
+    pub(crate) policy: Arc<PluginPolicy>,
+    pub(crate) rate: RateLimiter,
+    pub(crate) views: Arc<Views>,
+}
+
+/// What of an answer tells what it is.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: HeadMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMeta {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    resource_version: String,
+}
+
+impl Writer {
+    /// Runs the writes of a batch and answers each, in order. They are recorded in the journal as they end.
+    pub(crate) async fn run(&self, batch: Batch, journal: &Journal) -> Vec<Result<Bytes, ApiError>> {
+        batch::run(batch.writes, batch.slow_start, batch.stop_on_error, |write| self.write(write, journal)).await
+    }
+
+    async fn write(&self, write: Write, journal: &Journal) -> Result<Bytes, ApiError> {
+        let kind: Kind = write.target.kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let mut name = write.target.name.clone();
+        let result = self.try_write(&write, &kind, &mut name).await;
+        journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
+        result
+    }
+
+    /// `name` becomes the name that the server gave, where it gave one.
+    async fn try_write(&self, write: &Write, kind: &Kind, name: &mut String) -> Result<Bytes, ApiError> {
+        let target = &write.target;
+        self.policy.check(verb(&write.operation), kind, &target.subresource, &target.namespace)?;
+        let returns = Mask::parse(&write.returns).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let options = Options::parse(&write.options)?;
+        let resource = self.resolve(kind).await?;
+        let call = self.call(write, &resource, &options).await?;
+        self.rate.turn().await;
+        let answer = self.client.call(call).await?;
+
+        let head: Head = serde_json::from_slice(&answer).map_err(|error| {
+            ApiError::unanswered(format!("the server's answer to the write of {kind} can't be read: {error}"))
+        })?;
+        if !head.metadata.name.is_empty() {
+            name.clone_from(&head.metadata.name);
+        }
+        if !options.is_dry_run() {
+            self.acknowledge(write, kind, &head, &answer);
+        }
+        if write.returns.is_empty() {
+            return Ok(Bytes::new());
+        }
+        if write.returns.iter().any(|path| path == ".") {
+            return Ok(answer);
+        }
+        let mut projected = Vec::new();
+        returns.prune(&answer, &mut projected).map_err(|error| ApiError::unanswered(error.to_string()))?;
+        Ok(projected.into())
+    }
+
+    /// Where the kind lies in the API.
+    pub(crate) async fn resolve(&self, kind: &Kind) -> Result<Arc<ApiResource>, ApiError> {
+        self.discovery.resolve(kind).await.map_err(|error| match error {
+            DiscoveryError::UnknownKind(_) => ApiError::new(404, "NotFound", error.to_string()),
+            DiscoveryError::Source(_) => ApiError::new(0, "Unreachable", error.to_string()),
+        })
+    }
+
+    /// Makes the plugin see its own write.
+    fn acknowledge(&self, write: &Write, kind: &Kind, head: &Head, answer: &Bytes) {
+        let is_object = head.kind == kind.kind && head.api_version == kind.api_version();
+        if matches!(write.operation, Operation::Delete) {
+            self.views.deleted(kind, &write.target.namespace, &write.target.name, answer);
+        } else if is_object {
+            self.views.written(kind, answer);
+        }
+    }
+
+    async fn call(&self, write: &Write, resource: &ApiResource, options: &Options) -> Result<Call, ApiError> {
+        let target = &write.target;
+        let invalid = |error: flyball_cache::PathSegmentError| ApiError::invalid(error.to_string());
+        let collection = || resource.collection(&target.namespace).map_err(invalid);
+        let object = || resource.object(&target.namespace, &target.name, &target.subresource).map_err(invalid);
+        Ok(match &write.operation {
+            Operation::Create { object: body } if target.name.is_empty() => {
+                if resource.namespaced && target.namespace.is_empty() {
+                    return Err(ApiError::invalid(format!("can't create a {} without a namespace", resource.kind)));
+                }
+                Call::post(options.append(collection()?), body.clone())
+            }
+            Operation::Create { object: body } => Call::post(options.append(object()?), body.clone()),
+            Operation::Modify { resource_version, change } => {
+                let body = self.changed(write, resource, resource_version, change).await?;
+                Call::put(options.append(object()?), body)
+            }
+            Operation::Patch { patch_type, patch } => {
+                let content_type = match patch_type.as_str() {
+                    "json" => "application/json-patch+json",
+                    "merge" => "application/merge-patch+json",
+                    "strategic" => "application/strategic-merge-patch+json",
+                    "apply" => "application/apply-patch+yaml",
+                    other => {
+                        let known = "`json`, `merge`, `strategic` or `apply`";
+                        return Err(ApiError::invalid(format!("`{other}` is no type of patch: use {known}")));
+                    }
+                };
+                Call::patch(options.append(object()?), content_type, patch.clone())
+            }
+            Operation::Delete => Call::delete(object()?, options.delete_body()),
+            Operation::DeleteCollection { label_selector, field_selector } => {
+                let mut path = collection()?;
+                for (key, selector) in [("labelSelector", label_selector), ("fieldSelector", field_selector)] {
+                    if !selector.is_empty() {
+                        flyball_cache::resource::push_parameter(&mut path, key, selector);
+                    }
+                }
+                Call::delete(path, options.delete_body())
+            }
+        })
+    }
+
+    /// The whole object to put for a `modify`.
+    async fn changed(
+        &self,
+        write: &Write,
+        resource: &ApiResource,
+        resource_version: &str,
+        change: &[u8],
+    ) -> Result<Bytes, ApiError> {
+        let target = &write.target;
+        let change: Value = serde_json::from_slice(change)
+            .map_err(|error| ApiError::invalid(format!("the change of {} is not JSON: {error}", resource.kind)))?;
+        let whole = target.subresource != "status";
+        let cached = self.views.base(&resource.kind, &target.namespace, &target.name, resource_version, whole);
+        let mut base = match cached {
+            Some(base) => base,
+            None => self.fresh(write, resource, resource_version).await?,
+        };
+        base["apiVersion"] = resource.kind.api_version().into();
+        base["kind"] = resource.kind.kind.as_str().into();
+        let object = merge::changed(base, change, &target.subresource, resource_version);
+        Ok(Bytes::from(object.to_string()))
+    }
+
+    /// The object as the server has it, where the cache does not hold all of it: a conflict if it has changed.
+    async fn fresh(&self, write: &Write, resource: &ApiResource, resource_version: &str) -> Result<Value, ApiError> {
+        let target = &write.target;
+        self.policy.check("get", &resource.kind, "", &target.namespace)?;
+        let path =
+            resource.object(&target.namespace, &target.name, "").map_err(|e| ApiError::invalid(e.to_string()))?;
+        let body = self.client.call(Call::get(path)).await?;
+        let unreadable =
+            |error| ApiError::new(500, "InternalError", format!("can't read the {}: {error}", resource.kind));
+        let head: Head = serde_json::from_slice(&body).map_err(unreadable)?;
+        if head.metadata.resource_version != resource_version {
+            let found = head.metadata.resource_version;
+            let message = format!(
+                "the {} {} changed: the modification was made against version {resource_version}, and it is at {found}",
+                resource.kind, target.name
+            );
+            return Err(ApiError::new(409, "Conflict", message));
+        }
+        let mut object: Value = serde_json::from_slice(&body).map_err(unreadable)?;
+        // Managed fields are the server's; without them in a put, it keeps its own.
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Ok(object)
+    }
+}

@@ -1,0 +1,123 @@
+//! In which order the writes of a batch are started: all at once up to the host's bound, or in rounds that double.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use flyball_plugin::Write;
+use flyball_types::ApiError;
+use futures::StreamExt;
+
+/// How many writes of one batch are under way at once. Each needs a connection, of which the server has to set up as many.
+const CONCURRENCY: usize = 32;
+
+/// Runs the writes and returns their answers, in their order. Those that are not started are `Skipped`.
+pub(crate) async fn run<F>(
+    writes: Vec<Write>,
+    slow_start: Option<u32>,
+    stop_on_error: bool,
+    write: impl Fn(Write) -> F,
+) -> Vec<Result<Bytes, ApiError>>
+where
+    F: Future<Output = Result<Bytes, ApiError>>,
+{
+    let failed = Arc::new(AtomicBool::new(false));
+    let mut answers = Vec::with_capacity(writes.len());
+    let mut round = slow_start.map_or(usize::MAX, |initial| initial.max(1) as usize);
+    let mut writes = writes.into_iter();
+    while writes.len() > 0 {
+        let skip_rest = slow_start.is_some() && failed.load(Ordering::Relaxed);
+        let started = writes.by_ref().take(round).map(|next| {
+            let failed = failed.clone();
+            let answer = write(next);
+            async move {
+                if skip_rest || (stop_on_error && failed.load(Ordering::Relaxed)) {
+                    return Err(ApiError::skipped());
+                }
+                let answer = answer.await;
+                if answer.is_err() {
+                    failed.store(true, Ordering::Relaxed);
+                }
+                answer
+            }
+        });
+        let concurrency = if stop_on_error { 1 } else { CONCURRENCY };
+        // Collected first: the stream would otherwise borrow the iterator across its awaits.
+        let started: Vec<_> = started.collect();
+        answers.extend(futures::stream::iter(started).buffered(concurrency).collect::<Vec<_>>().await);
+        round = round.saturating_mul(2);
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use flyball_plugin::{Operation, Target};
+
+    use super::*;
+
+    fn writes(count: usize) -> Vec<Write> {
+        let target = |n: usize| Target {
+            kind: "v1/Pod".into(),
+            namespace: "demo".into(),
+            name: n.to_string(),
+            subresource: String::new(),
+        };
+        let write =
+            |n| Write { target: target(n), operation: Operation::Delete, options: String::new(), returns: Vec::new() };
+        (0..count).map(write).collect()
+    }
+
+    /// Runs a batch whose write number `fails` fails, and returns the names in the order of their starts, with the answers.
+    async fn run_failing(
+        count: usize,
+        slow_start: Option<u32>,
+        stop_on_error: bool,
+        fails: usize,
+    ) -> (Vec<String>, Vec<Result<Bytes, ApiError>>) {
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let answers = run(writes(count), slow_start, stop_on_error, |write| {
+            let started = started.clone();
+            async move {
+                started.lock().unwrap().push(write.target.name.clone());
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                if write.target.name == fails.to_string() {
+                    return Err(ApiError::new(500, "InternalError", "no"));
+                }
+                Ok(Bytes::from(write.target.name))
+            }
+        })
+        .await;
+        let started = started.lock().unwrap().clone();
+        (started, answers)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_come_in_the_order_of_the_writes() {
+        let (_, answers) = run_failing(100, None, false, 7).await;
+        assert_eq!(answers.len(), 100);
+        for (n, answer) in answers.iter().enumerate() {
+            assert_eq!(answer.is_ok(), n != 7);
+        }
+        assert_eq!(answers[99], Ok(Bytes::from("99")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_start_ends_with_the_round_of_the_first_error() {
+        // Rounds of 1, 2, 4: the error in the second lets its neighbour finish and skips the third.
+        let (started, answers) = run_failing(7, Some(1), false, 1).await;
+        assert_eq!(started, ["0", "1", "2"]);
+        assert!(answers[2].is_ok());
+        assert!(answers[3..].iter().all(|answer| *answer == Err(ApiError::skipped())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_on_error_starts_nothing_after_an_error() {
+        let (started, answers) = run_failing(5, None, true, 2).await;
+        assert_eq!(started, ["0", "1", "2"]);
+        assert!(answers[3..].iter().all(|answer| *answer == Err(ApiError::skipped())));
+    }
+}

@@ -1,0 +1,124 @@
+//! What one call has written, for the log and for the consistency of the next call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use flyball_plugin::{Operation, Write};
+use flyball_types::{ApiError, Kind};
+
+use crate::lock;
+
+/// What one call has written. Shared with the writes that outlive it.
+#[derive(Default)]
+pub(crate) struct Journal {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    done: BTreeMap<What, Names>,
+    unknown: BTreeSet<Kind>,
+}
+
+/// A verb, a kind's short name and a subresource.
+type What = (&'static str, String, String);
+
+#[derive(Default)]
+struct Names {
+    count: usize,
+    /// The last one's.
+    name: String,
+}
+
+impl Journal {
+    /// Takes note of a write's end. `name` is the object's, where it is known.
+    pub(crate) fn record(&self, write: &Write, kind: &Kind, name: &str, result: Result<(), &ApiError>) {
+        let mut state = lock(&self.state);
+        match result {
+            Ok(()) => {
+                let what = (verb(&write.operation), kind.kind.clone(), write.target.subresource.clone());
+                let names = state.done.entry(what).or_default();
+                names.count += 1;
+                names.name = name.into();
+            }
+            Err(error) if error.is_unknown_outcome() => {
+                state.unknown.insert(kind.clone());
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The kinds of which a write had no answer, so that it may have taken effect or not.
+    pub(crate) fn take_unknown(&self) -> BTreeSet<Kind> {
+        std::mem::take(&mut lock(&self.state).unknown)
+    }
+
+    /// The successful writes in words, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
+    pub(crate) fn summary(&self) -> String {
+        let state = lock(&self.state);
+        let words = state.done.iter().map(|((verb, kind, subresource), names)| {
+            let slash = if subresource.is_empty() { "" } else { "/" };
+            match names.count {
+                1 => format!("{verb} {kind}{slash}{subresource} {}", names.name),
+                count => format!("{verb} {count} {kind}s{slash}{subresource}"),
+            }
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The API's verb of an operation, as in RBAC rules.
+pub(crate) fn verb(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Create { .. } => "create",
+        Operation::Modify { .. } => "update",
+        Operation::Patch { .. } => "patch",
+        Operation::Delete => "delete",
+        Operation::DeleteCollection { .. } => "deletecollection",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_plugin::Target;
+
+    use super::*;
+
+    fn write(operation: Operation, subresource: &str) -> Write {
+        let target = Target {
+            kind: "v1/Pod".into(),
+            namespace: "demo".into(),
+            name: String::new(),
+            subresource: subresource.into(),
+        };
+        Write { target, operation, options: String::new(), returns: Vec::new() }
+    }
+
+    #[test]
+    fn a_call_is_summed_up_in_words() {
+        let journal = Journal::default();
+        let pod = Kind::new("", "v1", "Pod");
+        for _ in 0..3 {
+            journal.record(&write(Operation::Create { object: "{}".into() }, ""), &pod, "web-1", Ok(()));
+        }
+        journal.record(&write(Operation::Delete, ""), &pod, "web-0", Ok(()));
+        journal.record(
+            &write(Operation::Delete, "eviction"),
+            &pod,
+            "web-0",
+            Err(&ApiError::new(429, "TooManyRequests", "")),
+        );
+        assert_eq!(journal.summary(), "create 3 Pods, delete Pod web-0");
+        assert_eq!(journal.take_unknown(), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_write_without_an_answer_is_remembered_once() {
+        let journal = Journal::default();
+        let pod = Kind::new("", "v1", "Pod");
+        journal.record(&write(Operation::Delete, ""), &pod, "a", Err(&ApiError::unanswered("cut")));
+        assert_eq!(journal.summary(), "");
+        assert_eq!(journal.take_unknown(), BTreeSet::from([pod]));
+        assert_eq!(journal.take_unknown(), BTreeSet::new());
+    }
+}

@@ -1,0 +1,76 @@
+//! The API's options objects, which guests give in JSON: query parameters of a write, or the body of a delete.
+
+use bytes::Bytes;
+use flyball_cache::resource::push_parameter;
+use flyball_types::ApiError;
+use serde_json::{Map, Value};
+
+/// The options of one write.
+#[derive(Debug, Default)]
+pub(crate) struct Options(Map<String, Value>);
+
+impl Options {
+    /// Reads an options object; none if the text is empty.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let options = serde_json::from_str(text);
+        options
+            .map(Self)
+            .map_err(|error| ApiError::invalid(format!("the options `{text}` are not a JSON object: {error}")))
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.0.get("dryRun").is_some_and(|value| !value.is_null() && value != &Value::Array(Vec::new()))
+    }
+
+    /// The path with the options as query parameters.
+    pub(crate) fn append(&self, mut path: String) -> String {
+        for (name, value) in &self.0 {
+            let mut push = |value: &Value| match value {
+                Value::String(text) => push_parameter(&mut path, name, text),
+                Value::Bool(_) | Value::Number(_) => push_parameter(&mut path, name, &value.to_string()),
+                _ => {}
+            };
+            match value {
+                Value::Array(values) => values.iter().for_each(&mut push),
+                value => push(value),
+            }
+        }
+        path
+    }
+
+    /// The body of a delete; empty if there are no options.
+    pub(crate) fn delete_body(&self) -> Bytes {
+        if self.0.is_empty() {
+            return Bytes::new();
+        }
+        let mut body = self.0.clone();
+        body.insert("apiVersion".into(), "v1".into());
+        body.insert("kind".into(), "DeleteOptions".into());
+        Value::Object(body).to_string().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_become_parameters_of_a_write_or_the_body_of_a_delete() {
+        let options = Options::parse(r#"{"fieldManager":"a b","force":true,"dryRun":["All"],"x":null}"#).unwrap();
+        assert_eq!(options.append("/p".into()), "/p?dryRun=All&fieldManager=a%20b&force=true");
+        assert!(options.is_dry_run());
+
+        let options = Options::parse(r#"{"preconditions":{"uid":"1"}}"#).unwrap();
+        let body: Value = serde_json::from_slice(&options.delete_body()).unwrap();
+        assert_eq!(
+            body,
+            serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "1"}})
+        );
+        assert!(!options.is_dry_run());
+        assert!(Options::parse("").unwrap().delete_body().is_empty());
+        assert!(Options::parse("[]").is_err());
+    }
+}
