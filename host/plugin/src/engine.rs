@@ -6,9 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use wasmtime::component::Linker;
 
+use crate::cache::Cache;
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
+use crate::room::Room;
+use crate::ticker::Ticker;
+use crate::world::{self, State};
+use crate::{compile, settings};
 
 /// How the engine is set up.
 #[derive(Clone, Debug)]
@@ -49,31 +57,124 @@ pub struct Engine {
 }
 
 /// What all parts of the runtime share.
-pub(crate) struct Shared {}
+pub(crate) struct Shared {
+    pub(crate) wasmtime: wasmtime::Engine,
+    pub(crate) linker: Linker<State>,
+    pub(crate) room: Room,
+    pub(crate) ticker: Ticker,
+    cache: Option<Cache>,
+    max_component_bytes: usize,
+    /// The threads of the guests. Only taken out to be ended.
+    guests: Option<Runtime>,
+}
 
 impl Engine {
     /// Sets the engine up: reserves the pool of instances and starts the threads.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
-        let _ = options;
-        Ok(Self { shared: Arc::new(Shared {}) })
+        let instances = options.max_instances;
+        let option = |option, value: String| Err(EngineError::Option { option, value });
+        if instances == 0 {
+            return option("max_instances", instances.to_string());
+        }
+        if options.tick.is_zero() {
+            return option("tick", format!("{:?}", options.tick));
+        }
+        let refused = |source| EngineError::Engine { instances, source };
+        let wasmtime = wasmtime::Engine::new(&settings::running(instances)).map_err(refused)?;
+        let linker = world::link(&wasmtime).map_err(refused)?;
+        let cache = match &options.cache {
+            Some(directory) => Some(Cache::open(directory, &wasmtime, options.cache_bytes)?),
+            None => None,
+        };
+        let epochs = wasmtime.clone();
+        let ticker = Ticker::start(options.tick, move || epochs.increment_epoch()).map_err(EngineError::Threads)?;
+        let mut guests = tokio::runtime::Builder::new_multi_thread();
+        if options.threads > 0 {
+            guests.worker_threads(options.threads);
+        }
+        let guests = guests
+            .thread_name("flyball-guest")
+            // Only for compiling, which by itself uses all cores.
+            .max_blocking_threads(2)
+            .enable_time()
+            .build()
+            .map_err(EngineError::Threads)?;
+        let shared = Shared {
+            wasmtime,
+            linker,
+            room: Room::new(instances),
+            ticker,
+            cache,
+            max_component_bytes: options.max_component_bytes,
+            guests: Some(guests),
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Checks and compiles a component, or takes it from the cache. May take seconds, on a thread of its own.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
-        let _ = wasm;
-        Err(LoadError::Shutdown)
+        self.shared
+            .block(move |shared| {
+                compile::load(&shared.wasmtime, shared.cache.as_ref(), &wasm, shared.max_component_bytes)
+            })
+            .await
     }
 
     /// A component that is part of the host's own binary, together with what [`Engine::precompile`] made of it when the
     /// host was built. Compiles `wasm` if `cwasm` does not fit this engine or machine.
     pub async fn load_precompiled(&self, wasm: &'static [u8], cwasm: &'static [u8]) -> Result<Component, LoadError> {
-        let _ = (wasm, cwasm);
-        Err(LoadError::Shutdown)
+        self.shared
+            .block(move |shared| {
+                let limit = shared.max_component_bytes;
+                compile::load_precompiled(&shared.wasmtime, shared.cache.as_ref(), wasm, cwasm, limit)
+            })
+            .await
     }
 
-    /// Compiles a component for [`Engine::load_precompiled`], for any machine of this architecture. Blocks: for builds.
-    pub fn precompile(&self, wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
-        let _ = wasm;
-        Err(LoadError::Shutdown)
+    /// Compiles a component for [`Engine::load_precompiled`], for any machine of this architecture and system. Blocks, and
+    /// needs no engine: for builds.
+    pub fn precompile(wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
+        let compiler = settings::portable().and_then(|config| wasmtime::Engine::new(&config));
+        let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        compile::precompile(&compiler, wasm, EngineOptions::default().max_component_bytes)
+    }
+}
+
+impl Shared {
+    /// Runs a task on the threads of the guests. None if the engine ends.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        self.guests.as_ref().map(|guests| guests.spawn(task))
+    }
+
+    /// Runs what blocks, on a thread for that.
+    async fn block<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, LoadError> + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let shared = self.clone();
+        let Some(guests) = &self.guests else { return Err(LoadError::Shutdown) };
+        match guests.spawn_blocking(move || work(&shared)).await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => Err(LoadError::Compile("the compiler panicked".into())),
+            Err(_) => Err(LoadError::Shutdown),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The last owner may be a task on some runtime, where waiting for threads would panic.
+        if let Some(guests) = self.guests.take() {
+            guests.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
     }
 }

@@ -120,7 +120,7 @@ pub struct Batch {
     pub writes: Vec<Write>,
     /// Start with so many at once, and double after each round without an error; the first error skips the rest.
     pub slow_start: Option<u32>,
-    /// Start no write after one has failed.
+    /// Run them one after another, and start none after one has failed.
     pub stop_on_error: bool,
 }
 

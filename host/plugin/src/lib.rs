@@ -5,12 +5,25 @@
 //! and each call takes an instance from the plugin's pool, runs it on the engine's own threads within the plugin's
 //! [`Limits`], and puts it back or throws it away.
 
+mod bindings;
+mod cache;
+mod compile;
 mod component;
 mod engine;
 mod error;
+mod format;
 mod imports;
+mod instance;
 mod limits;
+mod meter;
 mod plugin;
+mod pool;
+mod precompiled;
+mod request;
+mod room;
+mod settings;
+mod ticker;
+mod world;
 
 pub use component::Component;
 pub use engine::{Engine, EngineOptions};

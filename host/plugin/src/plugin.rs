@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::bindings::ControllerPre;
 use crate::component::Component;
 use crate::engine::Engine;
 use crate::error::{CallError, LoadError};
 use crate::imports::Imports;
 use crate::limits::Limits;
+use crate::pool::{self, Pool};
+use crate::request::{Describe, Reconcile, Route};
 
 /// How a reconcile ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,24 +57,25 @@ pub struct Stats {
     pub cpu: Duration,
 }
 
-/// A component with its limits and its instances. Clones are the same plugin.
+/// A component with its limits and its instances. Clones are the same plugin; the last one dropped drops the instances.
 #[derive(Clone)]
 pub struct Plugin {
-    engine: Engine,
-    limits: Arc<Limits>,
+    pool: Arc<Pool>,
 }
 
 impl Plugin {
     /// A plugin without instances yet. Fails if the component does not fit the world.
     pub fn new(engine: &Engine, component: Component, limits: Limits) -> Result<Self, LoadError> {
-        let _ = component;
-        Ok(Self { engine: engine.clone(), limits: Arc::new(limits) })
+        let shared = engine.shared.clone();
+        let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
+        let pre = shared.linker.instantiate_pre(&component.code).and_then(ControllerPre::new).map_err(mismatch)?;
+        let seats = pool::seats(&component.code);
+        Ok(Self { pool: Pool::new(shared, pre, limits, seats) })
     }
 
     /// What the guest says of itself: JSON, not yet checked.
     pub async fn describe(&self, imports: Arc<dyn Imports>) -> Result<String, CallError> {
-        let _ = (imports, &self.engine);
-        Ok(String::new())
+        self.pool.call(imports, Describe).await
     }
 
     /// Reconciles a key. `attempt` is the number of failures since the last success.
@@ -84,8 +88,7 @@ impl Plugin {
         key: &str,
         attempt: u32,
     ) -> Result<Outcome, CallError> {
-        let _ = (imports, queue, key, attempt);
-        Ok(Outcome::Done)
+        self.pool.call(imports, Reconcile { queue: queue.into(), key: key.into(), attempt }).await
     }
 
     /// Turns changes (a JSON array) into keys; `Ok(Err(sentence))` if the guest says that it failed. The caller makes one
@@ -95,23 +98,27 @@ impl Plugin {
         imports: Arc<dyn Imports>,
         deltas: Bytes,
     ) -> Result<Result<Vec<Routed>, String>, CallError> {
-        let _ = (imports, deltas);
-        Ok(Ok(Vec::new()))
+        self.pool.call(imports, Route(deltas)).await
     }
 
     /// Drops instances that no call has used for this long; answers how many. Zero drops all idle ones.
     pub fn trim_idle(&self, max_idle: Duration) -> usize {
-        let _ = max_idle;
-        0
+        self.pool.trim_idle(max_idle)
     }
 
     /// The plugin's limits.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        self.pool.limits()
     }
 
     /// What the plugin has used.
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        self.pool.stats()
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin").field("limits", self.limits()).field("stats", &self.stats()).finish()
     }
 }

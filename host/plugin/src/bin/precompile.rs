@@ -1,0 +1,31 @@
+//! `precompile OUT COMPONENT…`: compiles components for the machine that it runs on, for a host that embeds them: beside a
+//! copy of each `NAME.wasm` it writes `NAME.cwasm` into the folder OUT.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use flyball_plugin::Engine;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let Some(out) = arguments.next() else {
+        eprintln!("usage: precompile OUT COMPONENT…");
+        return ExitCode::from(2);
+    };
+    for component in arguments {
+        if let Err(problem) = precompile(&out, &component) {
+            eprintln!("can't precompile {}: {problem}", component.display());
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn precompile(out: &Path, component: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let wasm = std::fs::read(component)?;
+    let compiled = Engine::precompile(&wasm)?;
+    let name = component.file_name().ok_or("it has no file name")?;
+    std::fs::write(out.join(name), &wasm)?;
+    std::fs::write(out.join(name).with_extension("cwasm"), compiled)?;
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Compiled plugins on disk, so that a restart need not compile again. What lies there is run as native code: only files
+//! that this process's user wrote are read, and each is digested, so that a torn or rotten one is compiled anew.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::EngineError;
+
+/// What each file begins with; before a SHA-256 of the rest, and the rest.
+const MAGIC: &[u8; 8] = b"flyball1";
+const DIGEST: usize = 32;
+const HEADER: usize = MAGIC.len() + DIGEST;
+
+/// The directory of compiled plugins.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    directory: PathBuf,
+    /// The engine's version, settings and target: code of any other is not found.
+    compatibility: u64,
+    /// The user that this process runs as.
+    user: u32,
+    /// Bytes that the directory may hold.
+    capacity: u64,
+    /// Makes the names of temporary files different.
+    next: AtomicU64,
+}
+
+impl Cache {
+    /// Opens a directory, making it if it isn't there. Fails if others could write into it.
+    pub(crate) fn open(directory: &Path, engine: &wasmtime::Engine, capacity: u64) -> Result<Self, EngineError> {
+        let refuse = |reason: String| EngineError::Cache { path: directory.into(), reason };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|error| refuse(format!("it could not be made: {error}")))?;
+        let found = fs::symlink_metadata(directory).map_err(|error| refuse(error.to_string()))?;
+        if !found.is_dir() {
+            return Err(refuse("it is a link or a file".into()));
+        }
+        if found.mode() & 0o077 != 0 {
+            return Err(refuse(format!(
+                "its mode is {:o}; it must be closed to all but its owner",
+                found.mode() & 0o777
+            )));
+        }
+        let user = current_user(directory).map_err(|error| refuse(format!("nothing can be written there: {error}")))?;
+        if found.uid() != user {
+            return Err(refuse(format!("it belongs to user {} and this process runs as {user}", found.uid())));
+        }
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        let compatibility = hasher.finish();
+        Ok(Self { directory: directory.into(), compatibility, user, capacity, next: AtomicU64::new(0) })
+    }
+
+    /// The compiled form of the component with this digest, if it is there and whole.
+    pub(crate) fn get(&self, digest: &str) -> Option<Vec<u8>> {
+        let path = self.path(digest);
+        match self.read(&path) {
+            Ok(code) => Some(code),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a compiled plugin can't be used and is compiled anew");
+                None
+            }
+        }
+    }
+
+    /// Keeps the compiled form of the component with this digest. A failure costs time at the next start, nothing more.
+    pub(crate) fn put(&self, digest: &str, code: &[u8]) {
+        let path = self.path(digest);
+        if let Err(error) = self.write(&path, code).and_then(|()| self.trim()) {
+            tracing::warn!(path = %path.display(), %error, "a compiled plugin could not be kept");
+        }
+    }
+
+    /// Forgets a file that the engine did not take.
+    pub(crate) fn remove(&self, digest: &str) {
+        let _ = fs::remove_file(self.path(digest));
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        self.directory.join(format!("{digest}-{:016x}.cwasm", self.compatibility))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.uid() != self.user || metadata.mode() & 0o022 != 0 {
+            return Err(io::Error::other("another user may have written it"));
+        }
+        let mut bytes = Vec::with_capacity(metadata.len() as usize);
+        file.read_to_end(&mut bytes)?;
+        let whole = bytes.len() >= HEADER
+            && bytes.starts_with(MAGIC)
+            && bytes[MAGIC.len()..HEADER] == Sha256::digest(&bytes[HEADER..])[..];
+        if !whole {
+            return Err(io::Error::other("it is not what was written"));
+        }
+        // Its time of modification is when it was last used; without it the file only looks older.
+        let _ = file.set_modified(SystemTime::now());
+        bytes.drain(..HEADER);
+        Ok(bytes)
+    }
+
+    fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
+        let number = self.next.fetch_add(1, Relaxed);
+        let temporary = self.directory.join(format!(".{}-{number}.tmp", std::process::id()));
+        let written = (|| {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            file.write_all(MAGIC)?;
+            file.write_all(&Sha256::digest(code))?;
+            file.write_all(code)?;
+            fs::rename(&temporary, path)
+        })();
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// Removes what was not used for longest, until the rest fits.
+    fn trim(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            // A file that vanishes meanwhile is another process's business.
+            if let Ok(metadata) = entry.metadata()
+                && metadata.is_file()
+            {
+                files.push((metadata.modified()?, metadata.len(), entry.path()));
+            }
+        }
+        files.sort();
+        let mut held: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if held <= self.capacity {
+                break;
+            }
+            let _ = fs::remove_file(path);
+            held -= size;
+        }
+        Ok(())
+    }
+}
+
+/// The user that this process runs as: the owner of a file that it makes.
+fn current_user(directory: &Path) -> io::Result<u32> {
+    let path = directory.join(format!(".{}-owner.tmp", std::process::id()));
+    let _ = fs::remove_file(&path);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let owner = file.metadata()?.uid();
+    fs::remove_file(&path)?;
+    Ok(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::Duration;
+
+    use super::*;
+
+    fn open(directory: &Path, capacity: u64) -> Result<Cache, EngineError> {
+        Cache::open(directory, &wasmtime::Engine::default(), capacity)
+    }
+
+    #[test]
+    fn what_was_put_is_found_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = open(&home.path().join("a/b"), 1000).unwrap();
+        cache.put("one", b"code");
+        assert_eq!(cache.get("one").as_deref(), Some(&b"code"[..]));
+        assert_eq!(cache.get("two"), None);
+        cache.remove("one");
+        assert_eq!(cache.get("one"), None);
+    }
+
+    #[test]
+    fn a_truncated_or_changed_file_is_not_used() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = open(&home.path().join("cache"), 1000).unwrap();
+        cache.put("one", b"some code");
+        let path = cache.path("one");
+        let whole = fs::read(&path).unwrap();
+        for broken in [&whole[..whole.len() - 1], &whole[..10], &[], &[&whole[..], b"!"].concat()] {
+            fs::write(&path, broken).unwrap();
+            assert_eq!(cache.get("one"), None);
+        }
+        fs::write(&path, &whole).unwrap();
+        assert!(cache.get("one").is_some());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
+        assert_eq!(cache.get("one"), None);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("cache");
+        open(&path, 0).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(open(&path, 0).unwrap_err().to_string().contains("mode is 770"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        symlink(&path, home.path().join("link")).unwrap();
+        assert!(open(&home.path().join("link"), 0).unwrap_err().to_string().contains("a link"));
+        fs::write(home.path().join("file"), "").unwrap();
+        assert!(open(&home.path().join("file"), 0).is_err());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = open(&home.path().join("cache"), 3 * (HEADER as u64 + 10)).unwrap();
+        let names = ["one", "two", "three"];
+        for (age, name) in names.iter().enumerate() {
+            cache.put(name, &[0; 10]);
+            let at = SystemTime::now() - Duration::from_secs(1000 - age as u64);
+            File::open(cache.path(name)).unwrap().set_modified(at).unwrap();
+        }
+        assert!(cache.get("one").is_some());
+        cache.put("four", &[0; 10]);
+        let found = ["one", "two", "three", "four"].map(|name| cache.get(name).is_some());
+        assert_eq!(found, [true, false, true, true]);
+    }
+}

@@ -1,0 +1,80 @@
+//! From the bytes of a file to a component that can run: checked, taken from the cache or compiled. Everything here blocks,
+//! for milliseconds to seconds, so the engine calls it on threads of its own.
+
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+
+use crate::cache::Cache;
+use crate::component::Component;
+use crate::error::LoadError;
+use crate::format;
+use crate::precompiled::deserialize;
+
+/// Checks a component and compiles it, or takes it from the cache.
+pub(crate) fn load(
+    engine: &wasmtime::Engine,
+    cache: Option<&Cache>,
+    wasm: &[u8],
+    limit: usize,
+) -> Result<Component, LoadError> {
+    format::check(wasm, limit)?;
+    let digest = digest(wasm);
+    if let Some(code) = cache.and_then(|cache| kept(engine, cache, &digest)) {
+        return Ok(Component::new(code, &digest, wasm.len()));
+    }
+    let start = Instant::now();
+    let code = wasmtime::component::Component::from_binary(engine, wasm).map_err(refused)?;
+    tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
+    if let Some(cache) = cache {
+        match code.serialize() {
+            Ok(bytes) => cache.put(&digest, &bytes),
+            Err(error) => tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}"),
+        }
+    }
+    Ok(Component::new(code, &digest, wasm.len()))
+}
+
+/// Loads a component that was compiled into this binary, or compiles it if that code is for another engine or machine.
+pub(crate) fn load_precompiled(
+    engine: &wasmtime::Engine,
+    cache: Option<&Cache>,
+    wasm: &'static [u8],
+    cwasm: &'static [u8],
+    limit: usize,
+) -> Result<Component, LoadError> {
+    match deserialize(engine, cwasm) {
+        Ok(code) => Ok(Component::new(code, &digest(wasm), wasm.len())),
+        Err(error) => {
+            tracing::info!("a built-in component is compiled anew: {error:#}");
+            load(engine, cache, wasm, limit)
+        }
+    }
+}
+
+/// Compiles a component with an engine that only compiles.
+pub(crate) fn precompile(engine: &wasmtime::Engine, wasm: &[u8], limit: usize) -> Result<Vec<u8>, LoadError> {
+    format::check(wasm, limit)?;
+    engine.precompile_component(wasm).map_err(refused)
+}
+
+/// What the cache holds for a digest, if the engine takes it.
+fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<wasmtime::component::Component> {
+    let bytes = cache.get(digest)?;
+    match deserialize(engine, &bytes) {
+        Ok(code) => Some(code),
+        Err(error) => {
+            tracing::warn!(digest, "a compiled plugin does not fit the engine and is compiled anew: {error:#}");
+            cache.remove(digest);
+            None
+        }
+    }
+}
+
+fn digest(wasm: &[u8]) -> String {
+    Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn refused(error: wasmtime::Error) -> LoadError {
+    LoadError::Compile(format!("{error:#}"))
+}

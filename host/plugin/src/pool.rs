@@ -1,0 +1,256 @@
+//! The instances of one plugin. A call takes an idle one or makes one, on the guests' threads, and puts it back; after a
+//! failure, or when it has served long enough, it is thrown away. No lock is held while a guest runs.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::timeout_at;
+
+use crate::bindings::ControllerPre;
+use crate::engine::Shared;
+use crate::error::{CallError, CallFailure};
+use crate::imports::Imports;
+use crate::instance::Instance;
+use crate::limits::Limits;
+use crate::meter::Meter;
+use crate::plugin::Stats;
+use crate::request::Request;
+use crate::settings::TABLES_PER_SEAT;
+use crate::world::State;
+
+/// The longest wait that a clock can express.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// The instances of one plugin.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    pre: ControllerPre<State>,
+    limits: Arc<Limits>,
+    /// Seats that each instance takes in the engine's room.
+    seats: u32,
+    /// One permit a call.
+    permits: Arc<Semaphore>,
+    /// The one that was used last is at the end.
+    idle: Mutex<VecDeque<Idle>>,
+    tally: Arc<Tally>,
+}
+
+/// An instance that no call uses.
+struct Idle {
+    instance: Instance,
+    since: Instant,
+}
+
+/// Counts what a plugin uses.
+#[derive(Default)]
+pub(crate) struct Tally {
+    live: AtomicUsize,
+    memory: AtomicUsize,
+    instantiated: AtomicU64,
+    calls: AtomicU64,
+    failures: AtomicU64,
+    /// In nanoseconds.
+    cpu: AtomicU64,
+}
+
+/// Adds what a call has used to the tally, also if the call is dropped.
+struct Spending<'a> {
+    meter: &'a Meter,
+    tally: &'a Tally,
+}
+
+impl Pool {
+    pub(crate) fn new(shared: Arc<Shared>, pre: ControllerPre<State>, limits: Limits, seats: u32) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(limits.max_instances.clamp(1, Semaphore::MAX_PERMITS)));
+        let pool = Arc::new(Self {
+            shared,
+            pre,
+            limits: Arc::new(limits),
+            seats,
+            permits,
+            idle: Mutex::default(),
+            tally: Arc::default(),
+        });
+        pool.shared.room.join(&pool);
+        pool
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Makes a call on the guests' threads, once fewer calls run than the plugin may make at once. Dropping the future
+    /// stops the call.
+    pub(crate) async fn call<R: Request>(
+        self: &Arc<Self>,
+        imports: Arc<dyn Imports>,
+        request: R,
+    ) -> Result<R::Answer, CallError> {
+        let request = Arc::new(request);
+        let result = match self.permits.clone().acquire_owned().await {
+            Ok(permit) => {
+                let (pool, request) = (self.clone(), request.clone());
+                let task = async move {
+                    let _permit = permit;
+                    pool.run(imports, &*request).await
+                };
+                match self.shared.spawn(task) {
+                    Some(task) => Stopping(task).join().await,
+                    None => Err((CallFailure::Shutdown, Duration::ZERO)),
+                }
+            }
+            Err(_) => Err((CallFailure::Shutdown, Duration::ZERO)),
+        };
+        self.tally.calls.fetch_add(1, Relaxed);
+        result.map_err(|(failure, cpu)| {
+            self.tally.failures.fetch_add(1, Relaxed);
+            CallError { call: request.what(), failure, cpu }
+        })
+    }
+
+    /// Makes a call on this thread.
+    async fn run<R: Request>(
+        &self,
+        imports: Arc<dyn Imports>,
+        request: &R,
+    ) -> Result<R::Answer, (CallFailure, Duration)> {
+        let now = tokio::time::Instant::now();
+        let deadline = now.checked_add(self.limits.wall_per_call).unwrap_or(now + FOREVER);
+        let late = |used| CallFailure::WallLimit { used, limit: self.limits.wall_per_call };
+        let mut instance = match self.take_idle() {
+            Some(instance) => instance,
+            None => match timeout_at(deadline, self.shared.room.seats(self.seats)).await {
+                Ok(Some(seats)) => Instance::new(&self.shared.wasmtime, self.limits.clone(), self.tally.clone(), seats),
+                Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
+                Err(_) => return Err((late(Duration::ZERO), Duration::ZERO)),
+            },
+        };
+        instance.begin_call(imports);
+        let meter = instance.meter.clone();
+        let _spending = Spending { meter: &meter, tally: &self.tally };
+        let call = meter.run(&self.shared.ticker, instance.call(&self.pre, request));
+        let result = timeout_at(deadline, call).await;
+        match result {
+            Ok(Ok(answer)) => {
+                if instance.end_call() {
+                    self.put_back(instance);
+                }
+                Ok(answer)
+            }
+            Ok(Err(error)) => Err((instance.failure(&error), meter.spent())),
+            Err(_) => Err((late(meter.spent()), meter.spent())),
+        }
+    }
+
+    /// Drops instances that have been idle for this long, and answers how many.
+    pub(crate) fn trim_idle(&self, max_idle: Duration) -> usize {
+        let dropped: Vec<Idle> = {
+            let mut idle = self.idle();
+            let count = idle.iter().take_while(|idle| idle.since.elapsed() >= max_idle).count();
+            idle.drain(..count).collect()
+        };
+        dropped.len()
+    }
+
+    /// Since when the instance has been idle that has been so for longest.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        self.idle().front().map(|idle| idle.since)
+    }
+
+    /// Drops the instance that has been idle for longest.
+    pub(crate) fn drop_oldest(&self) -> bool {
+        let oldest = self.idle().pop_front();
+        oldest.is_some()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            live: self.tally.live.load(Relaxed),
+            idle: self.idle().len(),
+            memory: self.tally.memory.load(Relaxed),
+            instantiated: self.tally.instantiated.load(Relaxed),
+            calls: self.tally.calls.load(Relaxed),
+            failures: self.tally.failures.load(Relaxed),
+            cpu: Duration::from_nanos(self.tally.cpu.load(Relaxed)),
+        }
+    }
+
+    fn take_idle(&self) -> Option<Instance> {
+        self.idle().pop_back().map(|idle| idle.instance)
+    }
+
+    fn put_back(&self, instance: Instance) {
+        self.idle().push_back(Idle { instance, since: Instant::now() });
+        // Looked at after it can be found: who waits for room and did not find it is seen here.
+        if self.shared.room.is_short() {
+            self.drop_oldest();
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The seats that an instance of a component takes, so that the pool has room for its memories and its tables.
+pub(crate) fn seats(component: &wasmtime::component::Component) -> u32 {
+    component
+        .resources_required()
+        .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_SEAT)).max(1))
+}
+
+impl Tally {
+    pub(crate) fn born(&self) {
+        self.live.fetch_add(1, Relaxed);
+        self.instantiated.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn died(&self) {
+        self.live.fetch_sub(1, Relaxed);
+    }
+
+    /// An instance had so many bytes, and now has so many.
+    pub(crate) fn memory(&self, before: usize, now: usize) {
+        if now != before {
+            self.memory.fetch_add(now, Relaxed);
+            self.memory.fetch_sub(before, Relaxed);
+        }
+    }
+}
+
+impl Drop for Spending<'_> {
+    fn drop(&mut self) {
+        self.tally.cpu.fetch_add(self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+/// A task that is stopped when this is dropped.
+struct Stopping<T>(JoinHandle<T>);
+
+impl<T> Stopping<Result<T, (CallFailure, Duration)>> {
+    async fn join(mut self) -> Result<T, (CallFailure, Duration)> {
+        (&mut self.0).await.unwrap_or_else(|error| Err((end_of_task(error), Duration::ZERO)))
+    }
+}
+
+impl<T> Drop for Stopping<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How a task ended that did not return.
+fn end_of_task(error: JoinError) -> CallFailure {
+    match error.try_into_panic() {
+        Ok(panic) => {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            CallFailure::Host(message.into())
+        }
+        Err(_) => CallFailure::Shutdown,
+    }
+}

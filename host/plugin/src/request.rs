@@ -1,0 +1,89 @@
+//! The three calls that a guest answers, each as a value that carries its arguments to the guest's thread.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use wasmtime::Store;
+
+use crate::bindings::exports::flyball::controller::guest::{self, Guest};
+use crate::plugin::{Outcome, Routed};
+use crate::world::State;
+
+/// A call to a guest.
+pub(crate) trait Request: Send + Sync + 'static {
+    /// What the guest answers.
+    type Answer: Send + 'static;
+
+    /// Makes the call.
+    fn call(
+        &self,
+        guest: &Guest,
+        store: &mut Store<State>,
+    ) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
+
+    /// What is called, for an error's text.
+    fn what(&self) -> String;
+}
+
+/// `describe`.
+pub(crate) struct Describe;
+
+/// `reconcile`.
+pub(crate) struct Reconcile {
+    pub(crate) queue: String,
+    pub(crate) key: String,
+    pub(crate) attempt: u32,
+}
+
+/// `route`, of a JSON array of deltas.
+pub(crate) struct Route(pub(crate) Bytes);
+
+impl Request for Describe {
+    type Answer = String;
+
+    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<String> {
+        guest.call_describe(store).await
+    }
+
+    fn what(&self) -> String {
+        "describe".into()
+    }
+}
+
+impl Request for Reconcile {
+    type Answer = Outcome;
+
+    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Outcome> {
+        let outcome = guest.call_reconcile(store, &self.queue, &self.key, self.attempt).await?;
+        Ok(match outcome {
+            guest::Outcome::Done => Outcome::Done,
+            guest::Outcome::RequeueAfter(ms) => Outcome::RequeueAfter(Duration::from_millis(ms.into())),
+            guest::Outcome::Failed(message) => Outcome::Failed(message),
+            guest::Outcome::Terminal(message) => Outcome::Terminal(message),
+        })
+    }
+
+    fn what(&self) -> String {
+        format!("reconcile of `{}` (queue `{}`)", self.key, self.queue)
+    }
+}
+
+impl Request for Route {
+    type Answer = Result<Vec<Routed>, String>;
+
+    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Self::Answer> {
+        let routed = guest.call_route(store, &self.0).await?;
+        Ok(routed.map(|keys| keys.into_iter().map(Routed::from).collect()))
+    }
+
+    fn what(&self) -> String {
+        format!("route of {} bytes of changes", self.0.len())
+    }
+}
+
+impl From<guest::Routed> for Routed {
+    fn from(guest::Routed { queue, key, delay_ms }: guest::Routed) -> Self {
+        Self { queue, key, delay: Duration::from_millis(delay_ms.into()) }
+    }
+}

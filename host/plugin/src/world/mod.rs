@@ -1,0 +1,197 @@
+//! What a guest imports: one module for each interface of the world, which translates it into [`Imports`], and the state
+//! of an instance that they share. What a guest may see is a WIT error; what it must never do ends its call by a trap.
+
+mod events;
+pub(crate) mod lister;
+mod queue;
+mod reader;
+mod services;
+mod wasi;
+pub(crate) mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_types::ApiError;
+use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
+
+use crate::bindings::Controller;
+use crate::bindings::flyball::controller::types;
+use crate::imports::Imports;
+use crate::limits::{Limits, MemoryMeter};
+use crate::meter::Meter;
+use wasi::Wasi;
+
+/// Bytes of the guest's own words that are kept to explain its trap.
+const SAID: usize = 2048;
+
+/// The state of one instance, and of the call that it serves.
+pub(crate) struct State {
+    /// Answers the call that is running.
+    imports: Option<Arc<dyn Imports>>,
+    limits: Arc<Limits>,
+    pub(crate) memory: MemoryMeter,
+    pub(crate) meter: Arc<Meter>,
+    /// The queries and batches that the guest holds.
+    handles: ResourceTable,
+    /// Bytes that they hold together.
+    staged: usize,
+    /// The last error that the guest logged in this call.
+    said: Option<String>,
+    /// Made when the guest first calls a function of WASI; most never do.
+    wasi: Option<Wasi>,
+}
+
+/// Links all imports of the world, and WASI.
+pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    Controller::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    Ok(linker)
+}
+
+impl State {
+    pub(crate) fn new(limits: Arc<Limits>, meter: Arc<Meter>) -> Self {
+        let mut handles = ResourceTable::new();
+        handles.set_max_capacity(limits.handles);
+        Self {
+            imports: None,
+            memory: MemoryMeter::new(limits.memory),
+            limits,
+            meter,
+            handles,
+            staged: 0,
+            said: None,
+            wasi: None,
+        }
+    }
+
+    /// Begins a call, which these imports answer.
+    pub(crate) fn begin_call(&mut self, imports: Arc<dyn Imports>) {
+        self.meter.reset();
+        self.memory.begin_call();
+        self.said = None;
+        if let Some(wasi) = &self.wasi {
+            wasi.begin_call(imports.clone());
+        }
+        self.imports = Some(imports);
+    }
+
+    /// Ends a call: nothing of it stays but the handles that the guest did not drop, which are emptied.
+    pub(crate) fn end_call(&mut self) {
+        self.imports = None;
+        if let Some(wasi) = &self.wasi {
+            wasi.end_call();
+        }
+        if self.staged > 0 || !self.handles.is_empty() {
+            self.staged = 0;
+            for entry in self.handles.iter_mut() {
+                if let Some(query) = entry.downcast_mut::<lister::OpenQuery>() {
+                    query.end();
+                } else if let Some(batch) = entry.downcast_mut::<writer::OpenBatch>() {
+                    batch.end();
+                }
+            }
+        }
+    }
+
+    /// How many handles the guest holds.
+    pub(crate) fn held_handles(&mut self) -> usize {
+        if self.handles.is_empty() { 0 } else { self.handles.iter_mut().count() }
+    }
+
+    /// The guest's own words on its failure, if it said something.
+    pub(crate) fn said(&self) -> Option<String> {
+        self.said.clone().or_else(|| self.wasi.as_ref()?.said())
+    }
+
+    /// How much of a core the call may use.
+    pub(crate) fn cpu_limit(&self) -> Duration {
+        self.limits.cpu_per_call
+    }
+
+    /// What answers the running call.
+    fn imports(&self) -> wasmtime::Result<&Arc<dyn Imports>> {
+        self.imports.as_ref().ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
+    }
+
+    /// Counts bytes that the host holds for the guest.
+    fn stage(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        self.staged = self.staged.saturating_add(bytes);
+        if self.staged > self.limits.staged_bytes {
+            let limit = self.limits.staged_bytes;
+            return Err(trap(format!("its queries and batches hold more than their limit of {limit} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Counts them no more.
+    fn unstage(&mut self, bytes: usize) {
+        self.staged = self.staged.saturating_sub(bytes);
+    }
+
+    /// An answer of the host, unless it is larger than the guest may get.
+    fn answer(&self, answer: Result<Vec<u8>, ApiError>) -> Result<Vec<u8>, types::Error> {
+        let bytes = answer.map_err(types::Error::from)?;
+        let limit = self.limits.answer_bytes;
+        if bytes.len() > limit {
+            let message = format!("the answer has {} bytes, more than the plugin's limit of {limit}", bytes.len());
+            return Err(ApiError::new(507, "Full", message).into());
+        }
+        Ok(bytes)
+    }
+
+    /// Explains why a handle could not be made or used.
+    fn handle_error(&self, error: ResourceTableError) -> wasmtime::Error {
+        match error {
+            ResourceTableError::Full => {
+                trap(format!("it holds more than its limit of {} queries and batches", self.limits.handles))
+            }
+            other => other.into(),
+        }
+    }
+
+    /// Keeps what the guest said last.
+    fn say(&mut self, message: &str) {
+        self.said = Some(clip(message).into());
+    }
+}
+
+impl types::Host for State {}
+
+impl From<ApiError> for types::Error {
+    fn from(error: ApiError) -> Self {
+        Self {
+            status: error.status,
+            reason: error.reason,
+            message: error.message,
+            retry_after_ms: error.retry_after_ms,
+        }
+    }
+}
+
+/// A rule of the sandbox that the guest broke, as half a sentence about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Broken(pub(crate) String);
+
+/// Ends the call, because the guest broke a rule.
+fn trap(rule: String) -> wasmtime::Error {
+    wasmtime::Error::new(Broken(rule))
+}
+
+/// The bytes for a guest; copied only if others hold them too.
+fn owned(bytes: Bytes) -> Vec<u8> {
+    bytes.into()
+}
+
+/// The end of a text, at most [`SAID`] bytes.
+fn clip(text: &str) -> &str {
+    let text = text.trim();
+    let mut start = text.len().saturating_sub(SAID);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}

@@ -1,0 +1,126 @@
+//! The small services: `clock`, `random`, `log`, `metrics`, `config`, `memo` and `signer`. None waits.
+
+use std::time::UNIX_EPOCH;
+
+use super::{State, owned, trap};
+use crate::bindings::flyball::controller::types::Time;
+use crate::bindings::flyball::controller::{clock, config, log, memo, metrics, random, signer};
+use crate::imports::LogLevel;
+
+/// Random bytes that one call may ask for: names and jitter need few.
+const RANDOM_BYTES: u32 = 65_536;
+
+impl clock::Host for State {
+    fn now(&mut self) -> wasmtime::Result<Time> {
+        let since = self.imports()?.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = u32::try_from(since.as_secs()).unwrap_or(u32::MAX);
+        Ok(Time { seconds, nanoseconds: since.subsec_nanos() })
+    }
+}
+
+impl random::Host for State {
+    fn bytes(&mut self, count: u32) -> wasmtime::Result<Vec<u8>> {
+        if count > RANDOM_BYTES {
+            return Err(trap(format!("it asked for {count} random bytes at once; {RANDOM_BYTES} are the most")));
+        }
+        let mut bytes = vec![0; count as usize];
+        self.imports()?.random(&mut bytes);
+        Ok(bytes)
+    }
+}
+
+impl log::Host for State {
+    fn write(&mut self, level: log::Level, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
+        if level == log::Level::Error {
+            self.say(&message);
+        }
+        self.imports()?.log(level.into(), &message, &fields);
+        Ok(())
+    }
+
+    fn enabled(&mut self, level: log::Level) -> wasmtime::Result<bool> {
+        Ok(self.imports()?.log_enabled(level.into()))
+    }
+}
+
+impl From<log::Level> for LogLevel {
+    fn from(level: log::Level) -> Self {
+        match level {
+            log::Level::Trace => Self::Trace,
+            log::Level::Debug => Self::Debug,
+            log::Level::Info => Self::Info,
+            log::Level::Warn => Self::Warn,
+            log::Level::Error => Self::Error,
+        }
+    }
+}
+
+impl metrics::Host for State {
+    fn add(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
+        self.imports()?.metric_add(&name, &labels, value);
+        Ok(())
+    }
+
+    fn set(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
+        self.imports()?.metric_set(&name, &labels, value);
+        Ok(())
+    }
+
+    fn observe(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
+        self.imports()?.metric_observe(&name, &labels, value);
+        Ok(())
+    }
+}
+
+impl config::Host for State {
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.imports()?.config(&key))
+    }
+}
+
+impl memo::Host for State {
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<memo::Entry>> {
+        let entry = self.imports()?.memo_get(&key);
+        Ok(entry.map(|entry| memo::Entry { value: owned(entry.value), version: entry.version }))
+    }
+
+    fn put(
+        &mut self,
+        key: String,
+        expected: u32,
+        value: Vec<u8>,
+        object_uid: String,
+        ttl_ms: u32,
+    ) -> wasmtime::Result<Result<u32, memo::Error>> {
+        let put = self.imports()?.memo_put(&key, expected, value.into(), &object_uid, ttl_ms);
+        Ok(put.map_err(memo::Error::from))
+    }
+
+    fn remove(&mut self, key: String) -> wasmtime::Result<()> {
+        self.imports()?.memo_remove(&key);
+        Ok(())
+    }
+}
+
+impl signer::Host for State {
+    fn sign_jwt(&mut self, key: String, claims: Vec<u8>) -> wasmtime::Result<Result<String, signer::Error>> {
+        Ok(self.imports()?.sign_jwt(&key, &claims).map_err(signer::Error::from))
+    }
+
+    fn verify_jwt(&mut self, key: String, token: String) -> wasmtime::Result<Result<Vec<u8>, signer::Error>> {
+        Ok(self.imports()?.verify_jwt(&key, &token).map(owned).map_err(signer::Error::from))
+    }
+
+    fn sign_certificate(
+        &mut self,
+        key: String,
+        request: String,
+        options: String,
+    ) -> wasmtime::Result<Result<String, signer::Error>> {
+        Ok(self.imports()?.sign_certificate(&key, &request, &options).map_err(signer::Error::from))
+    }
+
+    fn trust_bundle(&mut self, key: String) -> wasmtime::Result<Result<String, signer::Error>> {
+        Ok(self.imports()?.trust_bundle(&key).map_err(signer::Error::from))
+    }
+}

@@ -1,0 +1,260 @@
+//! WASI, so that guests of stock toolchains start: no arguments, no environment, no files, no sockets, nothing to read.
+//! The time and the randomness are those that the running call's [`Imports`] gives; what is printed goes to the log.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use rand_core::TryRng;
+use tokio::io::AsyncWrite;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+
+use super::{SAID, State, clip};
+use crate::imports::{Imports, LogLevel};
+
+/// Streams and pollables that an instance may hold.
+const HANDLES: usize = 1024;
+/// Bytes that a guest may print at once, or ask for as random ones.
+const CHUNK: usize = 65_536;
+/// A printed line is cut here.
+const LINE: usize = 4096;
+
+/// The WASI of one instance.
+pub(super) struct Wasi {
+    context: WasiCtx,
+    table: ResourceTable,
+    host: Arc<Host>,
+}
+
+/// What the clocks, the randomness and the streams of an instance share.
+struct Host {
+    call: Mutex<Call>,
+    /// The last monotonic time, in nanoseconds: the wall clock that it comes from may go back.
+    last: AtomicU64,
+}
+
+/// What belongs to the running call.
+#[derive(Default)]
+struct Call {
+    imports: Option<Arc<dyn Imports>>,
+    /// The unfinished lines of stdout and stderr.
+    lines: [Vec<u8>; 2],
+    /// The end of what was written to stderr.
+    said: String,
+}
+
+impl Wasi {
+    fn new(imports: Option<Arc<dyn Imports>>) -> Self {
+        let host = Arc::new(Host { call: Mutex::new(Call { imports, ..Call::default() }), last: AtomicU64::new(0) });
+        let context = WasiCtx::builder()
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
+            .wall_clock(Clock(host.clone()))
+            .monotonic_clock(Clock(host.clone()))
+            .secure_random(Random(host.clone()))
+            .insecure_random(Random(host.clone()))
+            // Seeds hash tables only; the same in each instance, so that a call can be replayed.
+            .insecure_random_seed(0x0066_6c79_6261_6c6c)
+            .max_random_size(CHUNK as u64)
+            .stdout(Stream { host: host.clone(), number: 0 })
+            .stderr(Stream { host: host.clone(), number: 1 })
+            .build();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES);
+        Self { context, table, host }
+    }
+
+    pub(super) fn begin_call(&self, imports: Arc<dyn Imports>) {
+        *self.host.call() = Call { imports: Some(imports), ..Call::default() };
+    }
+
+    pub(super) fn end_call(&self) {
+        self.flush();
+        self.host.call().imports = None;
+    }
+
+    /// Logs lines that were not ended.
+    fn flush(&self) {
+        (0..2).for_each(|number| self.host.flush(number));
+    }
+
+    /// The end of what the guest wrote to stderr in this call.
+    pub(super) fn said(&self) -> Option<String> {
+        let call = self.host.call();
+        let said = clip(&call.said);
+        (!said.is_empty()).then(|| said.into())
+    }
+}
+
+impl Drop for Wasi {
+    fn drop(&mut self) {
+        // A call that failed has not ended.
+        self.flush();
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let wasi = self.wasi.get_or_insert_with(|| Wasi::new(self.imports.clone()));
+        WasiCtxView { ctx: &mut wasi.context, table: &mut wasi.table }
+    }
+}
+
+impl Host {
+    fn call(&self) -> MutexGuard<'_, Call> {
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn imports(&self) -> Option<Arc<dyn Imports>> {
+        self.call().imports.clone()
+    }
+
+    /// The time since 1970.
+    fn now(&self) -> Duration {
+        self.imports().map(|imports| imports.now().duration_since(UNIX_EPOCH).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Takes what was printed and logs the lines that are whole.
+    fn print(&self, number: usize, bytes: &[u8]) {
+        let mut lines = Vec::new();
+        let imports = {
+            let mut call = self.call();
+            if number == 1 {
+                call.said.push_str(&String::from_utf8_lossy(bytes));
+                if call.said.len() > 4 * SAID {
+                    call.said = clip(&call.said).to_string() + "\n";
+                }
+            }
+            let line = &mut call.lines[number];
+            for &byte in bytes {
+                if byte != b'\n' {
+                    line.push(byte);
+                }
+                if byte == b'\n' || line.len() >= LINE {
+                    lines.push(std::mem::take(line));
+                }
+            }
+            call.imports.clone()
+        };
+        if let Some(imports) = imports {
+            lines.iter().for_each(|line| log(&*imports, number, line));
+        }
+    }
+
+    /// Logs what is left of the last line.
+    fn flush(&self, number: usize) {
+        let (line, imports) = {
+            let mut call = self.call();
+            (std::mem::take(&mut call.lines[number]), call.imports.clone())
+        };
+        if let Some(imports) = imports {
+            log(&*imports, number, &line);
+        }
+    }
+}
+
+fn log(imports: &dyn Imports, number: usize, line: &[u8]) {
+    if !line.is_empty() && imports.log_enabled(LogLevel::Debug) {
+        let stream = ["stdout", "stderr"][number];
+        imports.log(LogLevel::Debug, &String::from_utf8_lossy(line), &[("stream".into(), stream.into())]);
+    }
+}
+
+/// The time of the running call.
+struct Clock(Arc<Host>);
+
+impl HostWallClock for Clock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+}
+
+impl HostMonotonicClock for Clock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        let now = u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX);
+        self.0.last.fetch_max(now, Relaxed).max(now)
+    }
+}
+
+/// The randomness of the running call.
+struct Random(Arc<Host>);
+
+impl TryRng for Random {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, buffer: &mut [u8]) -> Result<(), Infallible> {
+        if let Some(imports) = self.0.imports() {
+            imports.random(buffer);
+        }
+        Ok(())
+    }
+}
+
+/// Stdout (0) or stderr (1).
+#[derive(Clone)]
+struct Stream {
+    host: Arc<Host>,
+    number: usize,
+}
+
+impl IsTerminal for Stream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Stream {
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+}
+
+impl OutputStream for Stream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.host.print(self.number, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(CHUNK)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Stream {
+    async fn ready(&mut self) {}
+}

@@ -1,0 +1,165 @@
+//! `writer`: writes to the API server, gathered in batches. Only `run` makes calls; they go on if the guest is stopped.
+
+use wasmtime::component::Resource;
+
+use super::{State, owned, trap};
+use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
+use crate::imports::{Batch, Operation, Target, Write};
+
+/// A batch that a guest holds.
+#[allow(unreachable_pub, reason = "the bindings name it in public, in a private module")]
+#[derive(Default)]
+pub struct OpenBatch {
+    batch: Batch,
+    /// Bytes that its writes hold.
+    staged: usize,
+    /// Its call is over.
+    ended: bool,
+}
+
+impl OpenBatch {
+    /// Empties it, because its call is over.
+    pub(super) fn end(&mut self) {
+        *self = Self { ended: true, ..Self::default() };
+    }
+}
+
+impl Host for State {}
+
+impl HostBatch for State {
+    fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
+        self.handles.push(OpenBatch::default()).map_err(|error| self.handle_error(error))
+    }
+
+    fn create(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        object: Vec<u8>,
+        options: String,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        self.add(batch, target, Operation::Create { object: object.into() }, options, returns)
+    }
+
+    fn modify(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        resource_version: String,
+        change: Vec<u8>,
+        options: String,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        self.add(batch, target, Operation::Modify { resource_version, change: change.into() }, options, returns)
+    }
+
+    fn patch(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        patch_type: String,
+        patch: Vec<u8>,
+        options: String,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        self.add(batch, target, Operation::Patch { patch_type, patch: patch.into() }, options, returns)
+    }
+
+    fn delete(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        options: String,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        self.add(batch, target, Operation::Delete, options, returns)
+    }
+
+    fn delete_collection(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        label_selector: String,
+        field_selector: String,
+        options: String,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        self.add(batch, target, Operation::DeleteCollection { label_selector, field_selector }, options, returns)
+    }
+
+    fn slow_start(&mut self, batch: Resource<OpenBatch>, initial: u32) -> wasmtime::Result<()> {
+        self.batch(&batch)?.batch.slow_start = Some(initial);
+        Ok(())
+    }
+
+    fn stop_on_error(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
+        self.batch(&batch)?.batch.stop_on_error = true;
+        Ok(())
+    }
+
+    async fn run(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
+        let imports = self.imports()?.clone();
+        let OpenBatch { batch, staged, .. } = std::mem::take(self.batch(&batch)?);
+        self.unstage(staged);
+        if batch.writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = imports.write(batch).await;
+        let limit = self.limits.answer_bytes;
+        // The writes have happened, so an error for each would lie.
+        if answers.iter().flatten().map(|answer| answer.len()).sum::<usize>() > limit {
+            return Err(trap(format!("its writes return more than the plugin's limit of {limit} bytes")));
+        }
+        Ok(answers.into_iter().map(|answer| answer.map(owned).map_err(Error::from)).collect())
+    }
+
+    fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
+        let batch = self.handles.delete(batch)?;
+        self.unstage(batch.staged);
+        Ok(())
+    }
+}
+
+impl State {
+    fn batch(&mut self, batch: &Resource<OpenBatch>) -> wasmtime::Result<&mut OpenBatch> {
+        let batch = self.handles.get_mut(batch)?;
+        if batch.ended {
+            return Err(trap("it used a batch of an earlier call".into()));
+        }
+        Ok(batch)
+    }
+
+    fn add(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        operation: Operation,
+        options: String,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        let writer::Target { kind, namespace, name, subresource } = target;
+        let write = Write { target: Target { kind, namespace, name, subresource }, operation, options, returns };
+        let bytes = size(&write);
+        self.stage(bytes)?;
+        let batch = self.batch(&batch)?;
+        batch.staged += bytes;
+        batch.batch.writes.push(write);
+        Ok(())
+    }
+}
+
+/// Bytes that a write holds.
+fn size(write: &Write) -> usize {
+    let Target { kind, namespace, name, subresource } = &write.target;
+    let target = kind.len() + namespace.len() + name.len() + subresource.len();
+    let operation = match &write.operation {
+        Operation::Create { object } => object.len(),
+        Operation::Modify { resource_version, change } => resource_version.len() + change.len(),
+        Operation::Patch { patch_type, patch } => patch_type.len() + patch.len(),
+        Operation::Delete => 0,
+        Operation::DeleteCollection { label_selector, field_selector } => label_selector.len() + field_selector.len(),
+    };
+    let returns: usize = write.returns.iter().map(|path| size_of::<String>() + path.len()).sum();
+    size_of::<Write>() + target + operation + write.options.len() + returns
+}

@@ -1,0 +1,211 @@
+//! Calls that return: what crosses the boundary, and how instances are made, reused and thrown away.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use flyball_plugin::{CallFailure, Outcome, Plugin};
+use support::{Fake, engine_with, plain, plugin, plugin_of, plugin_with};
+
+fn requeue(ms: u64) -> Outcome {
+    Outcome::RequeueAfter(Duration::from_millis(ms))
+}
+
+/// Reconciles a key with nothing special about it.
+async fn reconcile(plugin: &Plugin, key: &str) -> Outcome {
+    plugin.reconcile(plain(), "queue", key, 0).await.unwrap()
+}
+
+#[tokio::test]
+async fn describe_answers_what_the_guest_says() {
+    assert_eq!(plugin().await.describe(plain()).await.unwrap(), r#"{"name":"a guest"}"#);
+}
+
+#[tokio::test]
+async fn each_outcome_comes_back_as_it_is() {
+    let plugin = plugin().await;
+    assert_eq!(reconcile(&plugin, "done").await, Outcome::Done);
+    assert_eq!(reconcile(&plugin, "calls").await, requeue(2));
+    assert_eq!(reconcile(&plugin, "fail").await, Outcome::Failed("it went wrong".into()));
+    assert_eq!(reconcile(&plugin, "terminal").await, Outcome::Terminal("it went wrong".into()));
+}
+
+#[tokio::test]
+async fn route_turns_deltas_into_keys_or_fails_or_traps() {
+    let plugin = plugin().await;
+    let routed = plugin.route(plain(), "[1]".into()).await.unwrap().unwrap();
+    assert_eq!((&routed[0].queue[..], &routed[0].key[..]), ("default", "[1]"));
+    assert_eq!((routed.len(), routed[0].delay), (1, Duration::from_millis(7)));
+    assert_eq!(plugin.route(plain(), "?".into()).await.unwrap(), Err("it went wrong".into()));
+    let error = plugin.route(plain(), "!".into()).await.unwrap_err();
+    assert!(error.to_string().starts_with("route of 1 bytes of changes trapped: "), "{error}");
+}
+
+#[tokio::test]
+async fn the_guest_reads_what_its_imports_answer() {
+    let plugin = plugin().await;
+    assert_eq!(reconcile(&plugin, "get").await, requeue(14));
+    let large = Fake::new(|fake| fake.object = vec![b' '; 3 << 20]);
+    assert_eq!(plugin.reconcile(large, "queue", "page", 0).await.unwrap(), requeue(3 << 20));
+}
+
+#[tokio::test]
+async fn a_batch_is_run_as_the_guest_made_it() {
+    let imports = plain();
+    let outcome = plugin().await.reconcile(imports.clone(), "queue", "write", 0).await.unwrap();
+    assert_eq!(outcome, requeue(3));
+    let batches = imports.batches.lock().unwrap();
+    assert_eq!((batches.len(), batches[0].writes.len()), (1, 3));
+    let target = &batches[0].writes[2].target;
+    assert_eq!((&target.kind[..], &target.namespace[..], &target.name[..]), ("v1/Pod", "default", "default"));
+}
+
+#[tokio::test]
+async fn instances_are_reused_until_a_call_fails() {
+    let plugin = plugin().await;
+    for call in 1..=3 {
+        assert_eq!(reconcile(&plugin, "calls").await, requeue(call));
+    }
+    plugin.reconcile(plain(), "queue", "unreachable", 0).await.unwrap_err();
+    assert_eq!((plugin.stats().live, plugin.stats().memory), (0, 0));
+    assert_eq!(reconcile(&plugin, "calls").await, requeue(1));
+    let stats = plugin.stats();
+    assert_eq!((stats.live, stats.idle, stats.instantiated, stats.calls, stats.failures), (1, 1, 2, 5, 1));
+    assert_eq!(stats.memory, 2 * 65536);
+    assert!(stats.cpu > Duration::ZERO);
+}
+
+#[tokio::test]
+async fn an_instance_is_recycled_after_its_budget_of_calls() {
+    let plugin = plugin_with(|limits| limits.recycle_calls = 2).await;
+    let mut outcomes = Vec::new();
+    for _ in 0..5 {
+        outcomes.push(reconcile(&plugin, "calls").await);
+    }
+    assert_eq!(outcomes, [1, 2, 1, 2, 1].map(requeue));
+}
+
+#[tokio::test]
+async fn an_instance_is_recycled_when_its_memory_has_grown() {
+    let plugin = plugin_with(|limits| limits.recycle_growth = 3 << 20).await;
+    let grow = async |by| plugin.reconcile(plain(), "queue", "Grow", by).await.unwrap();
+    grow(2).await;
+    assert_eq!((plugin.stats().idle, plugin.stats().memory), (1, 2 * 65536 + (2 << 20)));
+    grow(2).await;
+    assert_eq!((plugin.stats().live, plugin.stats().memory), (0, 0));
+}
+
+#[tokio::test]
+async fn idle_instances_are_trimmed() {
+    let plugin = plugin().await;
+    reconcile(&plugin, "done").await;
+    assert_eq!(plugin.trim_idle(Duration::from_secs(60)), 0);
+    assert_eq!(plugin.trim_idle(Duration::ZERO), 1);
+    assert_eq!(plugin.stats().live, 0);
+    assert_eq!(reconcile(&plugin, "calls").await, requeue(1));
+}
+
+#[tokio::test]
+async fn as_many_calls_run_at_once_as_the_plugin_may_make() {
+    let plugin = plugin_with(|limits| limits.max_instances = 4).await;
+    let imports = Fake::new(|fake| fake.delay = Duration::from_millis(50));
+    let calls = (0..12).map(|_| plugin.reconcile(imports.clone(), "queue", "raw", 1));
+    for outcome in futures::future::join_all(calls).await {
+        assert_eq!(outcome.unwrap(), requeue(1));
+    }
+    let stats = plugin.stats();
+    assert_eq!((stats.instantiated, stats.idle), (4, 4));
+}
+
+#[tokio::test]
+async fn idle_instances_make_way_where_another_plugin_needs_their_seats() {
+    let engine = engine_with(|options| options.max_instances = 2);
+    let first = plugin_of(&engine, |_| ()).await;
+    let second = plugin_of(&engine, |_| ()).await;
+    let slow = Fake::new(|fake| fake.delay = Duration::from_millis(20));
+    let both = || (0..6).map(|_| first.reconcile(slow.clone(), "q", "raw", 1)).collect::<Vec<_>>();
+    futures::future::join_all(both()).await.into_iter().for_each(|outcome| assert!(outcome.is_ok()));
+    assert_eq!(first.stats().live, 2);
+    assert_eq!(reconcile(&second, "calls").await, requeue(1));
+    // And where none is idle yet: one that ends its call makes way.
+    let (ours, theirs) =
+        futures::join!(futures::future::join_all(both()), second.reconcile(slow.clone(), "q", "raw", 3));
+    assert_eq!(theirs.unwrap(), requeue(3));
+    ours.into_iter().for_each(|outcome| assert!(outcome.is_ok()));
+    assert!(first.stats().live + second.stats().live <= 2);
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_stopped_and_its_instance_thrown_away() {
+    let plugin = plugin().await;
+    let imports = Fake::new(|fake| fake.hangs = true);
+    let call = plugin.reconcile(imports.clone(), "queue", "raw", 1);
+    let begun = async {
+        while imports.raws.load(SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = call => panic!("it hangs"),
+        () = begun => {}
+    }
+    while plugin.stats().live > 0 || Arc::strong_count(&imports) > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(reconcile(&plugin, "calls").await, requeue(1));
+}
+
+#[tokio::test]
+async fn imports_are_let_go_when_their_call_ends() {
+    let plugin = plugin().await;
+    let imports = plain();
+    for key in ["done", "page", "keep", "unreachable", "write"] {
+        let _ = plugin.reconcile(imports.clone(), "queue", key, 0).await;
+        assert_eq!(Arc::strong_count(&imports), 1, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_query_does_not_outlive_its_call() {
+    let plugin = plugin().await;
+    assert_eq!(reconcile(&plugin, "keep").await, Outcome::Done);
+    let error = plugin.reconcile(plain(), "queue", "keep", 0).await.unwrap_err();
+    assert!(error.to_string().contains("a query of an earlier call"), "{error}");
+}
+
+#[tokio::test]
+async fn a_panic_of_the_imports_fails_only_its_call() {
+    let plugin = plugin().await;
+    let error = plugin.reconcile(Fake::new(|fake| fake.panics = true), "queue", "o", 0).await.unwrap_err();
+    assert!(
+        matches!(&error.failure, CallFailure::Host(message) if message.contains("a fault of the imports")),
+        "{error}"
+    );
+    assert_eq!(reconcile(&plugin, "o").await, Outcome::Done);
+    assert_eq!(plugin.stats().live, 1);
+}
+
+#[test]
+fn the_engine_can_be_dropped_on_any_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let plugin = plugin().await;
+        assert_eq!(reconcile(&plugin, "done").await, Outcome::Done);
+        let imports = Fake::new(|fake| fake.hangs = true);
+        let hanging = tokio::spawn({
+            let (plugin, imports) = (plugin.clone(), imports.clone());
+            async move { plugin.reconcile(imports, "queue", "raw", 1).await }
+        });
+        while imports.raws.load(SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(plugin);
+        hanging.abort();
+        assert!(hanging.await.unwrap_err().is_cancelled());
+        while Arc::strong_count(&imports) > 1 {
+            tokio::task::yield_now().await;
+        }
+    });
+}

@@ -1,0 +1,184 @@
+;; A guest whose `reconcile` does what the first letter of its key says. Written by hand against the canonical ABI, so that
+;; the runtime's tests need no SDK. Addresses: 0 the outcome, 64 what imports answer, 256 texts, 4096 the heap.
+(module $guest
+  (import "flyball:controller/lister@0.1.0" "get"
+    (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "flyball:controller/lister@0.1.0" "[constructor]query" (func $query (param i32 i32) (result i32)))
+  (import "flyball:controller/lister@0.1.0" "[method]query.page" (func $page (param i32 i32 i32)))
+  (import "flyball:controller/lister@0.1.0" "[resource-drop]query" (func $query-drop (param i32)))
+  (import "flyball:controller/writer@0.1.0" "[constructor]batch" (func $batch (result i32)))
+  (import "flyball:controller/writer@0.1.0" "[method]batch.create"
+    (func $create (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "flyball:controller/writer@0.1.0" "[method]batch.run" (func $run (param i32 i32)))
+  (import "flyball:controller/writer@0.1.0" "[resource-drop]batch" (func $batch-drop (param i32)))
+  (import "flyball:controller/reader@0.1.0" "raw" (func $raw (param i32 i32 i32)))
+  (import "flyball:controller/log@0.1.0" "write" (func $log (param i32 i32 i32 i32 i32)))
+  (import "flyball:controller/clock@0.1.0" "now" (func $now (param i32)))
+
+  (memory (export "memory") 2)
+  (table $table 1 funcref)
+  (global $heap (mut i32) (i32.const 4096))
+  (global $calls (mut i32) (i32.const 0))
+  (global $kept (mut i32) (i32.const 0))
+  (global $started (mut i32) (i32.const 0))
+  (data (i32.const 256) "v1/Pod")
+  (data (i32.const 272) "default")
+  (data (i32.const 288) "it went wrong")
+  (data (i32.const 304) "{\"name\":\"a guest\"}")
+  (data (i32.const 336) "/slow")
+
+  ;; Takes from the end of the heap, growing the memory where it must. Each call starts with an empty heap.
+  (func $realloc (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 15)) (i32.const -16)))
+    (global.set $heap (i32.add (local.get $at) (local.get $size)))
+    (if (i32.gt_u (global.get $heap) (i32.mul (memory.size) (i32.const 65536)))
+      (then
+        (if (i32.eq (i32.const -1)
+              (memory.grow (i32.add (i32.const 1) (i32.shr_u (i32.sub (global.get $heap) (i32.mul (memory.size) (i32.const 65536))) (i32.const 16)))))
+          (then unreachable))))
+    (local.get $at))
+
+  (func (export "flyball:controller/guest@0.1.0#describe") (result i32)
+    (i32.store (i32.const 0) (i32.const 304))
+    (i32.store (i32.const 4) (i32.const 18))
+    (i32.const 0))
+
+  ;; Deltas `!…` trap, deltas `?…` fail, all others become one key: the deltas themselves, after 7 ms.
+  (func (export "flyball:controller/guest@0.1.0#route") (param $deltas i32) (param $length i32) (result i32)
+    (if (i32.eq (i32.load8_u (local.get $deltas)) (i32.const 33)) (then unreachable))
+    (if (i32.eq (i32.load8_u (local.get $deltas)) (i32.const 63))
+      (then
+        (i32.store8 (i32.const 0) (i32.const 1))
+        (i32.store (i32.const 4) (i32.const 288))
+        (i32.store (i32.const 8) (i32.const 13))
+        (return (i32.const 0))))
+    (i32.store (i32.const 64) (i32.const 272))
+    (i32.store (i32.const 68) (i32.const 7))
+    (i32.store (i32.const 72) (local.get $deltas))
+    (i32.store (i32.const 76) (local.get $length))
+    (i32.store (i32.const 80) (i32.const 7))
+    (i32.store8 (i32.const 0) (i32.const 0))
+    (i32.store (i32.const 4) (i32.const 64))
+    (i32.store (i32.const 8) (i32.const 1))
+    (i32.const 0))
+
+  (func (export "cabi_post_flyball:controller/guest@0.1.0#reconcile") (param i32)
+    (global.set $heap (i32.const 4096)))
+  (func (export "cabi_post_flyball:controller/guest@0.1.0#route") (param i32)
+    (global.set $heap (i32.const 4096)))
+
+  (func (export "flyball:controller/guest@0.1.0#reconcile")
+    (param $queue i32) (param $queue-length i32) (param $key i32) (param $key-length i32) (param $attempt i32) (result i32)
+    (local $do i32)
+    (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+    (i32.store8 (i32.const 0) (i32.const 0))
+    (local.set $do (i32.load8_u (local.get $key)))
+    ;; calls: requeue after the number of calls that this instance has served
+    (if (i32.eq (local.get $do) (i32.const 99)) (then (call $requeue (global.get $calls))))
+    ;; fail, terminal
+    (if (i32.eq (local.get $do) (i32.const 102)) (then (call $say (i32.const 2))))
+    (if (i32.eq (local.get $do) (i32.const 116)) (then (call $say (i32.const 3))))
+    ;; get: requeue after the length of the object, plus 1,000,000 for an error
+    (if (i32.eq (local.get $do) (i32.const 103)) (then (call $read-one)))
+    ;; page: requeue after the length of the page, plus 1,000,000 for an error
+    (if (i32.eq (local.get $do) (i32.const 112)) (then (call $read-page)))
+    ;; write: requeue after the number of answers
+    (if (i32.eq (local.get $do) (i32.const 119)) (then (call $write (i32.const 3) (i32.const 7))))
+    ;; spin, for ever
+    (if (i32.eq (local.get $do) (i32.const 115)) (then (loop $again (br $again))))
+    ;; grow, until it is refused
+    (if (i32.eq (local.get $do) (i32.const 109)) (then (call $grow-memory)))
+    ;; Grow by so many MiB as the attempt says
+    (if (i32.eq (local.get $do) (i32.const 71)) (then (drop (memory.grow (i32.mul (local.get $attempt) (i32.const 16))))))
+    ;; Table: grow it until it is refused, which is no error
+    (if (i32.eq (local.get $do) (i32.const 84)) (then (call $grow-table)))
+    ;; unreachable, after a word on it
+    (if (i32.eq (local.get $do) (i32.const 117))
+      (then (call $log (i32.const 4) (i32.const 288) (i32.const 13) (i32.const 0) (i32.const 0)) unreachable))
+    ;; nest, until the stack ends
+    (if (i32.eq (local.get $do) (i32.const 110)) (then (drop (call $nest (i32.const 0)))))
+    ;; handles, without end
+    (if (i32.eq (local.get $do) (i32.const 104))
+      (then (loop $again (drop (call $query (i32.const 256) (i32.const 6))) (br $again))))
+    ;; batch, without end
+    (if (i32.eq (local.get $do) (i32.const 98)) (then (call $write (i32.const -1) (i32.const 65536))))
+    ;; keep a query over the call, and use it in the next
+    (if (i32.eq (local.get $do) (i32.const 107)) (then (call $keep)))
+    ;; raw read, as often as the attempt says; then requeue after the number
+    (if (i32.eq (local.get $do) (i32.const 114)) (then (call $wait (local.get $attempt))))
+    ;; one raw read, then spin
+    (if (i32.eq (local.get $do) (i32.const 82)) (then (call $wait (i32.const 1)) (loop $again (br $again))))
+    ;; now: a panic of the host if its imports want one
+    (if (i32.eq (local.get $do) (i32.const 111)) (then (call $now (i32.const 64))))
+    ;; log without end
+    (if (i32.eq (local.get $do) (i32.const 108))
+      (then (loop $again (call $log (i32.const 2) (i32.const 288) (i32.const 13) (i32.const 0) (i32.const 0)) (br $again))))
+    ;; a string that is longer than the memory
+    (if (i32.eq (local.get $do) (i32.const 120))
+      (then (call $log (i32.const 2) (i32.const 288) (i32.const 0x7fffffff) (i32.const 0) (i32.const 0))))
+    (i32.const 0))
+
+  (func $requeue (param $ms i32)
+    (i32.store8 (i32.const 0) (i32.const 1))
+    (i32.store (i32.const 4) (local.get $ms)))
+
+  (func $say (param $outcome i32)
+    (i32.store8 (i32.const 0) (local.get $outcome))
+    (i32.store (i32.const 4) (i32.const 288))
+    (i32.store (i32.const 8) (i32.const 13)))
+
+  (func $read-one
+    (call $get (i32.const 256) (i32.const 6) (i32.const 272) (i32.const 7) (i32.const 272) (i32.const 7)
+      (i32.const 0) (i32.const 0) (i32.const 64))
+    (call $requeue
+      (if (result i32) (i32.load8_u (i32.const 64))
+        (then (i32.const 1000000))
+        (else (i32.load (i32.const 76))))))
+
+  (func $read-page
+    (local $handle i32)
+    (local.set $handle (call $query (i32.const 256) (i32.const 6)))
+    (call $page (local.get $handle) (i32.const 1000) (i32.const 64))
+    (call $query-drop (local.get $handle))
+    (call $requeue
+      (if (result i32) (i32.load8_u (i32.const 64))
+        (then (i32.const 1000000))
+        (else (i32.load (i32.const 72))))))
+
+  (func $write (param $count i32) (param $size i32)
+    (local $handle i32)
+    (local.set $handle (call $batch))
+    (loop $again
+      (call $create (local.get $handle)
+        (i32.const 256) (i32.const 6) (i32.const 272) (i32.const 7) (i32.const 272) (i32.const 7) (i32.const 0) (i32.const 0)
+        (i32.const 272) (local.get $size) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+      (br_if $again (local.tee $count (i32.sub (local.get $count) (i32.const 1)))))
+    (call $run (local.get $handle) (i32.const 64))
+    (call $batch-drop (local.get $handle))
+    (call $requeue (i32.load (i32.const 68))))
+
+  (func $grow-memory
+    (loop $again
+      (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+    unreachable)
+
+  (func $grow-table
+    (loop $again
+      (br_if $again (i32.ne (table.grow $table (ref.null func) (i32.const 1000)) (i32.const -1)))))
+
+  (func $nest (param $depth i32) (result i32)
+    (i32.add (i32.const 1) (call $nest (i32.add (local.get $depth) (i32.const 1)))))
+
+  (func $keep
+    (if (global.get $kept)
+      (then (call $page (global.get $kept) (i32.const 1) (i32.const 64)))
+      (else (global.set $kept (call $query (i32.const 256) (i32.const 6))))))
+
+  (func $wait (param $count i32)
+    (local $done i32)
+    (loop $again
+      (call $raw (i32.const 336) (i32.const 5) (i32.const 64))
+      (local.set $done (i32.add (local.get $done) (i32.const 1)))
+      (br_if $again (i32.lt_u (local.get $done) (local.get $count))))
+    (call $requeue (local.get $done))))

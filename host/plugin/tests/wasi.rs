@@ -1,0 +1,128 @@
+//! Guests of stock toolchains import WASI: it starts them and gives them nothing but what the call's imports answer.
+
+mod support;
+
+use flyball_plugin::{Limits, LogLevel, Outcome, Plugin};
+use support::{component, engine, plain};
+
+/// What a guest may find of WASI, as far as these tests go.
+const WORLD: &str = "
+    package test:stock@1.0.0;
+    world stock {
+        include flyball:controller/controller@0.1.0;
+        import wasi:cli/exit@0.2.0;
+        import wasi:cli/stderr@0.2.0;
+        import wasi:cli/environment@0.2.0;
+        import wasi:clocks/wall-clock@0.2.0;
+        import wasi:clocks/monotonic-clock@0.2.0;
+        import wasi:random/random@0.2.0;
+        import wasi:filesystem/preopens@0.2.0;
+    }
+    package wasi:cli@0.2.0 {
+        interface exit { exit: func(status: result); }
+        interface stderr { use wasi:io/streams@0.2.0.{output-stream}; get-stderr: func() -> output-stream; }
+        interface environment { get-environment: func() -> list<tuple<string, string>>; }
+    }
+    package wasi:io@0.2.0 {
+        interface error { resource error; }
+        interface streams {
+            use error.{error};
+            variant stream-error { last-operation-failed(error), closed }
+            resource output-stream {
+                blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
+            }
+        }
+    }
+    package wasi:clocks@0.2.0 {
+        interface wall-clock { record datetime { seconds: u64, nanoseconds: u32 } now: func() -> datetime; }
+        interface monotonic-clock { type instant = u64; now: func() -> instant; }
+    }
+    package wasi:random@0.2.0 { interface random { get-random-u64: func() -> u64; } }
+    package wasi:filesystem@0.2.0 {
+        interface types { resource descriptor; }
+        interface preopens {
+            use types.{descriptor};
+            get-directories: func() -> list<tuple<descriptor, string>>;
+        }
+    }";
+
+/// Does what the first letter of its key says: `c` the clocks and randomness, `e` exit, `n` what should be nothing, `p` a
+/// panic. Answers by a requeue after a sum that only the right answers give.
+const GUEST: &str = r#"(module
+    (import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))
+    (import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))
+    (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush"
+        (func $print (param i32 i32 i32 i32)))
+    (import "wasi:cli/environment@0.2.0" "get-environment" (func $environment (param i32)))
+    (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $directories (param i32)))
+    (import "wasi:clocks/wall-clock@0.2.0" "now" (func $wall (param i32)))
+    (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $monotonic (result i64)))
+    (import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))
+    (memory (export "memory") 1)
+    (data (i32.const 256) "panicked at 'it is broken'\nnote: run it again\n")
+    (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+    (func (export "flyball:controller/guest@0.1.0#describe") (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.1.0#route") (param i32 i32) (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.1.0#reconcile") (param i32 i32 i32 i32 i32) (result i32)
+        (local $do i32)
+        (local.set $do (i32.load8_u (local.get 2)))
+        (if (i32.eq (local.get $do) (i32.const 99)) (then
+            (call $wall (i32.const 64))
+            (call $requeue (i32.add
+                (i32.wrap_i64 (i64.load (i32.const 64)))
+                (i32.add
+                    (i32.wrap_i64 (i64.div_u (call $monotonic) (i64.const 1000000000)))
+                    (i32.wrap_i64 (i64.and (call $random) (i64.const 255))))))))
+        (if (i32.eq (local.get $do) (i32.const 101)) (then (call $exit (i32.const 1))))
+        (if (i32.eq (local.get $do) (i32.const 110)) (then
+            (call $environment (i32.const 64))
+            (call $directories (i32.const 72))
+            (call $requeue (i32.add (i32.load (i32.const 68)) (i32.load (i32.const 76))))))
+        (if (i32.eq (local.get $do) (i32.const 112)) (then
+            (call $print (call $stderr) (i32.const 256) (i32.const 45) (i32.const 64))
+            unreachable))
+        (i32.const 0))
+    (func $requeue (param $ms i32)
+        (i32.store8 (i32.const 0) (i32.const 1))
+        (i32.store (i32.const 4) (local.get $ms))))"#;
+
+async fn stock() -> Plugin {
+    let engine = engine();
+    let component = engine.load(component(GUEST, Some(("stock", WORLD))).into()).await.unwrap();
+    Plugin::new(&engine, component, Limits::default()).unwrap()
+}
+
+fn requeue(ms: u64) -> Outcome {
+    Outcome::RequeueAfter(std::time::Duration::from_millis(ms))
+}
+
+#[tokio::test]
+async fn clocks_and_randomness_are_those_of_the_imports() {
+    let plugin = stock().await;
+    for _ in 0..2 {
+        assert_eq!(plugin.reconcile(plain(), "q", "clocks", 0).await.unwrap(), requeue(1_000_000 + 1_000_000 + 7));
+    }
+}
+
+#[tokio::test]
+async fn there_is_no_environment_and_no_file() {
+    assert_eq!(stock().await.reconcile(plain(), "q", "nothing", 0).await.unwrap(), requeue(0));
+}
+
+#[tokio::test]
+async fn exit_ends_the_call_and_not_the_host() {
+    let plugin = stock().await;
+    let error = plugin.reconcile(plain(), "q", "exit", 0).await.unwrap_err();
+    assert_eq!(error.to_string(), "reconcile of `exit` (queue `q`) trapped: it called exit(1)");
+    assert_eq!(plugin.reconcile(plain(), "q", "nothing", 0).await.unwrap(), requeue(0));
+}
+
+#[tokio::test]
+async fn what_is_printed_is_logged_and_explains_a_panic() {
+    let imports = plain();
+    let error = stock().await.reconcile(imports.clone(), "q", "panic", 0).await.unwrap_err().to_string();
+    assert!(error.ends_with("; the guest said: panicked at 'it is broken'\nnote: run it again"), "{error}");
+    let lines = imports.lines.lock().unwrap();
+    assert_eq!(lines[0], (LogLevel::Debug, "panicked at 'it is broken'".to_string()));
+    assert_eq!(lines.len(), 2);
+}
