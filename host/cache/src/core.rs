@@ -27,13 +27,21 @@ pub(crate) struct Core {
     /// Wakes the reflector when the wanted mask may have become wider than the cache's.
     pub(crate) widen: Notify,
     /// How far the cache has seen; the same as in the state, for who waits.
-    position: watch::Sender<u64>,
+    position: watch::Sender<Position>,
     /// How far somebody waits for.
     pub(crate) awaited: watch::Sender<u64>,
     /// How many whole lists were taken.
     lists: watch::Sender<u64>,
     events: AtomicU64,
     problem: Mutex<Option<String>>,
+}
+
+/// How far a cache has seen.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) version: u64,
+    /// How many times the server's versions went back, so that versions known before mean nothing.
+    pub(crate) resets: u64,
 }
 
 /// What the informer's lock guards.
@@ -88,7 +96,7 @@ impl Core {
             interner: Mutex::new(Interner::new()),
             wanted: Mutex::default(),
             widen: Notify::new(),
-            position: watch::Sender::new(0),
+            position: watch::Sender::new(Position::default()),
             awaited: watch::Sender::new(0),
             lists: watch::Sender::new(0),
             events: AtomicU64::new(0),
@@ -185,10 +193,10 @@ impl Core {
     }
 
     pub(crate) fn position(&self) -> u64 {
-        *self.position.borrow()
+        self.position.borrow().version
     }
 
-    pub(crate) fn positions(&self) -> watch::Receiver<u64> {
+    pub(crate) fn positions(&self) -> watch::Receiver<Position> {
         self.position.subscribe()
     }
 
@@ -231,7 +239,11 @@ impl Core {
         for subscriber in subscribers.iter_mut().filter(|own| !own.joined && mask.covers(&own.mask)) {
             subscriber.join(indexer);
         }
-        self.position.send_replace(*position);
+        let version = *position;
+        if reset {
+            self.awaited.send_replace(0);
+        }
+        self.position.send_modify(|own| *own = Position { version, resets: own.resets + u64::from(reset) });
         self.lists.send_modify(|lists| *lists += 1);
     }
 
@@ -263,7 +275,7 @@ impl Core {
         state.tell(deltas);
         let position = state.position;
         drop(state);
-        self.position.send_if_modified(|own| std::mem::replace(own, position) != position);
+        self.position.send_if_modified(|own| std::mem::replace(&mut own.version, position) != position);
         in_order
     }
 

@@ -107,13 +107,17 @@ impl Informer {
     }
 
     /// Waits until the cache has seen everything up to this resource version. Events carry it there at once; where none
-    /// come, it asks the server for a bookmark after a second.
+    /// come, it asks the server for a bookmark after a second. Ends early where the server's versions go back.
     pub async fn wait_until(&self, resource_version: u64) {
-        let mut positions = self.core().positions();
-        self.core()
-            .awaited
-            .send_if_modified(|awaited| resource_version > std::mem::replace(awaited, resource_version.max(*awaited)));
-        let _ = positions.wait_for(|position| *position >= resource_version).await;
+        let core = self.core();
+        let mut positions = core.positions();
+        let resets = positions.borrow().resets;
+        core.awaited.send_if_modified(|awaited| {
+            let is_later = resource_version > *awaited;
+            *awaited = resource_version.max(*awaited);
+            is_later
+        });
+        let _ = positions.wait_for(|own| own.version >= resource_version || own.resets != resets).await;
     }
 
     /// The resource version of a consistent read that is made now: all that was written before is not newer.

@@ -1,0 +1,406 @@
+//! An API server in memory: one kind, lists in pages or streamed, watches with bookmarks, and every failure that a
+//! reflector has to live with. Time is tokio's, so tests pause it.
+
+#![allow(dead_code, unreachable_pub, reason = "a module of several tests, each of which uses its own part")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_cache::source::Chunks;
+use flyball_cache::{ApiResource, Get, Informer, InformerFactory, Interest, Scope, Source, SourceError};
+use flyball_types::{Kind, LabelSelector, Mask};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// The server.
+#[derive(Default)]
+pub struct Server {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+pub struct Inner {
+    pub version: u64,
+    /// By `namespace/name`.
+    pub objects: BTreeMap<String, Value>,
+    history: Vec<Change>,
+    compacted: u64,
+    watchers: Vec<Watcher>,
+    next_uid: u64,
+    /// Paths asked for, without the watches' random timeouts.
+    pub requests: Vec<String>,
+    pub accepts: Vec<&'static str>,
+    pub no_stream_lists: bool,
+    pub unreachable: bool,
+    /// Changes are not told before this ends.
+    pub holding: bool,
+    held: Vec<Change>,
+    page_size: usize,
+}
+
+#[derive(Clone)]
+struct Change {
+    version: u64,
+    old: Option<Value>,
+    new: Option<Value>,
+}
+
+struct Watcher {
+    sender: mpsc::UnboundedSender<Result<String, SourceError>>,
+    labels: LabelSelector,
+}
+
+pub fn unreachable_error() -> SourceError {
+    SourceError::Unreachable("connection refused".into())
+}
+
+pub fn refused(code: u16, reason: &str, message: &str) -> SourceError {
+    let (causes, retry_after) = (Vec::new(), None);
+    SourceError::Refused { code, reason: reason.into(), message: message.into(), causes, retry_after }
+}
+
+impl Change {
+    /// The event that a watch of these labels sees.
+    fn event(&self, labels: &LabelSelector) -> Option<Value> {
+        let matches = |object: &Option<Value>| object.clone().filter(|object| labels.matches(&labels_of(object)));
+        let (event_type, mut object) = match (matches(&self.old), matches(&self.new)) {
+            (None, None) => return None,
+            (None, Some(new)) => ("ADDED", new),
+            (Some(_), Some(new)) => ("MODIFIED", new),
+            (Some(old), None) => ("DELETED", old),
+        };
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        Some(json!({"type": event_type, "object": object}))
+    }
+}
+
+fn labels_of(object: &Value) -> BTreeMap<String, String> {
+    serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default()
+}
+
+fn key_of(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or("").to_owned();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+/// Writes, and what an operator or an accident does.
+impl Server {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::new(Inner { version: 100, page_size: 3, ..Inner::default() }) })
+    }
+
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    pub fn version(&self) -> u64 {
+        self.inner().version
+    }
+
+    /// Creates or replaces an object, and answers it as the server does.
+    pub fn put(&self, namespace: &str, name: &str, mut object: Value) -> Value {
+        let mut inner = self.inner();
+        inner.version += 1;
+        let old = inner.objects.get(&format!("{namespace}/{name}")).cloned();
+        let uid = match &old {
+            Some(old) => old["metadata"]["uid"].clone(),
+            None => {
+                inner.next_uid += 1;
+                json!(format!("00000000-0000-0000-0000-{:012x}", inner.next_uid))
+            }
+        };
+        let metadata = &mut object["metadata"];
+        metadata["namespace"] = namespace.into();
+        metadata["name"] = name.into();
+        metadata["uid"] = uid;
+        metadata["resourceVersion"] = inner.version.to_string().into();
+        object["kind"] = "Pod".into();
+        object["apiVersion"] = "v1".into();
+        let gone = metadata_is_gone(&object);
+        inner.change(&object, old, (!gone).then(|| object.clone()));
+        object
+    }
+
+    /// Deletes an object at once, and answers its UID.
+    pub fn delete(&self, namespace: &str, name: &str) -> Option<String> {
+        let mut inner = self.inner();
+        let old = inner.objects.get(&format!("{namespace}/{name}")).cloned()?;
+        inner.version += 1;
+        inner.change(&old.clone(), Some(old.clone()), None);
+        Some(old["metadata"]["uid"].as_str().unwrap().into())
+    }
+
+    /// Something else on the server changes.
+    pub fn pass(&self) {
+        self.inner().version += 1;
+    }
+
+    /// All watches break.
+    pub fn cut(&self) {
+        for watcher in self.inner().watchers.drain(..) {
+            let _ = watcher.sender.send(Err(unreachable_error()));
+        }
+    }
+
+    /// All watches end.
+    pub fn end(&self) {
+        self.inner().watchers.clear();
+    }
+
+    /// All watches are told this error.
+    pub fn error_event(&self, code: u16, reason: &str) {
+        let status = json!({"kind": "Status", "code": code, "reason": reason, "message": "by the test"});
+        self.inner().tell(&json!({"type": "ERROR", "object": status}));
+    }
+
+    /// History is forgotten.
+    pub fn compact(&self) {
+        let mut inner = self.inner();
+        inner.compacted = inner.version;
+        inner.history.clear();
+    }
+
+    /// Bookmarks come in order too: what was held back comes first.
+    pub fn release_and_bookmark(&self) {
+        self.release(usize::MAX);
+        self.bookmark();
+    }
+
+    pub fn bookmark(&self) {
+        let mut inner = self.inner();
+        let bookmark = bookmark(inner.version, false);
+        inner.tell(&bookmark);
+    }
+
+    /// What `restore` goes back to.
+    pub fn backup(&self) -> (u64, BTreeMap<String, Value>) {
+        let inner = self.inner();
+        (inner.version, inner.objects.clone())
+    }
+
+    pub fn restore(&self, backup: (u64, BTreeMap<String, Value>)) {
+        let mut inner = self.inner();
+        inner.held.clear();
+        inner.watchers.clear();
+        inner.history.clear();
+        (inner.version, inner.objects) = backup;
+        inner.compacted = inner.version;
+    }
+
+    /// Tells all changes that were held back, or only the next few.
+    pub fn release(&self, count: usize) {
+        let mut inner = self.inner();
+        let count = count.min(inner.held.len());
+        let held: Vec<Change> = inner.held.drain(..count).collect();
+        held.iter().for_each(|change| inner.tell_change(change));
+    }
+
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner().requests)
+    }
+
+    pub fn watchers(&self) -> usize {
+        self.inner().watchers.iter().filter(|watcher| !watcher.sender.is_closed()).count()
+    }
+
+    /// `key=version` of each object.
+    pub fn contents(&self) -> Vec<String> {
+        let inner = self.inner();
+        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        inner.objects.iter().map(|(key, object)| format!("{key}={}", version(object))).collect()
+    }
+}
+
+fn metadata_is_gone(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let finalizers = metadata["finalizers"].as_array().map_or(0, Vec::len);
+    metadata["deletionTimestamp"].is_string() && finalizers == 0 && metadata["deletionGracePeriodSeconds"].is_null()
+}
+
+fn bookmark(version: u64, initial_end: bool) -> Value {
+    let mut object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}});
+    if initial_end {
+        object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    }
+    json!({"type": "BOOKMARK", "object": object})
+}
+
+impl Inner {
+    fn change(&mut self, object: &Value, old: Option<Value>, new: Option<Value>) {
+        match &new {
+            Some(new) => self.objects.insert(key_of(object), new.clone()),
+            None => self.objects.remove(&key_of(object)),
+        };
+        let change = Change { version: self.version, old, new };
+        self.history.push(change.clone());
+        if self.holding { self.held.push(change) } else { self.tell_change(&change) }
+    }
+
+    fn tell_change(&mut self, change: &Change) {
+        for watcher in &self.watchers {
+            if let Some(event) = change.event(&watcher.labels) {
+                let _ = watcher.sender.send(Ok(format!("{event}\n")));
+            }
+        }
+    }
+
+    fn tell(&mut self, event: &Value) {
+        for watcher in &self.watchers {
+            let _ = watcher.sender.send(Ok(format!("{event}\n")));
+        }
+    }
+
+    fn list(&self, parameters: &BTreeMap<String, String>, labels: &LabelSelector) -> Result<Chunks, SourceError> {
+        self.check_version(parameters)?;
+        let items: Vec<&Value> = self.objects.values().filter(|object| labels.matches(&labels_of(object))).collect();
+        let from = match parameters.get("continue").map(|token| token.split_once('-').unwrap()) {
+            Some((version, _)) if version.parse::<u64>().unwrap() < self.version.min(self.compacted) => {
+                return Err(refused(410, "Expired", "The provided continue parameter is too old"));
+            }
+            Some((_, from)) => from.parse().unwrap(),
+            None => 0,
+        };
+        let limit =
+            parameters.get("limit").map_or(usize::MAX, |limit| limit.parse::<usize>().unwrap().min(self.page_size));
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        let end = items.len().min(from + limit.min(items.len()));
+        if end < items.len() {
+            metadata["continue"] = format!("{}-{end}", self.version).into();
+        }
+        let strip = |object: &&Value| {
+            let mut object = (*object).clone();
+            object.as_object_mut().unwrap().retain(|field, _| field != "kind" && field != "apiVersion");
+            object
+        };
+        let items: Vec<Value> = items[from.min(end)..end].iter().map(strip).collect();
+        let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items});
+        Ok(chunks(list.to_string()))
+    }
+
+    fn check_version(&self, parameters: &BTreeMap<String, String>) -> Result<(), SourceError> {
+        let version: u64 = parameters.get("resourceVersion").map_or(0, |version| version.parse().unwrap());
+        if version > self.version {
+            return Err(refused(504, "Timeout", "Too large resource version"));
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, parameters: &BTreeMap<String, String>, labels: LabelSelector) -> Result<Chunks, SourceError> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        if parameters.contains_key("sendInitialEvents") {
+            if self.no_stream_lists {
+                return Err(refused(422, "Invalid", "sendInitialEvents is forbidden for watch"));
+            }
+            self.check_version(parameters)?;
+            for object in self.objects.values().filter(|object| labels.matches(&labels_of(object))) {
+                let _ = sender.send(Ok(format!("{}\n", json!({"type": "ADDED", "object": object}))));
+            }
+            let _ = sender.send(Ok(format!("{}\n", bookmark(self.version, true))));
+        } else {
+            let after: u64 = parameters["resourceVersion"].parse().unwrap();
+            if after < self.compacted {
+                return Err(refused(410, "Expired", "too old resource version"));
+            }
+            for event in
+                self.history.iter().filter(|change| change.version > after).filter_map(|own| own.event(&labels))
+            {
+                let _ = sender.send(Ok(format!("{event}\n")));
+            }
+        }
+        self.watchers.push(Watcher { sender, labels });
+        Ok(stream(receiver, Duration::from_secs(parameters["timeoutSeconds"].parse().unwrap())))
+    }
+}
+
+/// A body in small pieces, so that nothing relies on where they are cut.
+fn chunks(body: String) -> Chunks {
+    let pieces: Vec<Result<Bytes, SourceError>> =
+        body.into_bytes().chunks(97).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    futures::stream::iter(pieces).boxed()
+}
+
+fn stream(receiver: mpsc::UnboundedReceiver<Result<String, SourceError>>, limit: Duration) -> Chunks {
+    let end = Instant::now() + limit;
+    let next = move |mut receiver: mpsc::UnboundedReceiver<Result<String, SourceError>>| async move {
+        tokio::select! {
+            biased;
+            line = receiver.recv() => match line? {
+                Ok(line) => Some((chunks(line), receiver)),
+                Err(error) => Some((futures::stream::iter([Err(error)]).boxed(), receiver)),
+            },
+            () = sleep_until(end) => None,
+        }
+    };
+    futures::stream::unfold(receiver, next).flatten().boxed()
+}
+
+/// The way to the server.
+struct Connection(Arc<Server>);
+
+impl Source for Connection {
+    fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let (_, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+            let parameters: BTreeMap<String, String> = query
+                .split('&')
+                .filter_map(|pair| pair.split_once('='))
+                .map(|(key, value)| (key.into(), value.replace("%3D", "=")))
+                .collect();
+            let labels = parameters.get("labelSelector").map_or("", |labels| labels).parse().unwrap();
+            let mut inner = self.0.inner();
+            let shown =
+                query.split('&').filter(|pair| !pair.starts_with("timeoutSeconds")).collect::<Vec<_>>().join("&");
+            inner.requests.push(shown);
+            inner.accepts.push(request.accept);
+            if inner.unreachable {
+                return Err(unreachable_error());
+            }
+            if !parameters.contains_key("watch") {
+                return inner.list(&parameters, &labels);
+            }
+            let chunks = inner.watch(&parameters, labels)?;
+            // As the real one does, 2 s before the end of a watch.
+            if let Ok(limit @ 3..) = parameters["timeoutSeconds"].parse::<u64>() {
+                let server = Arc::clone(&self.0);
+                tokio::spawn(async move {
+                    sleep(Duration::from_secs(limit - 2)).await;
+                    let holds_back = !server.inner().held.is_empty();
+                    if !holds_back {
+                        server.bookmark();
+                    }
+                });
+            }
+            Ok(chunks)
+        })
+    }
+}
+
+pub fn pods() -> Arc<ApiResource> {
+    Arc::new(ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true))
+}
+
+/// All pods, with these fields.
+pub fn interest(fields: &[&str]) -> Interest {
+    Interest {
+        resource: pods(),
+        scope: Scope::all(),
+        metadata_only: false,
+        mask: Mask::parse(fields).unwrap(),
+        indexes: Vec::new(),
+        selectors: Vec::new(),
+    }
+}
+
+/// A factory and an informer that runs.
+pub async fn started(server: &Arc<Server>, interest: Interest) -> (InformerFactory, Informer) {
+    let factory = InformerFactory::new(Arc::new(Connection(Arc::clone(server))));
+    let informer = factory.informer(interest);
+    factory.start();
+    (factory, informer)
+}

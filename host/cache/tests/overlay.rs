@@ -1,0 +1,289 @@
+//! What a plugin wrote is what it reads, whatever the reflector has seen of it; nobody else sees it sooner than the cache.
+
+mod fake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fake::{Server, interest, started};
+use flyball_cache::{Informer, Interest, LabelSet, ListQuery, Lister, OverlayWriter, Scope, Uid, View};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+struct Plugin {
+    writer: OverlayWriter,
+    lister: Lister,
+    informer: Informer,
+}
+
+impl Plugin {
+    fn new(informer: &Informer) -> Self {
+        let writer = OverlayWriter::new();
+        let lister = Lister::new(informer.clone(), writer.reader(), View::default());
+        Self { writer, lister, informer: informer.clone() }
+    }
+
+    fn wrote(&self, answer: &Value) {
+        self.writer.written(&self.informer, answer.to_string().as_bytes()).unwrap();
+    }
+
+    fn deleted(&self, name: &str, answer: &Value) {
+        self.writer.deleted(&self.informer, "a", name, answer.to_string().as_bytes()).unwrap();
+    }
+
+    fn contents(&self) -> Vec<String> {
+        let found = self.lister.list(&ListQuery::default());
+        assert_eq!(found.len(), self.lister.count(&ListQuery::default()));
+        for object in &found {
+            let same = |other: Option<Arc<_>>| assert!(other.is_some_and(|other| Arc::ptr_eq(&other, object)));
+            same(self.lister.get(object.namespace(), object.name()));
+            same(self.lister.by_uid(object.uid()));
+        }
+        found.iter().map(|object| format!("{}={}", object.key(), object.resource_version())).collect()
+    }
+}
+
+fn status(uid: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": {"name": "x", "kind": "pods", "uid": uid}})
+}
+
+fn pod(labels: Value) -> Value {
+    json!({"metadata": {"labels": labels}, "spec": {"nodeName": "n1"}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_seen_by_who_wrote_it_at_once_and_by_others_with_the_event() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let (own, other) = (Plugin::new(&informer), Plugin::new(&informer));
+    server.inner().holding = true;
+    own.wrote(&server.put("a", "x", pod(json!({}))));
+    assert_eq!((own.contents(), other.contents()), (vec!["a/x=101".to_owned()], vec![]));
+    own.wrote(&server.put("a", "x", pod(json!({}))));
+    assert_eq!(own.contents(), ["a/x=102"]);
+    server.release(1);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!((own.contents(), other.contents()), (vec!["a/x=102".to_owned()], vec!["a/x=101".to_owned()]));
+    server.release(1);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(own.contents(), other.contents());
+    assert_eq!(own.writer.tidy(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_reflector_has_passed_is_left_out() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    let old = server.put("a", "x", pod(json!({})));
+    server.put("a", "x", pod(json!({})));
+    sleep(Duration::from_millis(1)).await;
+    plugin.wrote(&old);
+    assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec!["a/x=102".to_owned()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_is_hidden_until_it_is_seen_to_go_and_its_name_can_be_used_again() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.put("a", "x", pod(json!({})));
+    sleep(Duration::from_millis(1)).await;
+    server.inner().holding = true;
+    plugin.deleted("x", &status(&server.delete("a", "x").unwrap()));
+    assert!(plugin.contents().is_empty());
+    plugin.wrote(&server.put("a", "x", pod(json!({}))));
+    assert_eq!(plugin.contents(), ["a/x=103"]);
+    // Created and deleted before any event: neither of both events shows it again.
+    plugin.wrote(&server.put("a", "y", pod(json!({}))));
+    plugin.deleted("y", &status(&server.delete("a", "y").unwrap()));
+    for _ in 0..4 {
+        assert_eq!(plugin.contents(), ["a/x=103"]);
+        server.release(1);
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec!["a/x=103".to_owned()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graceful_delete_shows_the_object_going_and_its_last_finalizer_ends_it() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.inner().holding = true;
+    let going = |finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
+    plugin.wrote(&server.put("a", "x", pod(json!({}))));
+    plugin.deleted("x", &server.put("a", "x", going(json!(["f"]))));
+    assert!(plugin.lister.get("a", "x").unwrap().is_deleting());
+    plugin.wrote(&server.put("a", "x", going(json!([]))));
+    assert!(plugin.contents().is_empty());
+    for _ in 0..3 {
+        server.release(1);
+        sleep(Duration::from_millis(1)).await;
+        assert!(plugin.contents().is_empty());
+    }
+    assert_eq!(plugin.writer.tidy(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_leaves_the_scope_is_gone_for_its_informer() {
+    let server = Server::new();
+    let scope = Scope { labels: "app=web".parse().unwrap(), ..Scope::default() };
+    let (_factory, informer) = started(&server, Interest { scope, ..interest(&["spec"]) }).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.put("a", "x", pod(json!({"app": "web"})));
+    sleep(Duration::from_millis(1)).await;
+    server.inner().holding = true;
+    plugin.wrote(&server.put("a", "x", pod(json!({"app": "db"}))));
+    plugin.wrote(&server.put("a", "y", pod(json!({"app": "db"}))));
+    assert!(plugin.contents().is_empty());
+    plugin.wrote(&server.put("a", "x", pod(json!({"app": "web"}))));
+    assert_eq!(plugin.contents(), ["a/x=104"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_read_sees_what_was_written() {
+    let server = Server::new();
+    let node: flyball_types::FieldPath = "spec.nodeName".parse().unwrap();
+    let selector: flyball_types::FieldPath = "spec.selector".parse().unwrap();
+    let want = Interest { indexes: vec![node.clone()], selectors: vec![selector.clone()], ..interest(&[]) };
+    let (_factory, informer) = started(&server, want).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]);
+    let object = json!({
+        "metadata": {"labels": {"app": "web"}, "ownerReferences": owner},
+        "spec": {"nodeName": "n1", "selector": {"matchLabels": {"app": "web"}}},
+    });
+    server.inner().holding = true;
+    plugin.wrote(&server.put("a", "x", object));
+    let queries = [
+        ListQuery::namespace("a"),
+        ListQuery { labels: "app in (web,db)".parse().unwrap(), ..ListQuery::default() },
+        ListQuery { fields: vec![(node.clone(), "n1".into())], ..ListQuery::default() },
+        ListQuery { owner: Some(Uid::new("u")), ..ListQuery::default() },
+        ListQuery { controller: Some(Uid::new("u")), ..ListQuery::namespace("a") },
+    ];
+    let none = [
+        ListQuery::namespace("b"),
+        ListQuery { orphans: true, ..ListQuery::default() },
+        ListQuery { fields: vec![(node, "n2".into())], ..ListQuery::namespace("a") },
+    ];
+    for from_cache in [false, true] {
+        for query in &queries {
+            assert_eq!(plugin.lister.list(query).len(), 1, "{query:?}, from cache: {from_cache}");
+        }
+        for query in &none {
+            assert_eq!(plugin.lister.count(query), 0, "{query:?}, from cache: {from_cache}");
+        }
+        assert_eq!(plugin.lister.selecting(&selector, "a", &LabelSet::new([("app", "web")])).len(), 1);
+        assert_eq!(plugin.lister.selecting(&selector, "a", &LabelSet::none()).len(), 0);
+        assert_eq!(plugin.lister.selecting(&selector, "b", &LabelSet::new([("app", "web")])).len(), 0);
+        server.release(1);
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_shows_its_own_fields_and_namespaces() {
+    let server = Server::new();
+    let (factory, informer) = started(&server, interest(&["spec"])).await;
+    let wide = factory.informer(interest(&["status"]));
+    wide.synced().await;
+    server.put("a", "x", json!({"spec": 1, "status": 2}));
+    server.put("b", "y", json!({"spec": 1, "status": 2}));
+    sleep(Duration::from_millis(1)).await;
+    let view = View { mask: informer.mask().clone(), namespaces: Some(["a".to_owned()].into()) };
+    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
+    assert_eq!(lister.count(&ListQuery::default()), 1);
+    assert!(lister.get("b", "y").is_none());
+    let object = lister.get("a", "x").unwrap();
+    let mut out = Vec::new();
+    lister.project(&object, None, &mut out).unwrap();
+    let shown: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!((&shown["spec"], &shown["status"]), (&json!(1), &Value::Null));
+    let fields = flyball_types::Mask::parse(["status.phase", "spec"]).unwrap();
+    assert!(lister.project(&object, Some(&fields), &mut out).unwrap_err().to_string().contains("status.phase"));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, bool),
+    Delete(u8),
+    Release(usize),
+    Cut,
+    Compact,
+    Sleep(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..6u8, any::<bool>()).prop_map(|(name, web)| Step::Put(name, web)),
+        4 => (0..6u8).prop_map(Step::Delete),
+        6 => (1..4usize).prop_map(Step::Release),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Compact),
+        3 => (0..3000u64).prop_map(Step::Sleep),
+    ]
+}
+
+/// The plugin is the only one who writes, so what it reads must be what the server has, however late the events come.
+async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
+    let server = Server::new();
+    let labels = if scoped { "app=web" } else { "" };
+    let scope = Scope { labels: labels.parse().unwrap(), ..Scope::default() };
+    let (_factory, informer) = started(&server, Interest { scope: scope.clone(), ..interest(&["spec"]) }).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.inner().holding = true;
+    for step in steps {
+        match step {
+            Step::Put(name, web) => {
+                let labels = json!({"app": if web { "web" } else { "db" }});
+                plugin.wrote(&server.put("a", &format!("p{name}"), pod(labels)));
+            }
+            Step::Delete(name) => {
+                let name = format!("p{name}");
+                if let Some(uid) = server.delete("a", &name) {
+                    plugin.deleted(&name, &status(&uid));
+                }
+            }
+            Step::Release(count) => server.release(count),
+            Step::Cut => server.cut(),
+            Step::Compact => server.compact(),
+            Step::Sleep(milliseconds) => sleep(Duration::from_millis(milliseconds)).await,
+        }
+        for _ in 0..2 {
+            let expected: Vec<String> = {
+                let inner = server.inner();
+                let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+                let shown = inner
+                    .objects
+                    .iter()
+                    .filter(|(_, object)| !scoped || text(&object["metadata"]["labels"]["app"]) == "web");
+                shown.map(|(key, object)| format!("{key}={}", text(&object["metadata"]["resourceVersion"]))).collect()
+            };
+            assert_eq!(plugin.contents(), expected);
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+    server.release(usize::MAX);
+    informer.wait_until(server.version()).await;
+    assert_eq!(plugin.writer.tidy(), 0, "nothing stays in the overlay");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plugin_reads_its_writes(steps in prop::collection::vec(step(), 0..50), scoped in any::<bool>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(read_your_writes(steps, scoped));
+    }
+}
