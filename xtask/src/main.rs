@@ -1,3 +1,47 @@
-//! Builds, tests, demonstrates and measures Flyball.
+//! Builds, tests, demonstrates and measures Flyball: `cargo xtask COMMAND`.
 
-fn main() {}
+mod build;
+mod componentize;
+mod demo;
+mod guests;
+mod run;
+mod test;
+mod toolchain;
+
+use std::process::ExitCode;
+
+use crate::demo::Demo;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  build                         build the guests and the host, with the built-in controllers embedded
+  test [ARGUMENT…]              build, then run every test, or those that the arguments of `cargo test` name
+  demo [--once]                 play the life of a Deployment on a local control plane; stay up, or end after it
+  demo --kubeconfig FILE        play the greeter's story on a cluster of your own, in one namespace, removed after
+  guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["build"] => build::all().map(|built| println!("{}", built.host.display())),
+        ["test", arguments @ ..] => test::run_all(arguments),
+        ["demo"] => demo::run(&Demo::default()),
+        ["demo", "--once"] => demo::run(&Demo { once: true, ..Demo::default() }),
+        ["demo", "--kubeconfig", file] => demo::run(&Demo { kubeconfig: Some(file.into()), ..Demo::default() }),
+        ["guests", languages @ ..] => guests::build(languages),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

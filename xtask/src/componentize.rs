@@ -1,0 +1,54 @@
+//! Makes components of core modules, and checks that they import the controller world and nothing else.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+use crate::run::workspace;
+
+/// The world that guests are compiled against.
+const WORLD: &str = "controller";
+/// Its package: the prefix of all that a guest may import.
+const PACKAGE: &str = "flyball:controller/";
+/// Answers the functions of WASI preview 1, which the runtime of Go calls, without importing anything.
+const DENY: &str = include_str!("deny.wat");
+
+/// Makes the component of a core module of which the bindings have written down the world that it was compiled against.
+pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
+    let module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
+    let mut encoder = ComponentEncoder::default();
+    encoder.validate(true).module(&module)?;
+    write(&mut encoder, component)
+}
+
+/// Makes the component of a core module for WASI preview 1, of which only the guest's author knows the world.
+pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
+    let mut module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(workspace().join("wit"))?;
+    let world = resolve.select_world(&[package], Some(WORLD))?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
+    let mut encoder = ComponentEncoder::default();
+    encoder.validate(true).module(&module)?.adapter("wasi_snapshot_preview1", &wat::parse_str(DENY)?)?;
+    write(&mut encoder, component)
+}
+
+fn write(encoder: &mut ComponentEncoder, component: &Path) -> Result<()> {
+    let bytes = encoder.encode().with_context(|| format!("can't make {}", component.display()))?;
+    check(&bytes).with_context(|| component.display().to_string())?;
+    std::fs::create_dir_all(component.parent().context("a component lies in a folder")?)?;
+    std::fs::write(component, bytes).with_context(|| format!("can't write {}", component.display()))
+}
+
+/// Checks that a component imports nothing but the interfaces of the controller world.
+pub(crate) fn check(component: &[u8]) -> Result<()> {
+    let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
+        bail!("it is a WIT package, not a component");
+    };
+    let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
+    let foreign: Vec<String> = imports.filter(|name| !name.starts_with(PACKAGE)).collect();
+    ensure!(foreign.is_empty(), "it imports what no guest may: {}", foreign.join(", "));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! `cargo xtask demo`: Flyball doing its job on a real API server, as a story that a person can follow.
+
+mod cluster;
+mod host;
+mod story;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use flyball_controlplane::{ControlPlane, Options};
+
+use self::host::Host;
+use crate::build::{self, Guest};
+
+/// What the command line says.
+#[derive(Debug, Default)]
+pub(crate) struct Demo {
+    /// End after the story.
+    pub(crate) once: bool,
+    /// Play a small story on this cluster instead of a local one.
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// Plays the demo.
+pub(crate) fn run(demo: &Demo) -> Result<()> {
+    let built = build::all()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+    runtime.block_on(async {
+        tokio::select! {
+            result = play(demo, &built) => result,
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    })
+}
+
+async fn play(demo: &Demo, built: &build::Built) -> Result<()> {
+    if let Some(kubeconfig) = &demo.kubeconfig {
+        return cluster::play(kubeconfig, built).await;
+    }
+    println!("\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback.");
+    let plane = ControlPlane::start(Options::default()).await?;
+    println!("It serves at {}.", plane.url());
+
+    let plugins = plane.dir().join("plugins");
+    std::fs::create_dir(&plugins).context("can't make a folder for the demo's plugin")?;
+    let kubelet = built.guest(Guest::FakeKubelet);
+    std::fs::copy(&kubelet, plugins.join("fake-kubelet.wasm"))
+        .with_context(|| format!("can't copy {} to the demo's plugins", kubelet.display()))?;
+    let mut host = Host::start(
+        &built.host,
+        plane.dir(),
+        &[
+            format!("--kubeconfig={}", plane.kcm_kubeconfig_path().display()),
+            "--use-service-account-credentials=true".into(),
+            "--controllers=*".into(),
+            "--kube-api-qps=200".into(),
+            "--kube-api-burst=300".into(),
+        ],
+    )?;
+    // The nodes are a part of the stage: their host is one of its own, with the rights that a kubelet would have.
+    let nodes = Host::start_as(
+        "nodes",
+        &built.host,
+        plane.dir(),
+        &[
+            format!("--kubeconfig={}", plane.kubeconfig_path().display()),
+            "--controllers=".into(),
+            format!("--plugin-dir={}", plugins.display()),
+            "--trust-plugins".into(),
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
+        ],
+    )?;
+    let told = story::play(&plane.admin_client()?, &mut host).await;
+    if let Err(error) = &told {
+        eprintln!("\nThe story did not come true: {error:#}\n\nThe last lines of the host's log:\n{}", host.log_tail());
+    } else if !demo.once {
+        println!("\nLook around, in another terminal:");
+        println!("  export KUBECONFIG={}", plane.kubeconfig_path().display());
+        println!("  kubectl get pods -w");
+        println!("  kubectl create deployment web --image=nginx --replicas=3");
+        println!("The host's log: {}", host.log_path().display());
+        println!("Ctrl-C ends everything.");
+        std::future::pending::<()>().await;
+    }
+    host.stop().await?;
+    nodes.stop().await?;
+    plane.shutdown().await?;
+    told
+}

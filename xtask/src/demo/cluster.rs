@@ -1,0 +1,136 @@
+//! The demo on a cluster that the user has: no fake nodes, no built-ins, only the plugin `greeter`, which may write in one
+//! namespace of its own. The namespace is removed after, whatever happened.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::json;
+
+use super::host::Host;
+use super::table::Table;
+use crate::build::{Built, Guest};
+
+/// The namespace that the demo makes and removes.
+const NAMESPACE: &str = "flyball-demo";
+const ANNOTATION: &str = "greeter.flyball.dev/greeting";
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(100);
+
+/// What the greeter may do here.
+const POLICY: &str = r#"
+[[plugins.greeter.allow]]
+kinds = ["v1/Namespace", "v1/ConfigMap"]
+verbs = ["watch"]
+[[plugins.greeter.allow]]
+kinds = ["v1/ConfigMap"]
+verbs = ["create", "update", "patch", "delete"]
+namespaces = ["flyball-demo"]
+"#;
+
+/// Plays the greeter's story on the cluster of this kubeconfig's current context.
+pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
+    let read = || format!("can't use the kubeconfig {}", kubeconfig.display());
+    let config = Kubeconfig::read_from(kubeconfig).with_context(read)?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.with_context(read)?;
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config).with_context(read)?;
+    let version = client.apiserver_version().await.with_context(|| format!("the cluster at {url} does not answer"))?;
+    println!("The cluster at {url} runs {}. The plugin greeter writes in the namespace {NAMESPACE} alone.", version.git_version);
+
+    let dir = tempfile::tempdir().context("can't make a folder for the demo's plugin")?;
+    let plugins = dir.path().join("plugins");
+    std::fs::create_dir(&plugins)?;
+    std::fs::copy(built.guest(Guest::Greeter), plugins.join("greeter.wasm")).context("can't copy the greeter")?;
+    let policy = dir.path().join("policy.toml");
+    std::fs::write(&policy, POLICY)?;
+
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let namespace = serde_json::from_value(namespace).context("the demo's namespace is not valid")?;
+    namespaces.create(&PostParams::default(), &namespace).await.with_context(|| {
+        format!("can't make the namespace {NAMESPACE}; if it is left from an earlier run, delete it first")
+    })?;
+    let mut host = Host::start(
+        &built.host,
+        dir.path(),
+        &[
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--controllers=".into(),
+            format!("--plugin-dir={}", plugins.display()),
+            format!("--policy={}", policy.display()),
+        ],
+    )?;
+    let told = tokio::select! {
+        told = story(&client, &mut host) => told,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    if told.is_err() {
+        eprintln!("The last lines of the host's log:\n{}", host.log_tail());
+    }
+    host.stop().await?;
+    namespaces
+        .delete(NAMESPACE, &DeleteParams::default())
+        .await
+        .with_context(|| format!("can't remove the namespace {NAMESPACE}: delete it by hand"))?;
+    println!("\nThe namespace {NAMESPACE} is being removed.");
+    told
+}
+
+async fn story(client: &Client, host: &mut Host) -> Result<()> {
+    let table = Table::new();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let greet = async |greeting: Option<&str>| {
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: greeting}}});
+        namespaces.patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(patch)).await.context("can't annotate the namespace")
+    };
+
+    let start = Instant::now();
+    greet(Some("hello")).await?;
+    until(&maps, host, &table, start, "The namespace is annotated with «hello»", Some("hello")).await?;
+
+    let start = Instant::now();
+    greet(Some("good day")).await?;
+    until(&maps, host, &table, start, "The greeting is changed to «good day»", Some("good day")).await?;
+
+    let start = Instant::now();
+    maps.delete("greeting", &DeleteParams::default()).await.context("can't delete the ConfigMap")?;
+    until(&maps, host, &table, start, "The ConfigMap is deleted by hand", Some("good day")).await?;
+
+    let start = Instant::now();
+    greet(None).await?;
+    until(&maps, host, &table, start, "The annotation is taken away", None).await?;
+    println!("\nThe story came true.");
+    Ok(())
+}
+
+async fn until(
+    maps: &Api<ConfigMap>,
+    host: &mut Host,
+    table: &Table,
+    start: Instant,
+    title: &str,
+    expected: Option<&str>,
+) -> Result<()> {
+    table.title(title);
+    loop {
+        let map = maps.get_opt("greeting").await.context("can't read the ConfigMap")?;
+        let greeting = map.and_then(|map| map.data?.remove("greeting"));
+        let done = greeting.as_deref() == expected;
+        table.rows(start, &host.reconciled()?);
+        let seen = greeting.map_or("no ConfigMap".into(), |greeting| format!("the ConfigMap says «{greeting}»"));
+        if done {
+            table.end(start, &seen);
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("«{title}» did not come true within {} s: {seen}", PATIENCE.as_secs());
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}

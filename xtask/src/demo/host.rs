@@ -1,0 +1,92 @@
+//! The host as the demo runs it: a child that writes its log as JSON, of which the demo reads what was reconciled.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use flyball_controlplane::Process;
+use serde::Deserialize;
+
+/// A running host.
+pub(super) struct Host {
+    process: Process,
+    log: BufReader<File>,
+    /// The beginning of a line whose end is not written yet.
+    partial: String,
+}
+
+/// One reconcile that wrote something, as the host logs it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Reconciled {
+    pub(super) controller: String,
+    pub(super) key: String,
+    /// What made it reconcile.
+    pub(super) why: String,
+    /// What it wrote, in words; empty if nothing.
+    #[serde(default)]
+    pub(super) wrote: String,
+    pub(super) took_ms: f64,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    target: String,
+    fields: serde_json::Value,
+}
+
+impl Host {
+    /// Starts the host that is shown.
+    pub(super) fn start(binary: &Path, dir: &Path, args: &[String]) -> Result<Self> {
+        Self::start_as("flyball", binary, dir, args)
+    }
+
+    /// Starts a host whose log has this name.
+    pub(super) fn start_as(name: &str, binary: &Path, dir: &Path, args: &[String]) -> Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let mut command = Command::new(binary);
+        command.arg("run").args(args).args(["--leader-elect=false", "--logging-format=json", "-v=4"]);
+        command.args(["--bind-address=127.0.0.1", "--secure-port=0"]);
+        let process = Process::spawn(name, command, &log)?;
+        let file = File::open(&log).with_context(|| format!("can't read the log {}", log.display()))?;
+        Ok(Self { process, log: BufReader::new(file), partial: String::new() })
+    }
+
+    pub(super) fn log_path(&self) -> &Path {
+        self.process.log_path()
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        self.process.log_tail(20)
+    }
+
+    /// What was reconciled since the last time that this was asked.
+    pub(super) fn reconciled(&mut self) -> Result<Vec<Reconciled>> {
+        let mut found = Vec::new();
+        loop {
+            self.log.read_line(&mut self.partial).context("can't read the host's log")?;
+            if !self.partial.ends_with('\n') {
+                break;
+            }
+            if let Ok(line) = serde_json::from_str::<Line>(&self.partial)
+                && line.target == "flyball::reconcile"
+                && let Ok(reconciled) = serde_json::from_value(line.fields)
+            {
+                found.push(reconciled);
+            }
+            self.partial.clear();
+        }
+        if let Some(status) = self.process.exited() {
+            anyhow::bail!("the host ended by itself: {status}");
+        }
+        Ok(found)
+    }
+
+    /// Ends the host as an operator would, and checks that it drains.
+    pub(super) async fn stop(mut self) -> Result<()> {
+        let status = self.process.stop().await.context("can't end the host")?;
+        ensure!(status.success(), "the host did not end well after SIGTERM: {status}");
+        Ok(())
+    }
+}

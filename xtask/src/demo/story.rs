@@ -1,0 +1,159 @@
+//! The story: a Deployment's life, step by step, each with the condition by which it has come true.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use super::host::Host;
+use super::table::Table;
+
+/// How long a step may take to come true.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the cluster is looked at meanwhile.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What the story sees of the cluster.
+struct Stage {
+    deployments: Api<Deployment>,
+    pods: Api<Pod>,
+}
+
+/// The Deployment and its pods at one moment.
+struct Scene {
+    deployment: Deployment,
+    pods: Vec<Pod>,
+}
+
+/// Plays all steps, and shows what the host did in each.
+pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
+    let stage = Stage {
+        deployments: Api::namespaced(client.clone(), "default"),
+        pods: Api::namespaced(client.clone(), "default"),
+    };
+    let table = Table::new();
+
+    let start = Instant::now();
+    stage.apply().await.context("can't apply the Deployment")?;
+    stage.until(host, &table, start, "A Deployment nginx with 3 replicas is applied", |scene| scene.is_settled(3)).await?;
+
+    let victim = stage.look().await?.pods.first().map(ResourceExt::name_any).context("there is no pod to delete")?;
+    let start = Instant::now();
+    stage.pods.delete(&victim, &DeleteParams::default()).await.with_context(|| format!("can't delete {victim}"))?;
+    let title = format!("The pod {victim} is deleted");
+    stage.until(host, &table, start, &title, |scene| scene.is_settled(3) && !scene.has(&victim)).await?;
+
+    let start = Instant::now();
+    stage.patch(json!({"spec": {"replicas": 5}})).await?;
+    stage.until(host, &table, start, "It is scaled to 5", |scene| scene.is_settled(5)).await?;
+
+    let start = Instant::now();
+    let container = json!({"name": "nginx", "image": "nginx:1.29"});
+    stage.patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}})).await?;
+    let title = "Its image is changed to nginx:1.29: a rolling update";
+    stage.until(host, &table, start, title, |scene| scene.is_settled(5) && scene.all_run("nginx:1.29")).await?;
+
+    let start = Instant::now();
+    stage.patch(json!({"spec": {"replicas": 0}})).await?;
+    stage.until(host, &table, start, "It is scaled to 0", |scene| scene.is_settled(0)).await?;
+
+    println!("\nThe story came true.");
+    Ok(())
+}
+
+impl Stage {
+    async fn apply(&self) -> Result<Deployment> {
+        let deployment = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "nginx"},
+            "spec": {
+                "replicas": 3,
+                "selector": {"matchLabels": {"app": "nginx"}},
+                "template": {
+                    "metadata": {"labels": {"app": "nginx"}},
+                    "spec": {"containers": [{"name": "nginx", "image": "nginx:1.28"}]},
+                },
+            },
+        });
+        let deployment = serde_json::from_value(deployment).context("the Deployment of the story is not valid")?;
+        Ok(self.deployments.create(&PostParams::default(), &deployment).await?)
+    }
+
+    async fn patch(&self, patch: serde_json::Value) -> Result<()> {
+        let patched = self.deployments.patch("nginx", &PatchParams::default(), &Patch::Strategic(patch)).await;
+        patched.map(|_| ()).context("can't change the Deployment")
+    }
+
+    async fn look(&self) -> Result<Scene> {
+        let deployment = self.deployments.get("nginx").await.context("can't read the Deployment")?;
+        let pods = self.pods.list(&ListParams::default().labels("app=nginx")).await.context("can't list the pods")?;
+        Ok(Scene { deployment, pods: pods.items })
+    }
+
+    /// Waits until the step has come true, then shows what happened.
+    async fn until(
+        &self,
+        host: &mut Host,
+        table: &Table,
+        start: Instant,
+        title: &str,
+        came_true: impl Fn(&Scene) -> bool,
+    ) -> Result<()> {
+        table.title(title);
+        loop {
+            let scene = self.look().await?;
+            let done = came_true(&scene);
+            table.rows(start, &host.reconciled()?);
+            if done {
+                table.end(start, &scene.describe());
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("«{title}» did not come true within {} s: {}", PATIENCE.as_secs(), scene.describe());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+impl Scene {
+    /// Whether the Deployment's status says that so many pods are up to date and available, and no others exist.
+    fn is_settled(&self, replicas: i32) -> bool {
+        let Some(status) = &self.deployment.status else { return false };
+        let count = |value: Option<i32>| value.unwrap_or(0);
+        status.observed_generation == self.deployment.metadata.generation
+            && count(status.replicas) == replicas
+            && count(status.updated_replicas) == replicas
+            && count(status.available_replicas) == replicas
+            && i32::try_from(self.pods.len()) == Ok(replicas)
+    }
+
+    fn has(&self, pod: &str) -> bool {
+        self.pods.iter().any(|known| known.name_any() == pod)
+    }
+
+    fn all_run(&self, image: &str) -> bool {
+        let images = self.pods.iter().flat_map(|pod| pod.spec.iter().flat_map(|spec| &spec.containers));
+        images.into_iter().all(|container| container.image.as_deref() == Some(image))
+    }
+
+    fn describe(&self) -> String {
+        let ready = self.pods.iter().filter(|pod| is_ready(pod)).count();
+        let nodes: std::collections::BTreeSet<&str> =
+            self.pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+        match self.pods.len() {
+            0 => "no pods".into(),
+            pods => format!("{pods} pods, {ready} Ready, on {} nodes", nodes.len()),
+        }
+    }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -1,0 +1,67 @@
+//! How the demo shows what happened: a title for each step, a row for each reconcile that wrote something.
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use super::host::Reconciled;
+
+/// Prints to standard output, with colour where a person reads it.
+pub(super) struct Table {
+    colour: bool,
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    }
+
+    /// Begins a step.
+    pub(super) fn title(&self, title: &str) {
+        println!("\n{}", self.paint("1", title));
+        let head = format!("  {:>8}  {:<22} {:<44} {:<46} {:>8}", "after", "guest", "saw", "wrote", "took");
+        println!("{}", self.paint("2", &head));
+    }
+
+    /// Shows reconciles; those that wrote nothing are left out.
+    pub(super) fn rows(&self, start: Instant, reconciled: &[Reconciled]) {
+        for row in reconciled.iter().filter(|row| !row.wrote.is_empty()) {
+            let after = format!("{:.2} s", start.elapsed().as_secs_f64());
+            let took = format!("{:.1} ms", row.took_ms);
+            let guest = self.paint("36", &format!("{:<22}", row.controller));
+            let saw = if row.why.is_empty() { &row.key } else { &row.why };
+            println!("  {after:>8}  {guest} {:<44} {:<46} {took:>8}", shorten(saw, 44), shorten(&row.wrote, 46));
+        }
+    }
+
+    /// Ends a step.
+    pub(super) fn end(&self, start: Instant, result: &str) {
+        let line = format!("✔ {result} after {:.2} s", start.elapsed().as_secs_f64());
+        println!("  {}", self.paint("32", &line));
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+    }
+}
+
+/// A text of so many characters at most; a longer one loses its middle, because names differ at their ends.
+fn shorten(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.into();
+    }
+    let head: String = text.chars().take(width / 2).collect();
+    let tail: String = text.chars().skip(length - (width - width / 2 - 1)).collect();
+    format!("{head}…{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_loses_its_middle() {
+        assert_eq!(shorten("short", 10), "short");
+        assert_eq!(shorten("abcdefghijklmnop", 9), "abcd…mnop");
+    }
+}

@@ -1,0 +1,149 @@
+//! Builds the guests: those in Rust, which are the workspace's crates of type `cdylib`, and the examples in Go and Python.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::componentize::{check, componentize, componentize_wasi};
+use crate::run::{command, is_fresh, output, run, say, workspace};
+use crate::toolchain::{TARGET, prepare_toolchain};
+
+/// The version of componentize-py that makes guests of Python.
+const COMPONENTIZE_PY: &str = "0.25.1";
+/// The stack of a guest of Rust: 128 KiB in place of 1 MiB, which is most of what an instance takes.
+const STACK: &str = "-Clink-arg=-zstack-size=131072";
+
+/// A guest that was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Built {
+    /// Its file's name, without `.wasm`.
+    pub(crate) name: String,
+    /// The component.
+    pub(crate) path: PathBuf,
+}
+
+/// Builds the guests of these languages, of all if none is named, and tells their sizes.
+pub(crate) fn build(languages: &[&str]) -> Result<()> {
+    if let Some(other) = languages.iter().find(|language| !["rust", "go", "python"].contains(language)) {
+        bail!("guests are written in rust, go and python, not in `{other}`");
+    }
+    let wants = |language| languages.is_empty() || languages.contains(&language);
+    let mut built = if wants("rust") { build_guests()? } else { Vec::new() };
+    if wants("go") {
+        built.push(build_go()?);
+    }
+    if wants("python") {
+        built.push(build_python()?);
+    }
+    for Built { name, path } in built {
+        println!("{name:16} {:>8.1} kB  {}", path.metadata()?.len() as f64 / 1000.0, path.display());
+    }
+    Ok(())
+}
+
+/// Builds the guests in Rust, all in one run of cargo, so that what they share is compiled once.
+pub(crate) fn build_guests() -> Result<Vec<Built>> {
+    let toolchain = prepare_toolchain()?;
+    let packages = guest_packages()?;
+    say(&format!("building {}", packages.join(", ")));
+    let mut cargo = toolchain.cargo();
+    cargo.args(["build", "--profile", "guest", "--target", TARGET, "--target-dir"]).arg(guests_folder());
+    cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+    cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", STACK);
+    run(&mut cargo)?;
+    let make = |package: &String| {
+        let module = format!("{}.wasm", package.replace('-', "_"));
+        let core = guests_folder().join(TARGET).join("guest").join(module);
+        let built = component(package.strip_prefix("flyball-").unwrap_or(package));
+        if !is_fresh(&built.path, &[&core]) {
+            componentize(&core, &built.path)?;
+        }
+        Ok(built)
+    };
+    packages.iter().map(make).collect()
+}
+
+/// Builds the example in Go.
+pub(crate) fn build_go() -> Result<Built> {
+    say("building greeter-go");
+    let core = guests_folder().join("go/greeter-go.wasm");
+    let built = component("greeter-go");
+    let mut go = command("go");
+    go.current_dir(workspace().join("examples/greeter-go")).env("GOOS", "wasip1").env("GOARCH", "wasm");
+    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&core).arg(".");
+    run(&mut go)?;
+    if !is_fresh(&built.path, &[&core, &workspace().join("wit")]) {
+        componentize_wasi(&core, &built.path)?;
+    }
+    Ok(built)
+}
+
+/// Builds the example in Python.
+pub(crate) fn build_python() -> Result<Built> {
+    let source = workspace().join("examples/greeter-python");
+    let wit = workspace().join("wit");
+    let built = component("greeter-python");
+    if is_fresh(&built.path, &[&source.join("app.py"), &wit]) {
+        return Ok(built);
+    }
+    let tool = prepare_componentize_py()?;
+    say("building greeter-python (10 s)");
+    std::fs::create_dir_all(components_folder())?;
+    let mut python = command(tool);
+    python.current_dir(source).arg("-d").arg(wit).args([
+        "-w",
+        "controller",
+        "componentize",
+        "--stub-wasi",
+        "app",
+        "-o",
+    ]);
+    run(python.arg(&built.path))?;
+    let checked = check(&std::fs::read(&built.path)?);
+    if checked.is_err() {
+        std::fs::remove_file(&built.path)?;
+    }
+    checked.map(|()| built)
+}
+
+/// componentize-py, installed beside what it builds.
+fn prepare_componentize_py() -> Result<PathBuf> {
+    let environment = guests_folder().join(format!("componentize-py-{COMPONENTIZE_PY}"));
+    let tool = environment.join("bin/componentize-py");
+    if output(command(&tool).arg("--version")).is_none() {
+        say(&format!("installing componentize-py {COMPONENTIZE_PY} into {}", environment.display()));
+        run(command("python3").args(["-m", "venv"]).arg(&environment))?;
+        let package = format!("componentize-py=={COMPONENTIZE_PY}");
+        run(command(environment.join("bin/pip")).args(["install", "--quiet", &package]))?;
+    }
+    Ok(tool)
+}
+
+/// The packages of the workspace that are guests: those with a library of type `cdylib`.
+fn guest_packages() -> Result<Vec<String>> {
+    let metadata = output(command("cargo").args(["metadata", "--format-version=1", "--no-deps"]));
+    let metadata: Value = serde_json::from_str(&metadata.context("`cargo metadata` failed")?)?;
+    let is_guest = |package: &&Value| {
+        let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut types = targets.iter().filter_map(|target| target["crate_types"].as_array()).flatten();
+        types.any(|crate_type| crate_type == "cdylib")
+    };
+    let packages = metadata["packages"].as_array().context("`cargo metadata` names no packages")?;
+    let names = packages.iter().filter(is_guest).filter_map(|package| package["name"].as_str());
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    ensure!(!names.is_empty(), "the workspace has no guests");
+    Ok(names)
+}
+
+fn guests_folder() -> PathBuf {
+    workspace().join("target/guests")
+}
+
+fn components_folder() -> PathBuf {
+    guests_folder().join("components")
+}
+
+fn component(name: &str) -> Built {
+    Built { name: name.into(), path: Path::new(&components_folder()).join(format!("{name}.wasm")) }
+}

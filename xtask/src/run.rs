@@ -1,0 +1,54 @@
+//! Runs commands: says what it does, shows their output while they run, and fails with their names.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace's folder.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// Says what is being done.
+pub(crate) fn say(what: &str) {
+    eprintln!("\x1b[1m==> {what}\x1b[0m");
+}
+
+/// A command in the workspace, without what the toolchain that runs xtask would hand down to another toolchain.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(workspace());
+    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR", "CARGO_ENCODED_RUSTFLAGS"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Runs a command to its end, with its output shown.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("can't start `{name}`"))?;
+    if !status.success() {
+        bail!("`{name}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// What a command writes to its standard output; none if it can't be started or fails.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.stderr(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Whether `made` is there and no older than any of `sources`, which are files, or folders with all that lies in them.
+pub(crate) fn is_fresh(made: &Path, sources: &[&Path]) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    modified(made).is_some_and(|made| sources.iter().all(|source| newest(source).is_some_and(|source| source <= made)))
+}
+
+fn newest(path: &Path) -> Option<std::time::SystemTime> {
+    let own = path.metadata().and_then(|metadata| metadata.modified()).ok()?;
+    let below = path.read_dir().into_iter().flatten().flatten().filter_map(|entry| newest(&entry.path()));
+    Some(below.fold(own, std::time::SystemTime::max))
+}
