@@ -1,0 +1,233 @@
+//! Nodes: the object, its status and its lease. Pure functions of the settings and the time.
+
+use std::time::Duration;
+
+use flyball_sdk::prelude::*;
+use flyball_sdk::{MicroTime, StringMap};
+use serde::{Deserialize, Serialize};
+
+use crate::address;
+use crate::settings::Settings;
+
+/// The namespace of the nodes' leases.
+pub const LEASES: &str = "kube-node-lease";
+/// The kind of a node's lease.
+pub const LEASE: &str = "coordination.k8s.io/v1/Lease";
+/// The taint that the API server's admission puts on each new node.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// For so many periods of its renewal a lease holds, as with kubelets: 40 s by default.
+const LEASE_PERIODS: u32 = 4;
+
+view! {
+    /// A node, as far as it concerns us.
+    pub struct Node: "v1/Node" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [],
+        /// Its taints.
+        pub taints: Vec<Taint> = "spec.taints",
+        /// Its conditions.
+        pub conditions: Vec<Health> = "status.conditions" ["[*].type", "[*].status", "[*].lastHeartbeatTime"],
+    }
+}
+
+/// A taint. All of it is read, because a patch carries the whole list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "they are the API's words")]
+pub struct Taint {
+    pub key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    pub effect: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Time>,
+}
+
+/// A condition of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs, reason = "they are the API's words")]
+pub struct Health {
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    pub status: String,
+    pub last_heartbeat_time: Option<Time>,
+}
+
+/// The conditions that a healthy node has: type, status, reason, message.
+const CONDITIONS: [(&str, &str, &str, &str); 4] = [
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+];
+
+/// The node of this number, to be created.
+pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
+    let name = settings.node_name(index);
+    let cidr = address::pods_of_node(index, settings.nodes).cidr();
+    let mut labels = StringMap::from([
+        ("kubernetes.io/hostname".to_owned(), name.clone()),
+        ("kubernetes.io/os".to_owned(), "linux".to_owned()),
+        ("kubernetes.io/arch".to_owned(), "amd64".to_owned()),
+    ]);
+    if settings.zones > 0 {
+        labels.insert("topology.kubernetes.io/region".into(), "region-0".into());
+        labels.insert("topology.kubernetes.io/zone".into(), format!("zone-{}", index % settings.zones));
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"podCIDR": cidr, "podCIDRs": [cidr]},
+        "status": status(settings, index, &[], now),
+    })
+}
+
+/// The status of a node that has these conditions now. A condition keeps the time of its transition, which strategic
+/// merge patches leave alone where they don't name it, unless its status changes.
+pub fn status(settings: &Settings, index: u32, old: &[Health], now: Time) -> Value {
+    let name = settings.node_name(index);
+    let conditions: Vec<Value> = CONDITIONS
+        .into_iter()
+        .map(|(name, status, reason, message)| {
+            let mut condition = json!({
+                "type": name, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": now,
+            });
+            if !old.iter().any(|old| old.condition_type == name && old.status == status) {
+                condition["lastTransitionTime"] = json!(now);
+            }
+            condition
+        })
+        .collect();
+    let room = json!({
+        "cpu": settings.cpu, "memory": settings.memory, "pods": settings.pods_per_node.to_string(),
+        "ephemeral-storage": "1Ti",
+    });
+    json!({
+        "capacity": room,
+        "allocatable": room,
+        "addresses": [
+            {"type": "InternalIP", "address": address::of_node(index)},
+            {"type": "Hostname", "address": name},
+        ],
+        "conditions": conditions,
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "machineID": name, "systemUUID": name, "bootID": name, "kernelVersion": "6.12.0", "osImage": "Fake Linux",
+            "containerRuntimeVersion": "fake://1.0.0", "kubeletVersion": "v1.36.0", "kubeProxyVersion": "",
+            "operatingSystem": "linux", "architecture": "amd64",
+        },
+    })
+}
+
+/// Whether a node's status is to be written: it is not healthy, or its last heartbeat was `period` ago.
+pub fn is_stale(node: &Node, period: Duration, now: Time) -> bool {
+    !CONDITIONS.iter().all(|&(name, status, ..)| {
+        node.conditions.iter().any(|own| {
+            let is_fresh = own.last_heartbeat_time.is_some_and(|at| now < at + period);
+            own.condition_type == name && own.status == status && is_fresh
+        })
+    })
+}
+
+/// The taints of a node without the one that says that it is not ready and that nothing may be scheduled there; none if
+/// it does not have it.
+pub fn without_not_ready(taints: &[Taint]) -> Option<Vec<Taint>> {
+    let (gone, left): (Vec<_>, Vec<_>) =
+        taints.iter().cloned().partition(|taint| taint.key == NOT_READY && taint.effect == "NoSchedule");
+    (!gone.is_empty()).then_some(left)
+}
+
+/// The lease of a node, renewed now: both to be created and, as a merge patch, to renew it.
+pub fn lease(node: &Meta, period: Duration, now: Time) -> Value {
+    let duration = (period * LEASE_PERIODS).as_secs().max(1);
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": node.name, "namespace": LEASES, "ownerReferences": [node.owner_reference(Node::KIND)]},
+        "spec": {"holderIdentity": node.name, "leaseDurationSeconds": duration, "renewTime": MicroTime(now)},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time { seconds: 1_000, nanoseconds: 5_000 };
+    const PERIOD: Duration = Duration::from_secs(300);
+
+    fn settings(key: &str, value: &str) -> Settings {
+        Settings::read(|asked| (asked == key).then(|| value.into())).unwrap()
+    }
+
+    fn registered(now: Time) -> Node {
+        flyball_sdk::serde_json::from_value(object(&settings("", ""), 0, now)).unwrap()
+    }
+
+    #[test]
+    fn a_node_has_a_name_room_addresses_and_is_ready() {
+        let node = object(&settings("cpu", "4"), 1, NOW);
+        assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-1");
+        assert_eq!(node["spec"]["podCIDR"], "10.64.0.0/10");
+        assert_eq!(node["status"]["allocatable"]["cpu"], "4");
+        assert_eq!(node["status"]["capacity"]["pods"], "110");
+        assert_eq!(node["status"]["addresses"][0]["address"], "172.16.0.2");
+        let ready = &node["status"]["conditions"][3];
+        assert_eq!((&ready["type"], &ready["status"]), (&json!("Ready"), &json!("True")));
+        assert_eq!(ready["lastTransitionTime"], "1970-01-01T00:16:40Z");
+        assert_eq!(node["metadata"]["labels"].get("topology.kubernetes.io/zone"), None);
+    }
+
+    #[test]
+    fn nodes_are_spread_over_the_zones() {
+        let zone = |index| {
+            object(&settings("zones", "2"), index, NOW)["metadata"]["labels"]["topology.kubernetes.io/zone"].clone()
+        };
+        assert_eq!([zone(0), zone(1), zone(2)], ["zone-0", "zone-1", "zone-0"]);
+    }
+
+    #[test]
+    fn a_status_is_stale_after_its_period_or_when_someone_doubts_it() {
+        let mut node = registered(NOW);
+        assert!(!is_stale(&node, PERIOD, NOW + Duration::from_secs(299)));
+        assert!(is_stale(&node, PERIOD, NOW + Duration::from_secs(300)));
+        node.conditions[3].status = "Unknown".into();
+        assert!(is_stale(&node, PERIOD, NOW));
+    }
+
+    #[test]
+    fn a_condition_changes_its_transition_time_only_with_its_status() {
+        let mut node = registered(NOW);
+        node.conditions[3].status = "Unknown".into();
+        let status = status(&settings("", ""), 0, &node.conditions, NOW);
+        let changed: Vec<bool> =
+            (0..4).map(|at| status["conditions"][at].get("lastTransitionTime").is_some()).collect();
+        assert_eq!(changed, [false, false, false, true]);
+    }
+
+    #[test]
+    fn only_the_taint_of_admission_is_taken_away() {
+        let taint = |key: &str, effect: &str| Taint { key: key.into(), effect: effect.into(), ..Taint::default() };
+        let (admitted, evicting, own) =
+            (taint(NOT_READY, "NoSchedule"), taint(NOT_READY, "NoExecute"), taint("own", "NoSchedule"));
+        let left = without_not_ready(&[own.clone(), admitted, evicting.clone()]);
+        assert_eq!(left, Some(vec![own.clone(), evicting]));
+        assert_eq!(without_not_ready(&[own]), None);
+    }
+
+    #[test]
+    fn a_lease_belongs_to_its_node_and_is_renewed_to_the_microsecond() {
+        let meta = Meta { name: "node-0".into(), uid: "1".into(), ..Meta::default() };
+        let lease = lease(&meta, Duration::from_secs(10), NOW);
+        assert_eq!(
+            lease["spec"],
+            json!({"holderIdentity": "node-0", "leaseDurationSeconds": 40,
+            "renewTime": "1970-01-01T00:16:40.000005Z"})
+        );
+        assert_eq!(
+            lease["metadata"]["ownerReferences"][0],
+            json!({"apiVersion": "v1", "kind": "Node", "name": "node-0", "uid": "1"})
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! What the kubelet reads of a pod.
+
+use flyball_sdk::prelude::*;
+use serde::Deserialize;
+
+use crate::status::{SCHEDULED, Status};
+
+view! {
+    /// A pod that is bound to a node.
+    pub struct Pod: "v1/Pod" {
+        /// Who it is, and whether it is to go.
+        pub meta: Meta = "metadata" [
+            ".annotations", ".creationTimestamp", ".deletionTimestamp", ".deletionGracePeriodSeconds", ".generation"
+        ],
+        /// Its node.
+        pub node: String = "spec.nodeName",
+        /// Whether it has the node's address.
+        pub host_network: bool = "spec.hostNetwork",
+        /// `Always` (as is the API's default), `OnFailure` or `Never`.
+        pub restart_policy: String = "spec.restartPolicy",
+        /// Its containers.
+        pub containers: Vec<Container> = "spec.containers" ["[*].name", "[*].image"],
+        /// Its init containers.
+        pub init_containers: Vec<Container> = "spec.initContainers" ["[*].name", "[*].image", "[*].restartPolicy"],
+        /// What it was last said to be: mostly by us.
+        pub status: Status = "status" [
+            ".observedGeneration", ".phase", ".startTime", ".podIP", ".conditions", ".containerStatuses",
+            ".initContainerStatuses"
+        ],
+    }
+}
+
+/// A container, as it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// Of an init container: `Always` makes it a sidecar, which runs beside the containers.
+    pub restart_policy: Option<String>,
+}
+
+impl Pod {
+    /// Since when it is bound to its node, as far as can be told: to a second.
+    pub fn bound_at(&self) -> Option<Time> {
+        let scheduled = self.status.condition(SCHEDULED).and_then(|condition| condition.last_transition_time);
+        scheduled.or(self.meta.creation_timestamp)
+    }
+
+    /// Whether a container that exited with this code starts again.
+    pub fn restarts(&self, exit_code: i32) -> bool {
+        match self.restart_policy.as_str() {
+            "Never" => false,
+            "OnFailure" => exit_code != 0,
+            _ => true,
+        }
+    }
+
+    /// Since when its deletion was asked for, and how long it may take; none if it is not being deleted.
+    pub fn deletion(&self) -> Option<(Time, std::time::Duration)> {
+        let end = self.meta.deletion_timestamp?;
+        let grace = self.meta.deletion_grace_period_seconds.unwrap_or(0);
+        let grace = std::time::Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+        Some((end - grace, grace))
+    }
+}
+
+impl Container {
+    /// Whether it is an init container that runs beside the containers.
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
