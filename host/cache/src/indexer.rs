@@ -310,8 +310,8 @@ impl Indexer {
         let namespace = object.namespace();
         let posted =
             selector.requirements().iter().filter(|requirement| requirement.operator == Operator::In).map(|own| {
-                let term = |value: &Box<str>| self.hash(&Term::Requires(number, namespace, &own.key, value));
-                own.values.iter().map(term).collect::<Box<[u64]>>()
+                let term = |value: &str| self.hash(&Term::Requires(number, namespace, &own.key, value));
+                own.values.iter().map(|value| term(value)).collect::<Box<[u64]>>()
             });
         // The label that the fewest others require, so that a look-up tests the fewest.
         let fewest = posted.min_by_key(|terms| terms.iter().map(|term| self.terms.count(*term)).sum::<usize>());
@@ -345,7 +345,7 @@ impl Indexer {
                 }
                 if buckets.len() > 1 {
                     // Two values of one label never lie in one object, but two terms may share a hash.
-                    found.sort_unstable_by_key(|object| Arc::as_ptr(object));
+                    found.sort_unstable_by_key(Arc::as_ptr);
                     found.dedup_by(|a, b| Arc::ptr_eq(a, b));
                 }
                 found
@@ -416,8 +416,11 @@ impl Indexer {
                 });
             }
         }
-        found.sort_unstable_by_key(|object| Arc::as_ptr(object));
+        found.sort_unstable_by_key(Arc::as_ptr);
         found.dedup_by(|a, b| Arc::ptr_eq(a, b));
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,11 @@ impl Postings {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buckets.is_empty() && self.slots == 0
+    }
+
     /// About how many bytes all this takes.
     pub(crate) fn bytes(&self) -> usize {
         self.buckets.capacity() * (size_of::<(u64, Bucket)>() + 1) + self.slots * 5

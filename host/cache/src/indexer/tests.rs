@@ -1,0 +1,177 @@
+//! Reads through indexes give what a look at every object gives, after any changes.
+
+use std::sync::Mutex;
+
+use flyball_types::Mask;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::decode::Decoder;
+use crate::intern::Interner;
+
+fn object(json: &Value) -> Arc<Object> {
+    let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
+    Decoder { mask: &mask, interner: &interner, scratch: &mut Vec::new() }.object(json.to_string().as_bytes()).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    /// A name in a namespace, and seeds of what the object says.
+    Put(u8, u8, [u8; 5]),
+    Delete(u8, u8),
+    /// A list that holds only the objects of even names.
+    Replace,
+    AddPath,
+    AddSelector,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        20 => (0..8u8, 0..3u8, prop::array::uniform5(0..4u8)).prop_map(|(name, namespace, seeds)| Change::Put(name, namespace, seeds)),
+        5 => (0..8u8, 0..3u8).prop_map(|(name, namespace)| Change::Delete(name, namespace)),
+        1 => Just(Change::Replace),
+        1 => Just(Change::AddPath),
+        1 => Just(Change::AddSelector),
+    ]
+}
+
+fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
+    let [app, tier, owner, node, selector] = seeds;
+    let owners: Vec<Value> = (0..owner)
+        .map(|own| json!({"apiVersion": "v1", "kind": "K", "name": "k", "uid": format!("u{own}"), "controller": own == 1}))
+        .collect();
+    let selector = match selector {
+        0 => Value::Null,
+        1 => json!({"matchLabels": {"app": format!("a{app}")}}),
+        2 => json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["t0", "t1"]}]}),
+        _ => json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}),
+    };
+    let mut labels = json!({"app": format!("a{app}")});
+    if tier > 0 {
+        labels["tier"] = format!("t{tier}").into();
+    }
+    // A name that is used again has another UID.
+    object(&json!({
+        "metadata": {
+            "name": format!("p{name}"), "namespace": if namespace == 0 { String::new() } else { format!("n{namespace}") },
+            "uid": format!("{namespace}-{name}-{}", app / 2), "resourceVersion": version.to_string(),
+            "labels": labels, "ownerReferences": owners,
+        },
+        "spec": {"nodeName": format!("m{node}"), "selector": selector, "list": ["x", format!("y{node}")]},
+    }))
+}
+
+fn questions() -> Vec<ListQuery> {
+    let node = || ("spec.nodeName".parse().unwrap(), "m1".to_owned());
+    let list = || ("spec.list".parse().unwrap(), "x".to_owned());
+    let labels = |text: &str| ListQuery { labels: text.parse().unwrap(), ..ListQuery::default() };
+    let mut questions = vec![
+        ListQuery::default(),
+        labels("app=a1"),
+        labels("app in (a1,a2),tier!=t1"),
+        labels("!tier"),
+        labels("app=none"),
+        ListQuery { orphans: true, ..ListQuery::default() },
+        ListQuery { owner: Some(Uid::new("u0")), ..ListQuery::default() },
+        ListQuery { controller: Some(Uid::new("u1")), ..ListQuery::default() },
+        ListQuery { controller: Some(Uid::new("u0")), ..ListQuery::default() },
+        ListQuery { fields: vec![node()], ..ListQuery::default() },
+        ListQuery { fields: vec![node(), list()], orphans: true, ..labels("app=a1") },
+    ];
+    let everywhere = questions.clone();
+    questions.extend(everywhere.into_iter().map(|question| ListQuery { namespace: "n1".into(), ..question }));
+    questions
+}
+
+fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
+    let mut names: Vec<String> = objects.into_iter().map(|object| format!("{object:?}")).collect();
+    names.sort();
+    names
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_through_indexes_equal_a_look_at_everything(changes in prop::collection::vec(change(), 0..60)) {
+        let selector: FieldPath = "spec.selector".parse().unwrap();
+        let mut indexer = Indexer::new();
+        let mut has_selectors = false;
+        let mut model: HashMap<(u8, u8), Arc<Object>> = HashMap::new();
+        let mut told: HashMap<Uid, u64> = HashMap::new();
+        for (version, change) in (1..).zip(changes) {
+            let mut deltas = Vec::new();
+            match change {
+                Change::Put(name, namespace, seeds) => {
+                    let object = put(name, namespace, version, seeds);
+                    model.insert((name, namespace), Arc::clone(&object));
+                    indexer.upsert(object, &mut deltas);
+                }
+                Change::Delete(name, namespace) => {
+                    if let Some(object) = model.remove(&(name, namespace)) {
+                        indexer.remove(object.uid(), None, &mut deltas);
+                    }
+                }
+                Change::Replace => {
+                    model.retain(|(name, _), _| name % 2 == 0);
+                    indexer.replace(model.values().cloned().collect(), false, &mut deltas);
+                }
+                Change::AddPath => indexer.add_path(&"spec.nodeName".parse().unwrap()),
+                Change::AddSelector => {
+                    indexer.add_selector(&selector);
+                    has_selectors = true;
+                }
+            }
+            for delta in deltas {
+                let uid = delta.object().uid().clone();
+                prop_assert_eq!(delta.old.as_ref().map(|old| old.resource_version()), told.get(&uid).copied());
+                match &delta.new {
+                    Some(new) => told.insert(uid, new.resource_version()),
+                    None => told.remove(&uid),
+                };
+            }
+            prop_assert_eq!(names(indexer.iter().cloned()), names(model.values().cloned()));
+            prop_assert_eq!(told.len(), model.len());
+        }
+        for question in questions() {
+            let found = indexer.candidates(&question).into_iter().filter(|object| question.matches(object));
+            let expected = model.values().filter(|object| question.matches(object)).cloned();
+            prop_assert_eq!(names(found), names(expected), "{:?}", question);
+        }
+        for labels in [LabelSet::none(), LabelSet::new([("app", "a1")]), LabelSet::new([("app", "a0"), ("tier", "t1")])] {
+            let found = indexer.selecting(&selector, "n1", &labels);
+            let is_found = |object: &&Arc<Object>| {
+                object.namespace() == "n1" && selector_at(object, &selector).is_some_and(|selector| selector.matches(&labels))
+            };
+            let expected = model.values().filter(is_found).filter(|_| has_selectors).cloned();
+            prop_assert_eq!(names(found), names(expected));
+        }
+        for object in model.values() {
+            prop_assert!(indexer.get(object.namespace(), object.name()).is_some_and(|own| Arc::ptr_eq(own, object)));
+            prop_assert!(indexer.by_uid(object.uid()).is_some_and(|own| Arc::ptr_eq(own, object)));
+        }
+        for object in model.into_values() {
+            indexer.remove(object.uid(), None, &mut Vec::new());
+        }
+        prop_assert_eq!((indexer.len(), indexer.bytes, indexer.namespaces.len()), (0, 0, 0));
+        prop_assert!(indexer.terms.is_empty(), "terms of no object are left");
+    }
+}
+
+#[test]
+fn a_list_through_an_index_looks_at_what_it_returns() {
+    let mut indexer = Indexer::new();
+    indexer.add_path(&"spec.nodeName".parse().unwrap());
+    for name in 0..100 {
+        indexer.upsert(put(name, 1 + name % 2, u64::from(name) + 1, [name % 10, 0, 0, name % 5, 0]), &mut Vec::new());
+    }
+    let looked_at = |query: &ListQuery| indexer.candidates(query).len();
+    assert_eq!(looked_at(&ListQuery { labels: "app=a3".parse().unwrap(), ..ListQuery::namespace("n2") }), 10);
+    assert_eq!(looked_at(&ListQuery { labels: "app=a3".parse().unwrap(), ..ListQuery::default() }), 10);
+    assert_eq!(
+        looked_at(&ListQuery { fields: vec![("spec.nodeName".parse().unwrap(), "m2".into())], ..ListQuery::default() }),
+        20
+    );
+    assert_eq!(looked_at(&ListQuery::namespace("n1")), 50);
+}
