@@ -7,13 +7,14 @@ mod controllers;
 mod group;
 mod process;
 mod rest_client;
+mod text;
 mod workqueue;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use prometheus::core::Collector;
-use prometheus::{HistogramOpts, Opts, Registry, TextEncoder};
+use prometheus::{HistogramOpts, Opts, Registry};
 
 pub use controllers::RunningController;
 pub use group::{Group, Kind};
@@ -159,9 +160,7 @@ impl Metrics {
             lock(&self.inner.families).values().map(|entry| entry.family.registry.clone()).collect();
         let mut text = String::new();
         for registry in registries {
-            if let Err(error) = TextEncoder::new().encode_utf8(&registry.gather(), &mut text) {
-                tracing::warn!(%error, "a metric can't be written as text");
-            }
+            text::write(&registry.gather(), &mut text);
         }
         text
     }

@@ -121,7 +121,9 @@ mod tests {
         let text = metrics.render();
         assert!(text.contains("workqueue_adds_total{name=\"replicaset\"} 1\n"), "{text}");
         assert!(
-            text.contains("workqueue_queue_duration_seconds_bucket{name=\"replicaset\",le=\"0.00001\"} 1\n"),
+            text.contains(
+                "workqueue_queue_duration_seconds_bucket{name=\"replicaset\",le=\"9.999999999999999e-06\"} 1\n"
+            ),
             "{text}"
         );
         assert!(text.contains("workqueue_retries_total{name=\"replicaset\"} 0\n"), "{text}");
