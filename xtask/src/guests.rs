@@ -84,7 +84,7 @@ pub(crate) fn build_python() -> Result<Built> {
     let source = workspace().join("examples/greeter-python");
     let wit = workspace().join("wit");
     let built = component("greeter-python");
-    if is_fresh(&built.path, &[&source.join("app.py"), &wit]) {
+    if is_fresh(&built.path, &[&source.join("app.py"), &source.join("flyball.py"), &wit]) {
         return Ok(built);
     }
     let tool = prepare_componentize_py()?;

@@ -72,8 +72,11 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     };
     let mut manager = Manager::load(options, &origins).await?;
     let names = manager.names();
-    let dropped_in: Vec<String> =
-        names.iter().filter(|name| parts.builtins.iter().all(|builtin| builtin.canonical_name() != *name)).cloned().collect();
+    let dropped_in: Vec<String> = names
+        .iter()
+        .filter(|name| parts.builtins.iter().all(|builtin| builtin.canonical_name() != *name))
+        .cloned()
+        .collect();
     config.check_names(&dropped_in)?;
     manager.retain(|name| !dropped_in.iter().any(|plugin| plugin == name) || config.controllers.enables_plugin(name));
     if manager.names().is_empty() {
@@ -95,7 +98,8 @@ fn builtin_policies() -> anyhow::Result<Policy> {
 
 /// Where compiled plugins are kept: the user's folder for such things; none if there is none.
 fn cache_folder() -> Option<std::path::PathBuf> {
-    let folder = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
+    let folder =
+        |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
     let base = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("flyball").join("compiled"))
 }

@@ -54,18 +54,7 @@ struct Host {
 
 /// Runs until a signal ends it. Fails with why it can't start or go on.
 pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
-    let mut host = Host {
-        config: Arc::new(config),
-        metrics: Metrics::new(),
-        health: HealthChecks::default(),
-        builtins: Vec::new(),
-        cluster: None,
-        port: None,
-        shutdown: CancellationToken::new(),
-        manager: None,
-        stop_serving: CancellationToken::new(),
-        serving: None,
-    };
+    let mut host = Host::new(config);
     for part in PARTS {
         tracing::debug!(part = part.name, "starting");
         (part.start)(&mut host).await?;
@@ -74,6 +63,21 @@ pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
 }
 
 impl Host {
+    fn new(config: RunConfig) -> Self {
+        Self {
+            config: Arc::new(config),
+            metrics: Metrics::new(),
+            health: HealthChecks::default(),
+            builtins: Vec::new(),
+            cluster: None,
+            port: None,
+            shutdown: CancellationToken::new(),
+            manager: None,
+            stop_serving: CancellationToken::new(),
+            serving: None,
+        }
+    }
+
     /// Waits for the manager to end, by itself or because it was told to, then ends the rest.
     async fn wait(&mut self) -> anyhow::Result<()> {
         let mut ended = Ok(());
@@ -237,4 +241,56 @@ async fn start_manager(host: &mut Host) -> anyhow::Result<()> {
     };
     host.manager = Some(tokio::spawn(manager::run(parts)));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::cli::parse_run;
+
+    fn host() -> Host {
+        Host::new(RunConfig::read(&parse_run(&[]).expect("it parses")).expect("it can be meant"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn serving_ends_after_the_controllers_have() {
+        let mut host = host();
+        let (shutdown, stop, told) = (host.shutdown.clone(), host.stop_serving.clone(), host.stop_serving.clone());
+        host.manager = Some(tokio::spawn(async move {
+            shutdown.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert!(!told.is_cancelled(), "serving ended first");
+            Ok(())
+        }));
+        host.serving = Some(tokio::spawn(async move { stop.cancelled().await }));
+        host.shutdown.cancel();
+        let started = Instant::now();
+        host.wait().await.expect("it ends well");
+        assert_eq!(started.elapsed(), Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn controllers_that_do_not_end_in_time_are_left() {
+        let mut host = host();
+        host.manager = Some(tokio::spawn(std::future::pending()));
+        host.shutdown.cancel();
+        let started = Instant::now();
+        host.wait().await.expect("it ends well");
+        assert_eq!(started.elapsed(), Duration::from_secs(10));
+    }
+
+    #[tokio::test]
+    async fn a_manager_that_fails_or_panics_is_an_error() {
+        let mut failing = host();
+        failing.manager = Some(tokio::spawn(async { bail!("the lease is lost") }));
+        assert_eq!(failing.wait().await.expect_err("it failed").to_string(), "the lease is lost");
+        let mut faulty = host();
+        faulty.manager = Some(tokio::spawn(async { panic!("in a test") }));
+        let said = faulty.wait().await.expect_err("it panicked").to_string();
+        assert_eq!(said, "the manager was ended by a fault of its own");
+    }
 }

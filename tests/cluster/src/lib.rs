@@ -1,1 +1,117 @@
-//! Whole behaviours against a real API server.
+//! Whole behaviours against a real API server: a control plane, the host under test and, in a process of its own, a host
+//! that runs the fake kubelet, so that pods become what their annotations say.
+//!
+//! The binary and the plugins are those that `cargo xtask build` made.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use flyball_controlplane::{ControlPlane, Options, Process};
+use kube::Client;
+
+/// How long a test waits for what must come true; a failure says what was seen last.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it looks meanwhile.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A control plane with fake nodes, and no controllers yet.
+pub struct Cluster {
+    /// For what a test does to the cluster, as its administrator.
+    pub client: Client,
+    /// The control plane.
+    pub plane: ControlPlane,
+    nodes: Option<Process>,
+}
+
+impl Cluster {
+    /// Starts a control plane with nodes.
+    pub async fn start(options: Options) -> Result<Self> {
+        let mut cluster = Self::without_nodes(options).await?;
+        let plugins = cluster.folder_with("nodes", &[guest("fake-kubelet")?])?;
+        let kubeconfig = cluster.plane.kubeconfig_path().to_owned();
+        let args = ["--controllers=", "--trust-plugins", "--kube-api-qps=1000", "--kube-api-burst=2000"];
+        let mut args: Vec<String> = args.map(str::to_owned).to_vec();
+        args.push(format!("--plugin-dir={}", plugins.display()));
+        cluster.nodes = Some(cluster.spawn_host("nodes", &kubeconfig, &args)?);
+        Ok(cluster)
+    }
+
+    /// Starts a control plane alone.
+    pub async fn without_nodes(options: Options) -> Result<Self> {
+        let plane = ControlPlane::start(options).await?;
+        Ok(Self { client: plane.admin_client()?, plane, nodes: None })
+    }
+
+    /// Starts the host with these controllers (in the syntax of `--controllers`) as kube-controller-manager is started:
+    /// under its own user, with an account for each controller.
+    pub fn controllers(&self, name: &str, controllers: &str) -> Result<Process> {
+        let args = [
+            format!("--controllers={controllers}"),
+            "--use-service-account-credentials=true".into(),
+            "--kube-api-qps=200".into(),
+            "--kube-api-burst=300".into(),
+        ];
+        self.spawn_host(name, self.plane.kcm_kubeconfig_path(), &args)
+    }
+
+    /// Starts the host.
+    pub fn spawn_host(&self, name: &str, kubeconfig: &Path, args: &[String]) -> Result<Process> {
+        let mut command = Command::new(host()?);
+        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display())).args(args);
+        command.args(["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "-v=4"]);
+        Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
+    }
+
+    /// A folder in the control plane's own, with copies of these files.
+    pub fn folder_with(&self, name: &str, files: &[PathBuf]) -> Result<PathBuf> {
+        let folder = self.plane.dir().join(name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+        for file in files {
+            let copy = folder.join(file.file_name().context("a plugin has no file name")?);
+            std::fs::copy(file, &copy).with_context(|| format!("can't copy {} to {}", file.display(), copy.display()))?;
+        }
+        Ok(folder)
+    }
+
+    /// Ends everything.
+    pub async fn shutdown(mut self) -> Result<()> {
+        if let Some(mut nodes) = self.nodes.take() {
+            nodes.stop().await?;
+        }
+        self.plane.shutdown().await
+    }
+}
+
+/// The host's binary.
+pub fn host() -> Result<PathBuf> {
+    built("release/flyball")
+}
+
+/// A guest's component.
+pub fn guest(name: &str) -> Result<PathBuf> {
+    built(&format!("guests/components/{name}.wasm"))
+}
+
+fn built(path: &str) -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let path = target.join(path);
+    ensure!(path.is_file(), "{} is missing: make it with `cargo xtask build`", path.display());
+    Ok(path)
+}
+
+/// Waits until `look` answers, and returns what it answers; `Err` is what it saw instead.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Result<T, String>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        match look().await.with_context(|| format!("while waiting until {what}"))? {
+            Ok(value) => return Ok(value),
+            Err(seen) if start.elapsed() > PATIENCE => {
+                bail!("waited {} s until {what}; seen last: {seen}", PATIENCE.as_secs())
+            }
+            Err(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+}
