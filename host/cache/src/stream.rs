@@ -142,3 +142,24 @@ impl Lines {
         self.buffer.shrink_to(64 * 1024);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_are_whole_however_the_stream_is_cut() {
+        let pieces =
+            ["{\"a\"", ":1}\n{\"b\":2}\n{\"c", "\":3}", "\n", "{\"d\":4}\n"].map(|piece| Ok(Bytes::from(piece)));
+        let mut lines = Lines::new(futures::stream::iter(pieces).boxed());
+        let mut found = Vec::new();
+        while lines.fill().await.unwrap() {
+            assert!(lines.whole().ends_with(b"\n"));
+            found.extend_from_slice(lines.whole());
+            lines.consume();
+        }
+        assert_eq!(found, b"{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n{\"d\":4}\n");
+    }
+}

@@ -174,6 +174,23 @@ async fn a_server_restored_from_a_backup_resets_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_older_than_what_was_seen_changes_nothing_and_is_looked_into() {
+    let server = Server::new();
+    some_pods(&server, 2);
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    server.requests();
+    server.old_event(50);
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!((informer.position(), contents(&informer)), (102, server.contents()));
+    assert_eq!(server.requests()[0], "limit=1", "a consistent read tells whether versions went back");
+    sleep(Duration::from_secs(5)).await;
+    assert!(server.requests()[0].contains("sendInitialEvents"), "and a list what is true");
+    server.put("a", "next", json!({}));
+    up_to_date(&server, &informer).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreachable_server_is_asked_ever_more_seldom_and_the_cache_stays() {
     let server = Server::new();
     some_pods(&server, 2);

@@ -158,6 +158,14 @@ impl Server {
         self.inner().tell(&json!({"type": "ERROR", "object": status}));
     }
 
+    /// All watches are told a change that is as old as `version`.
+    pub fn old_event(&self, version: u64) {
+        let mut inner = self.inner();
+        let mut object = inner.objects.values().next().unwrap().clone();
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        inner.tell(&json!({"type": "MODIFIED", "object": object}));
+    }
+
     /// History is forgotten.
     pub fn compact(&self) {
         let mut inner = self.inner();
