@@ -114,8 +114,6 @@ impl<T> ApiResult<T> for Result<T, ApiError> {
 }
 
 /// Whether an object was refused because its namespace is being deleted: a controller has nothing left to do there.
-///
-/// The server says so by the cause `NamespaceTerminating`, and in these words; an [`ApiError`] has the words.
 pub fn is_namespace_terminating(error: &ApiError) -> bool {
-    error.status == 403 && error.message.contains("because it is being terminated")
+    error.reason == "NamespaceTerminating"
 }

@@ -113,7 +113,7 @@ impl Store {
         if self.is_terminating(namespace) {
             return Err(ApiError::new(
                 403,
-                "Forbidden",
+                "NamespaceTerminating",
                 format!(
                     "{kind} {:?} is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
                     id.name

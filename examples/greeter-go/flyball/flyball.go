@@ -1,0 +1,129 @@
+// Package flyball is what a controller in Go needs of the world: objects in JSON, one write at a time, and no panic that
+// gets out.
+package flyball
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	witTypes "go.bytecodealliance.org/pkg/wit/types"
+
+	lister "greeter/bindings/imports/flyball_controller_lister"
+	api "greeter/bindings/imports/flyball_controller_types"
+	writer "greeter/bindings/imports/flyball_controller_writer"
+)
+
+// Key names an object. Its namespace is empty if it is cluster-scoped.
+type Key struct{ Namespace, Name string }
+
+// Meta is the metadata that is always read.
+type Meta struct {
+	Name              string            `json:"name"`
+	Namespace         string            `json:"namespace"`
+	UID               string            `json:"uid"`
+	ResourceVersion   string            `json:"resourceVersion"`
+	DeletionTimestamp *string           `json:"deletionTimestamp"`
+	Annotations       map[string]string `json:"annotations"`
+}
+
+// M is a JSON object.
+type M = map[string]any
+
+// Error is why a call failed: the API server's answer, or the host's in its place.
+type Error struct{ cause }
+
+type cause = api.Error
+
+func (e Error) Error() string {
+	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Reason)
+}
+
+var (
+	describe  func() M
+	reconcile func(Key) error
+)
+
+// Export names the controller's functions. It is called by an init function.
+func Export(describes func() M, reconciles func(Key) error) {
+	describe, reconcile = describes, reconciles
+}
+
+// Describe answers the controller's description.
+func Describe() string {
+	return string(encode(describe()))
+}
+
+// Reconcile reconciles a key. A panic that got out would end the instance.
+func Reconcile(key string) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
+		}
+	}()
+	namespace, name, found := strings.Cut(key, "/")
+	if !found {
+		namespace, name = "", key
+	}
+	return reconcile(Key{namespace, name})
+}
+
+// Get reads the object of the cache, with the fields that were declared; nil if there is none.
+func Get[T any](kind, namespace, name string) (*T, error) {
+	result := lister.Get(kind, namespace, name, nil)
+	if result.IsErr() {
+		return nil, Error{result.Err()}
+	}
+	if result.Ok().IsNone() {
+		return nil, nil
+	}
+	object := new(T)
+	return object, json.Unmarshal(result.Ok().Some(), object)
+}
+
+// Create creates an object.
+func Create(kind, namespace string, object M) error {
+	return write(func(batch *writer.Batch) {
+		batch.Create(target(kind, namespace, ""), encode(object), "", nil)
+	})
+}
+
+// Modify changes the object that was read with this metadata: the change is a JSON merge patch.
+func Modify(kind string, meta Meta, change M) error {
+	return write(func(batch *writer.Batch) {
+		batch.Modify(target(kind, meta.Namespace, meta.Name), meta.ResourceVersion, encode(change), "", nil)
+	})
+}
+
+// Delete deletes the object that was read with this metadata, and no other of its name.
+func Delete(kind string, meta Meta) error {
+	options := encode(M{"preconditions": M{"uid": meta.UID}})
+	return write(func(batch *writer.Batch) {
+		batch.Delete(target(kind, meta.Namespace, meta.Name), string(options), nil)
+	})
+}
+
+func write(add func(*writer.Batch)) error {
+	batch := writer.MakeBatch()
+	defer batch.Drop()
+	add(batch)
+	for _, result := range batch.Run() {
+		if result.Tag() == witTypes.ResultErr {
+			return Error{result.Err()}
+		}
+	}
+	return nil
+}
+
+func target(kind, namespace, name string) writer.Target {
+	return writer.Target{Kind: kind, Namespace: namespace, Name: name}
+}
+
+func encode(object M) []byte {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

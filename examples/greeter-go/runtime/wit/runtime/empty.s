@@ -1,0 +1,1 @@
+// Lets functions without a body (go:linkname) compile.
