@@ -1,0 +1,154 @@
+//! Which ReplicaSets are a Deployment's own: those that it controls and selects. One that it selects and that nobody controls
+//! is adopted; one that it controls and no longer selects is released.
+
+use flyball_sdk::prelude::*;
+
+use crate::rollout::{STAMP, stamp};
+use crate::views::{Deployment, Identity, ReplicaSet};
+
+/// What is to be done with the ReplicaSets that were found.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// They are its own.
+    pub kept: Vec<ReplicaSet>,
+    /// They are to become its own.
+    pub adopted: Vec<ReplicaSet>,
+    /// They are to be let go.
+    pub released: Vec<ReplicaSet>,
+}
+
+/// Judges the ReplicaSets that the Deployment controls, and those that nobody does. A Deployment that is being deleted
+/// neither adopts nor releases.
+pub fn claims(
+    deployment: &Deployment,
+    selector: &LabelSelector,
+    controlled: Vec<ReplicaSet>,
+    orphans: Vec<ReplicaSet>,
+) -> Claims {
+    let is_selected = |set: &ReplicaSet| selector.matches(&set.meta.labels);
+    let (kept, released): (Vec<_>, Vec<_>) = controlled.into_iter().partition(is_selected);
+    if deployment.meta.is_deleting() {
+        return Claims { kept, ..Claims::default() };
+    }
+    let is_free = |set: &ReplicaSet| is_selected(set) && set.meta.controller().is_none() && !set.meta.is_deleting();
+    Claims { kept, adopted: orphans.into_iter().filter(is_free).collect(), released }
+}
+
+/// The ReplicaSets of a Deployment, after those have been adopted and released that have to be.
+///
+/// # Errors
+/// The selector makes no sense, or a read or a write failed. All that could be written was.
+pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Error> {
+    let key = deployment.meta.key();
+    let selector = LabelSelector::of_json(deployment.selector.text().as_bytes())
+        .map_err(|error| Error::terminal(format!("deployment {key} has invalid label selector: {error}")))?;
+    let own = || host.list::<ReplicaSet>().namespace(&key.namespace);
+    let controlled = own().controller(&deployment.meta.uid).all()?;
+    let orphans = if selector.is_nothing() { Vec::new() } else { own().orphans().selector(&selector).all()? };
+
+    let Claims { mut kept, mut adopted, released } = claims(deployment, &selector, controlled, orphans);
+    let mut errors = Vec::new();
+    if let Some(first) = adopted.first()
+        && let Err(error) = may_adopt(host, deployment).doing(|| format!("adopting ReplicaSet {}", first.meta.key()))
+    {
+        errors.push(error);
+        adopted.clear();
+    }
+
+    let adoptions = adopted.iter().map(|set| adoption(deployment, set));
+    let releases = released.iter().map(|set| release(deployment, set));
+    let mut answers = host.batch().extend(adoptions.chain(releases)).run().into_iter();
+    for (mut set, answer) in adopted.into_iter().zip(answers.by_ref()) {
+        match answer {
+            Ok(answer) => {
+                stamp(&mut set.meta, &answer)?;
+                kept.push(set);
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => errors.push(error.into()),
+        }
+    }
+    for answer in answers {
+        match answer {
+            // 422: it has no owner any more, or another one has taken its name.
+            Err(error) if !error.is_not_found() && error.status != 422 => errors.push(error.into()),
+            _ => {}
+        }
+    }
+    Error::join(errors).map_or(Ok(kept), Err)
+}
+
+/// Asks the API server itself, once however many there are, whether the Deployment still is: the cache may not yet know that
+/// it is being deleted, and what it adopts then would be deleted with it.
+fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
+    let key = deployment.meta.key();
+    match host.live_get::<Identity>(&key.namespace, &key.name)? {
+        Some(live) if live.meta.uid == deployment.meta.uid && !live.meta.is_deleting() => Ok(()),
+        Some(live) if live.meta.uid == deployment.meta.uid => Err(Error::failed(format!("{key} is being deleted"))),
+        _ => Err(Error::failed(format!("original Deployment {key} is gone"))),
+    }
+}
+
+/// The UID in the patch lets it fail where another ReplicaSet has taken the name.
+fn adoption(deployment: &Deployment, set: &ReplicaSet) -> Write {
+    let owner = deployment.meta.controller_reference(Deployment::KIND);
+    patch(set, json!({"metadata": {"uid": set.meta.uid, "ownerReferences": [owner]}}))
+}
+
+fn release(deployment: &Deployment, set: &ReplicaSet) -> Write {
+    let owner = json!({"$patch": "delete", "uid": deployment.meta.uid});
+    patch(set, json!({"metadata": {"uid": set.meta.uid, "ownerReferences": [owner]}}))
+}
+
+fn patch(set: &ReplicaSet, patch: Value) -> Write {
+    Write::patch(ReplicaSet::KIND, &set.meta.namespace, &set.meta.name, PatchType::Strategic, &patch).returning(STAMP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, app: &str, owner: Option<&str>, deleting: bool) -> ReplicaSet {
+        let owner = owner.map(|uid| OwnerReference { uid: uid.into(), controller: true, ..OwnerReference::default() });
+        let meta = Meta {
+            name: name.into(),
+            labels: [("app".to_owned(), app.to_owned())].into(),
+            owner_references: owner.into_iter().collect(),
+            deletion_timestamp: deleting.then(Time::default),
+            ..Meta::default()
+        };
+        ReplicaSet { meta, ..ReplicaSet::default() }
+    }
+
+    fn names(claims: &Claims) -> [Vec<&str>; 3] {
+        [&claims.kept, &claims.adopted, &claims.released]
+            .map(|sets| sets.iter().map(|set| set.meta.name.as_str()).collect())
+    }
+
+    fn judged(deleting: bool) -> Claims {
+        let meta = Meta { deletion_timestamp: deleting.then(Time::default), ..Meta::default() };
+        let deployment = Deployment { meta, ..Deployment::default() };
+        let controlled = vec![
+            set("own", "web", Some("me"), false),
+            set("own-going", "web", Some("me"), true),
+            set("strayed", "other", Some("me"), false),
+        ];
+        let orphans = vec![
+            set("orphan", "web", None, false),
+            set("orphan-going", "web", None, true),
+            set("stranger", "other", None, false),
+            set("taken", "web", Some("they"), false),
+        ];
+        claims(&deployment, &"app=web".parse().unwrap(), controlled, orphans)
+    }
+
+    #[test]
+    fn selected_orphans_are_adopted_and_strayed_sets_are_released() {
+        assert_eq!(names(&judged(false)), [vec!["own", "own-going"], vec!["orphan"], vec!["strayed"]]);
+    }
+
+    #[test]
+    fn who_is_being_deleted_adopts_and_releases_nothing() {
+        assert_eq!(names(&judged(true)), [vec!["own", "own-going"], vec![], vec![]]);
+    }
+}

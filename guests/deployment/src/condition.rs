@@ -1,0 +1,103 @@
+//! Conditions of a Deployment's status: beside what all workloads' have, they tell when something was last said of them.
+
+use flyball_sdk::Time;
+use flyball_sdk::condition::{self, Condition};
+
+use crate::views::Status;
+
+/// Whether the rollout goes on.
+pub const PROGRESSING: &str = "Progressing";
+/// Whether enough pods are available.
+pub const AVAILABLE: &str = "Available";
+/// Whether a ReplicaSet can't make or delete pods.
+pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// A condition as of now.
+pub fn as_of(now: Time, condition_type: &str, status: &str, reason: &str, message: &str) -> Condition {
+    // The API keeps whole seconds, and what was read back must be equal.
+    let now = Some(now.to_second());
+    let condition = Condition::new(condition_type, status, reason, message);
+    Condition { last_update_time: now, last_transition_time: now, ..condition }
+}
+
+impl Status {
+    /// The condition of this type.
+    pub fn condition(&self, condition_type: &str) -> Option<&Condition> {
+        condition::get(&self.conditions, condition_type)
+    }
+
+    /// The reason of the condition of this type; empty without one.
+    pub fn reason(&self, condition_type: &str) -> &str {
+        self.condition(condition_type).map_or("", |condition| condition.reason.as_str())
+    }
+
+    /// Sets a condition that has its times. One with the same status and reason stays as it is, message and all.
+    pub fn set(&mut self, condition: Condition) {
+        condition::set_at_end(&mut self.conditions, condition, Time::default());
+    }
+
+    /// Sets a condition in any case. Its time of transition stays if its status does.
+    pub fn replace(&mut self, mut condition: Condition) {
+        if let Some(present) = self.condition(&condition.condition_type)
+            && present.status == condition.status
+        {
+            condition.last_transition_time = present.last_transition_time;
+        }
+        self.remove(&condition.condition_type);
+        self.conditions.push(condition);
+    }
+
+    /// Removes the condition of this type.
+    pub fn remove(&mut self, condition_type: &str) {
+        condition::remove(&mut self.conditions, condition_type);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(status: &str, reason: &str, at: i64) -> Condition {
+        as_of(Time::of_seconds(at), PROGRESSING, status, reason, "")
+    }
+
+    fn status(condition: Condition) -> Status {
+        let other = as_of(Time::of_seconds(0), "Other", "True", "Reason", "");
+        Status { conditions: vec![condition, other], ..Status::default() }
+    }
+
+    #[test]
+    fn the_same_status_and_reason_change_nothing() {
+        let mut present = status(condition("True", "A", 1));
+        present.set(condition("True", "A", 2));
+        assert_eq!(present, status(condition("True", "A", 1)));
+    }
+
+    #[test]
+    fn the_time_of_transition_stays_while_the_status_does() {
+        for (next, transition) in [(condition("True", "B", 2), 1), (condition("False", "A", 2), 2)] {
+            let mut present = status(condition("True", "A", 1));
+            present.set(next.clone());
+            let set = present.condition(PROGRESSING).unwrap();
+            assert_eq!((&set.status, &set.reason), (&next.status, &next.reason));
+            assert_eq!(set.last_update_time, Some(Time::of_seconds(2)));
+            assert_eq!(set.last_transition_time, Some(Time::of_seconds(transition)));
+        }
+    }
+
+    #[test]
+    fn replacing_tells_of_progress_for_the_same_reason() {
+        let mut present = status(condition("True", "A", 1));
+        present.replace(condition("True", "A", 5));
+        let set = present.condition(PROGRESSING).unwrap();
+        assert_eq!(set.last_update_time, Some(Time::of_seconds(5)));
+        assert_eq!(set.last_transition_time, Some(Time::of_seconds(1)));
+    }
+
+    #[test]
+    fn conditions_of_others_are_kept() {
+        let mut present = status(condition("True", "A", 1));
+        present.remove(PROGRESSING);
+        assert_eq!((present.conditions.len(), present.reason("Other"), present.reason(PROGRESSING)), (1, "Reason", ""));
+    }
+}

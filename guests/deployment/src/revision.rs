@@ -1,0 +1,188 @@
+//! What the annotations of a Deployment and its ReplicaSets remember: revisions, their history and the sizes of scaling.
+
+use flyball_sdk::StringMap;
+
+use crate::bounds::max_surge;
+use crate::views::{Deployment, ReplicaSet};
+
+/// On both: the number of the revision; the new ReplicaSet has the greatest.
+pub const REVISION: &str = "deployment.kubernetes.io/revision";
+/// On a ReplicaSet: the revisions that it was before it was rolled back to, with commas between them.
+pub const HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// On a ReplicaSet: the Deployment's size when it was last scaled. Another one now means that the Deployment was resized.
+pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+/// On a ReplicaSet: that size and the surge, to find its share when the Deployment is resized.
+pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
+/// On a Deployment: the revision to return to, from the time when that was a field.
+pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+/// What `kubectl apply` remembers.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How long a history may become, in bytes.
+const HISTORY_LIMIT: usize = 2000;
+
+/// Whether an annotation is not copied between a Deployment and its ReplicaSets.
+pub fn is_own(annotation: &str) -> bool {
+    [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK_TO].contains(&annotation)
+}
+
+/// A ReplicaSet's revision: 0 without one, none if it is no number.
+pub fn revision(set: &ReplicaSet) -> Option<i64> {
+    set.meta.annotation(REVISION).map_or(Some(0), |text| text.parse().ok())
+}
+
+/// The greatest revision; 0 without any.
+pub fn greatest<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+    sets.into_iter().filter_map(revision).fold(0, i64::max)
+}
+
+/// The greatest revision but one: that before the present one. 0 without any.
+pub fn before_last<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+    let mut revisions: Vec<i64> = sets.into_iter().filter_map(revision).collect();
+    revisions.sort_unstable_by(|one, other| other.cmp(one));
+    revisions.get(1).map_or(0, |&revision| revision.max(0))
+}
+
+/// The size that an annotation of a ReplicaSet remembers; none if it is absent or no size.
+pub fn remembered(set: &ReplicaSet, annotation: &str) -> Option<i64> {
+    let text = set.meta.annotation(annotation)?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse::<i32>().ok().map(i64::from))?
+}
+
+/// The sizes that a ReplicaSet shall remember when it is scaled.
+pub fn sizes(deployment: &Deployment) -> [(&'static str, String); 2] {
+    let wanted = deployment.replicas();
+    [(DESIRED, wanted.to_string()), (MAX, (wanted + max_surge(deployment)).to_string())]
+}
+
+/// The annotations that a new ReplicaSet shall have, from those that it has: the Deployment's own, and the revision if its
+/// own is smaller. Where it was another revision before, which is so after a rollback, its history remembers that.
+pub fn of_new_set(deployment: &Deployment, present: &StringMap, revision: i64) -> StringMap {
+    let former = present.get(REVISION).filter(|text| !text.is_empty());
+    let number = match former.map_or(Ok(0), |text| text.parse::<i64>()) {
+        Ok(number) => number,
+        // Someone else's text: nothing is known, and nothing is changed.
+        Err(_) => return present.clone(),
+    };
+    let mut annotations = present.clone();
+    let copied = deployment.meta.annotations.iter().filter(|(key, _)| !is_own(key));
+    annotations.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
+    if number < revision {
+        annotations.insert(REVISION.into(), revision.to_string());
+        if let Some(former) = former {
+            let history = present.get(HISTORY).map_or("", String::as_str);
+            if let Some(history) = remember(history, former) {
+                annotations.insert(HISTORY.into(), history);
+            }
+        }
+    }
+    annotations
+}
+
+/// A history with one revision more; the oldest make room. None if it finds no room even so.
+fn remember(history: &str, former: &str) -> Option<String> {
+    if history.split(',').next().is_none_or(str::is_empty) {
+        return Some(former.to_owned());
+    }
+    let mut kept = history;
+    while kept.len() + 1 + former.len() > HISTORY_LIMIT {
+        match kept.split_once(',') {
+            Some((_, rest)) => kept = rest,
+            None => return (former.len() <= HISTORY_LIMIT).then(|| former.to_owned()),
+        }
+    }
+    Some(format!("{kept},{former}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_sdk::{IntOrPercent, Meta};
+
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> StringMap {
+        pairs.iter().map(|&(key, value)| (key.into(), value.into())).collect()
+    }
+
+    fn deployment(annotations: &[(&str, &str)]) -> Deployment {
+        Deployment { meta: Meta { annotations: map(annotations), ..Meta::default() }, ..Deployment::default() }
+    }
+
+    fn sets(revisions: &[&str]) -> Vec<ReplicaSet> {
+        let set = |revision: &&str| ReplicaSet {
+            meta: Meta { annotations: map(&[(REVISION, revision)]), ..Meta::default() },
+            ..ReplicaSet::default()
+        };
+        revisions.iter().map(set).collect()
+    }
+
+    #[test]
+    fn the_greatest_and_the_one_before_are_found_among_those_that_are_numbers() {
+        for (revisions, last, before) in [
+            (&[][..], 0, 0),
+            (&["3"], 3, 0),
+            (&["1", "3", "2"], 3, 2),
+            (&["2", "2"], 2, 2),
+            (&["x", "5", "", "1"], 5, 1),
+        ] {
+            let sets = sets(revisions);
+            assert_eq!((greatest(&sets), before_last(&sets)), (last, before), "{revisions:?}");
+        }
+        assert_eq!(revision(&ReplicaSet::default()), Some(0));
+    }
+
+    #[test]
+    fn only_a_size_is_remembered() {
+        for (text, expected) in
+            [("3", Some(3)), ("0", Some(0)), ("-1", None), ("+1", None), ("", None), ("x", None), ("2147483648", None)]
+        {
+            let meta = Meta { annotations: map(&[(DESIRED, text)]), ..Meta::default() };
+            assert_eq!(remembered(&ReplicaSet { meta, ..ReplicaSet::default() }, DESIRED), expected, "{text}");
+        }
+        assert_eq!(remembered(&ReplicaSet::default(), DESIRED), None);
+    }
+
+    #[test]
+    fn the_sizes_remember_the_surge() {
+        let rolling = Deployment {
+            replicas: Some(10),
+            strategy: "RollingUpdate".into(),
+            max_surge: IntOrPercent::Percent("25%".into()),
+            ..Deployment::default()
+        };
+        assert_eq!(sizes(&rolling), [(DESIRED, "10".into()), (MAX, "13".into())]);
+    }
+
+    #[test]
+    fn a_new_set_takes_the_deployments_annotations_but_not_the_controllers_own() {
+        let deployment =
+            deployment(&[("team", "a"), (LAST_APPLIED, "{}"), (REVISION, "9"), (DESIRED, "1"), (ROLLBACK_TO, "2")]);
+        let annotations = of_new_set(&deployment, &map(&[("team", "b"), ("extra", "1")]), 3);
+        assert_eq!(annotations, map(&[("team", "a"), ("extra", "1"), (REVISION, "3")]));
+    }
+
+    #[test]
+    fn a_revision_only_grows_and_leaves_a_history() {
+        for (present, revision, expected) in [
+            (&[(REVISION, "2")][..], 2, &[(REVISION, "2")][..]),
+            (&[(REVISION, "4")], 2, &[(REVISION, "4")]),
+            (&[(REVISION, "1")], 3, &[(REVISION, "3"), (HISTORY, "1")]),
+            (&[(REVISION, "3"), (HISTORY, "1")], 5, &[(REVISION, "5"), (HISTORY, "1,3")]),
+            (&[(REVISION, "")], 5, &[(REVISION, "5")]),
+            (&[(REVISION, "mine")], 5, &[(REVISION, "mine")]),
+        ] {
+            assert_eq!(of_new_set(&deployment(&[]), &map(present), revision), map(expected));
+        }
+    }
+
+    #[test]
+    fn a_history_forgets_the_oldest_beyond_its_length() {
+        let long = (100..600).map(|revision| revision.to_string()).collect::<Vec<_>>().join(",");
+        assert_eq!(long.len(), 1999);
+        let longer = remember(&long, "600").unwrap();
+        assert!(longer.len() <= HISTORY_LIMIT && longer.starts_with("101,") && longer.ends_with(",599,600"));
+        assert_eq!(remember(&"1".repeat(1999), "2"), Some("2".into()));
+        assert_eq!(remember("1", &"2".repeat(2001)), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! A Deployment being reconciled: what is known of it and its ReplicaSets, and the writes that change it.
+//!
+//! What the steps say of the Deployment (conditions, collisions, the revision) is gathered here and written once, by
+//! [`Rollout::save`]. ReplicaSets are written at once, and what the server answers is what the next step sees.
+
+use flyball_sdk::debug;
+use flyball_sdk::prelude::*;
+use serde::Deserialize;
+
+use crate::create;
+use crate::history;
+use crate::progress::{self, CREATE_FAILED, Step};
+use crate::recreate;
+use crate::revision::{self, REVISION};
+use crate::rollback;
+use crate::sets::{Resize, Sets};
+use crate::template::Template;
+use crate::views::{Deployment, Pod, ReplicaSet, Status};
+
+/// What is wanted of the answer to a write, to write the same object again.
+pub(crate) const STAMP: &[&str] = &["metadata.resourceVersion", "metadata.generation"];
+
+/// A Deployment being reconciled.
+pub struct Rollout<'a> {
+    host: Host<'a>,
+    /// The Deployment, with a status and a revision that may not be written yet.
+    pub deployment: Deployment,
+    /// Its ReplicaSets.
+    pub sets: Sets,
+    /// The time by which everything is judged.
+    pub now: Time,
+    /// The status that the API server holds.
+    stored: Status,
+    /// The revision that the API server holds.
+    stored_revision: Option<String>,
+}
+
+impl<'a> Rollout<'a> {
+    /// A Deployment and the ReplicaSets that it owns.
+    pub fn new(host: Host<'a>, deployment: Deployment, owned: Vec<ReplicaSet>) -> Self {
+        let sets = Sets::split(&Template::of(&deployment.template), owned);
+        let stored = deployment.status.clone();
+        let stored_revision = deployment.meta.annotation(REVISION).map(str::to_owned);
+        Self { host, deployment, sets, now: host.now(), stored, stored_revision }
+    }
+
+    /// Keeps the new ReplicaSet, if there is one, up with the Deployment: its annotations, its revision and how long its pods
+    /// must be ready. Then the Deployment has the revision of the new ReplicaSet.
+    ///
+    /// # Errors
+    /// The ReplicaSet could not be written.
+    pub fn keep_up(&mut self) -> Result<(), Error> {
+        let revision = revision::greatest(&self.sets.old) + 1;
+        let Some(new) = &mut self.sets.new else { return Ok(()) };
+        let annotations = revision::of_new_set(&self.deployment, &new.meta.annotations, revision);
+        let min_ready_seconds = self.deployment.min_ready_seconds;
+        let mut change = json!({});
+        for (key, value) in annotations.iter().filter(|&(key, value)| new.meta.annotations.get(key) != Some(value)) {
+            change["metadata"]["annotations"][key] = value.as_str().into();
+        }
+        if new.min_ready_seconds != min_ready_seconds {
+            change["spec"]["minReadySeconds"] = min_ready_seconds.into();
+        }
+        if change != json!({}) {
+            let answer = self.host.write(Write::modify(ReplicaSet::KIND, &new.meta, &change).returning(STAMP))?;
+            stamp(&mut new.meta, &answer)?;
+            new.meta.annotations = annotations;
+            new.min_ready_seconds = min_ready_seconds;
+        }
+        let revision = new.meta.annotation(REVISION).unwrap_or("").to_owned();
+        let name = new.meta.name.clone();
+        self.take_revision(revision);
+        progress::note(&mut self.deployment, Step::Found(&name), self.now);
+        Ok(())
+    }
+
+    /// Makes the new ReplicaSet, if there is none.
+    ///
+    /// # Errors
+    /// It could not be made. The status tells why; of a name that another ReplicaSet has, it counts the collision, so that
+    /// the next attempt makes another one.
+    pub fn make_new_set(&mut self) -> Result<(), Error> {
+        if self.sets.new.is_some() {
+            return Ok(());
+        }
+        let revision = revision::greatest(&self.sets.old) + 1;
+        let object = create::new_set(&self.deployment, &self.sets, revision);
+        let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
+        let write = Write::create(ReplicaSet::KIND, &self.deployment.meta.namespace, &object).returning(&["."]);
+        let new = match self.host.write(write) {
+            Ok(answer) => {
+                let new: ReplicaSet = answer.parse()?;
+                if new.replicas() > 0 {
+                    self.tell_of_scaling(&name, 0, new.replicas());
+                }
+                progress::note(&mut self.deployment, Step::Created(&name), self.now);
+                new
+            }
+            Err(error) if error.is_already_exists() => self.find_namesake(&name, error)?,
+            Err(error) if is_namespace_terminating(&error) => return Err(error.into()),
+            Err(error) => {
+                let message = format!("Failed to create new replica set \"{name}\": {}", error.message);
+                progress::note(&mut self.deployment, Step::CreateFailed(&message), self.now);
+                self.host.warn(&self.deployment.meta.reference(Deployment::KIND), CREATE_FAILED, &message);
+                return Err(error.into());
+            }
+        };
+        self.sets.old.retain(|set| set.meta.uid != new.meta.uid);
+        self.sets.new = Some(new);
+        self.take_revision(revision.to_string());
+        Ok(())
+    }
+
+    /// The ReplicaSet that has the name already, if it is the very one that was to be made: an answer may have been lost, or
+    /// the cache be behind. Otherwise the hash collides with another one's.
+    fn find_namesake(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
+        let namesake = self.host.live_get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
+        match namesake {
+            Some(namesake) if create::is_own(&self.deployment, &namesake) => Ok(namesake),
+            Some(_) => {
+                let collisions = self.deployment.status.collision_count.get_or_insert(0);
+                *collisions += 1;
+                debug!(self.host, "the name {name} is another ReplicaSet's: {collisions} collisions");
+                Err(error.into())
+            }
+            None => Err(error.into()),
+        }
+    }
+
+    /// Gives ReplicaSets their sizes, and lets them remember the Deployment's. Answers whether any size changed.
+    ///
+    /// # Errors
+    /// One could not be written; none is begun after it.
+    pub fn resize(&mut self, resizes: &[Resize]) -> Result<bool, Error> {
+        let sizes = revision::sizes(&self.deployment);
+        let mut changed = Vec::new();
+        let mut batch = self.host.batch().stop_on_error();
+        for resize in resizes {
+            let Some(set) = self.sets.named_mut(&resize.name) else { continue };
+            let mut change = json!({});
+            for (key, size) in &sizes {
+                if set.meta.annotation(key) != Some(size) {
+                    change["metadata"]["annotations"][key] = size.as_str().into();
+                }
+            }
+            if set.replicas() != resize.to {
+                change["spec"]["replicas"] = resize.to.into();
+            }
+            if change != json!({}) {
+                batch = batch.with(Write::modify(ReplicaSet::KIND, &set.meta, &change).returning(STAMP));
+                changed.push(resize);
+            }
+        }
+
+        let mut scaled = false;
+        let mut failure = None;
+        for (resize, answer) in changed.into_iter().zip(batch.run()) {
+            let Some(set) = self.sets.named_mut(&resize.name) else { continue };
+            match answer {
+                Ok(answer) => {
+                    stamp(&mut set.meta, &answer)?;
+                    set.meta.annotations.extend(sizes.iter().map(|(key, size)| ((*key).to_owned(), size.clone())));
+                    let before = set.replicas();
+                    set.asked = Some(resize.to);
+                    if before != resize.to {
+                        scaled = true;
+                        self.tell_of_scaling(&resize.name, before, resize.to);
+                    }
+                }
+                // The first is the cause; the others were not run because of it.
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(scaled), |error| Err(error).doing(|| "scaling a ReplicaSet".into()))
+    }
+
+    fn tell_of_scaling(&self, name: &str, from: i64, to: i64) {
+        let direction = if from < to { "up" } else { "down" };
+        let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
+        self.host.event(&self.deployment.meta.reference(Deployment::KIND), "ScalingReplicaSet", &message);
+    }
+
+    /// Whether a pod of an old ReplicaSet may still run.
+    ///
+    /// # Errors
+    /// The pods can't be read.
+    pub fn old_pods_run(&self) -> Result<bool, Error> {
+        if recreate::counts_pods(&self.sets.old) {
+            return Ok(true);
+        }
+        for set in &self.sets.old {
+            let pods = self.host.list::<Pod>().namespace(&set.meta.namespace).controller(&set.meta.uid).all()?;
+            if pods.iter().any(recreate::may_run) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Deletes old ReplicaSets beyond the limit of the history.
+    ///
+    /// # Errors
+    /// One could not be deleted; none is begun after it.
+    pub fn clean_up(&mut self) -> Result<(), Error> {
+        let surplus = history::surplus(&self.deployment, &self.sets.old);
+        let deletions = surplus.iter().map(|set| Write::delete_exactly(ReplicaSet::KIND, &set.meta));
+        for answer in self.host.batch().stop_on_error().extend(deletions).run() {
+            answer.found().doing(|| "deleting an old ReplicaSet".into())?;
+        }
+        Ok(())
+    }
+
+    /// Returns to an older revision, if it can be, and drops the wish to.
+    ///
+    /// # Errors
+    /// The Deployment could not be written.
+    pub fn roll_back(&mut self, wish: i64) -> Result<(), Error> {
+        self.save()?;
+        let rollback = rollback::answer(&self.deployment, &self.sets, wish);
+        let about = self.deployment.meta.reference(Deployment::KIND);
+        if rollback.warning {
+            self.host.warn(&about, rollback.reason, &rollback.message);
+        }
+        self.host.modify(Deployment::KIND, &self.deployment.meta, &rollback.change)?;
+        if !rollback.warning {
+            self.host.event(&about, rollback.reason, &rollback.message);
+        }
+        Ok(())
+    }
+
+    /// Writes the status and the revision, if they are not what the API server holds.
+    ///
+    /// # Errors
+    /// They could not be written.
+    pub fn save(&mut self) -> Result<(), Error> {
+        let Deployment { meta, status, .. } = &mut self.deployment;
+        let mut change = json!({});
+        let revision = meta.annotation(REVISION);
+        if revision != self.stored_revision.as_deref() {
+            // The API server takes annotations of a Deployment along with its status, and does not raise its generation.
+            change["metadata"]["annotations"][REVISION] = revision.into();
+        }
+        if *status == self.stored && change == json!({}) {
+            return Ok(());
+        }
+        change["status"] = json!(status);
+        let answer = self.host.write(Write::modify(Deployment::KIND, meta, &change).on("status").returning(STAMP))?;
+        self.stored_revision = meta.annotation(REVISION).map(str::to_owned);
+        self.stored = status.clone();
+        let Stamped { metadata } = answer.parse()?;
+        meta.resource_version = metadata.resource_version;
+        Ok(())
+    }
+
+    fn take_revision(&mut self, revision: String) {
+        self.deployment.meta.annotations.insert(REVISION.into(), revision);
+    }
+}
+
+#[derive(Deserialize)]
+struct Stamped {
+    metadata: Meta,
+}
+
+/// Takes over the version and the generation that a write made.
+pub(crate) fn stamp(meta: &mut Meta, answer: &Answer) -> Result<(), Error> {
+    let Stamped { metadata } = answer.parse()?;
+    meta.resource_version = metadata.resource_version;
+    meta.generation = metadata.generation;
+    Ok(())
+}
+
+/// Whether nothing can be created because the namespace is being deleted. The host's errors don't carry the API's causes,
+/// only its sentence.
+pub(crate) fn is_namespace_terminating(error: &ApiError) -> bool {
+    error.status == 403 && error.message.contains("because it is being terminated")
+}

@@ -1,0 +1,205 @@
+//! Pod templates compared by meaning, and the hash that names a ReplicaSet.
+//!
+//! A Deployment finds its ReplicaSet by the template, never by the hash: so those that another controller named are found as
+//! well, and the hash may be any that is the same for equal templates.
+
+use std::collections::BTreeMap;
+
+use flyball_sdk::hash::{Fnv32a, safe_suffix};
+use flyball_sdk::prelude::*;
+
+/// The label that tells the pods of a Deployment's ReplicaSets apart. It is no part of a template's meaning.
+pub const HASH_LABEL: &str = "pod-template-hash";
+
+/// Maps with free keys and string values: empty and absent are the same, and nothing below is a field of the API.
+const MAPS: [&str; 6] = ["annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"];
+/// Maps of quantities.
+const QUANTITIES: [&str; 3] = ["limits", "overhead", "requests"];
+/// Single quantities.
+const QUANTITY: [&str; 2] = ["divisor", "sizeLimit"];
+/// Structs that the API holds by value, so that empty and absent are the same. Of all others `{}` says something: an
+/// `emptyDir: {}` is a volume.
+const STRUCTS: [&str; 2] = ["metadata", "resources"];
+
+/// A pod template in a form that is the same for all templates of the same meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template(Value);
+
+impl Template {
+    /// The meaning of this JSON. The hash label is left out.
+    pub fn of(template: &Raw) -> Self {
+        let mut template = template.value();
+        if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+            labels.remove(HASH_LABEL);
+        }
+        Self(canonical("", template).unwrap_or(Value::Null))
+    }
+
+    /// The value of the hash label: for a template and a number of collisions always the same.
+    pub fn hash(&self, collisions: Option<i64>) -> String {
+        let mut hash = Fnv32a::default();
+        hash.write(self.0.to_string().as_bytes());
+        if let Some(collisions) = collisions {
+            hash.write(&collisions.to_le_bytes());
+        }
+        safe_suffix(hash.finish())
+    }
+}
+
+/// A field's value in canonical form; none where it means the same as its absence.
+fn canonical(field: &str, value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Array(items) => {
+            let items = items.into_iter().map(|item| canonical("", item).unwrap_or(Value::Null));
+            Some(Value::Array(items.collect()))
+        }
+        Value::Object(fields) => {
+            let of_quantities = QUANTITIES.contains(&field);
+            let free = MAPS.contains(&field);
+            let fields = fields.into_iter().filter_map(|(name, value)| {
+                let value = match value {
+                    value if free => Some(value),
+                    value if of_quantities => Some(quantity(value)),
+                    value => canonical(&name, value),
+                };
+                Some((name, value?))
+            });
+            // Sorted by name, whatever the order in which serde_json keeps them.
+            let fields: BTreeMap<String, Value> = fields.collect();
+            let absent = fields.is_empty() && (free || of_quantities || STRUCTS.contains(&field));
+            (!absent).then(|| fields.into_iter().collect())
+        }
+        value if QUANTITY.contains(&field) => Some(quantity(value)),
+        value => Some(value),
+    }
+}
+
+/// A quantity such as `1Gi`, `0.5` or `500m` as a number of its own, so that `1000m` and `1` are the same. What is no
+/// quantity stays as it is.
+fn quantity(value: Value) -> Value {
+    let text = match &value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return value,
+    };
+    decimal(&text).map_or(value, Value::String)
+}
+
+/// A quantity as a whole number without trailing zeros and a power of ten.
+fn decimal(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let (factor, power): (i128, i32) = match suffix {
+        "" => (1, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        "Ki" => (1 << 10, 0),
+        "Mi" => (1 << 20, 0),
+        "Gi" => (1 << 30, 0),
+        "Ti" => (1 << 40, 0),
+        "Pi" => (1 << 50, 0),
+        "Ei" => (1 << 60, 0),
+        exponent => (1, exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
+    };
+    mantissa = mantissa.checked_mul(factor)?;
+    let mut power = power.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    if mantissa == 0 {
+        return Some("0".into());
+    }
+    while mantissa % 10 == 0 {
+        mantissa /= 10;
+        power += 1;
+    }
+    Some(format!("{mantissa}e{power}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(value: Value) -> Template {
+        Template::of(&Raw::from(value))
+    }
+
+    #[test]
+    fn the_hash_label_and_what_is_empty_make_no_difference() {
+        let plain = template(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a"}]}}));
+        for same in [
+            json!({"spec": {"containers": [{"name": "a"}]}, "metadata": {"labels": {"app": "web", "pod-template-hash": "1"}}}),
+            json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": null, "annotations": {}},
+                   "spec": {"containers": [{"name": "a", "resources": {}, "env": []}], "nodeSelector": null}}),
+            json!({"metadata": {"labels": {"app": "web"}},
+                   "spec": {"containers": [{"name": "a", "resources": {"limits": {}}}]}}),
+        ] {
+            assert_eq!(template(same), plain);
+        }
+        assert_eq!(template(json!({"metadata": {"labels": {HASH_LABEL: "1"}}})), template(json!({})));
+    }
+
+    #[test]
+    fn what_means_something_else_differs() {
+        let plain = template(json!({"spec": {"volumes": [{"name": "a"}]}}));
+        for other in [
+            json!({"spec": {"volumes": [{"name": "a", "emptyDir": {}}]}}),
+            json!({"spec": {"volumes": [{"name": "b"}]}}),
+            json!({"spec": {"volumes": [{"name": "a"}], "securityContext": {}}}),
+            json!({"spec": {"volumes": [{"name": "a"}]}, "metadata": {"annotations": {"a": ""}}}),
+        ] {
+            assert_ne!(template(other), plain);
+        }
+    }
+
+    #[test]
+    fn quantities_are_compared_by_what_they_amount_to() {
+        for (one, other) in [
+            ("1", "1000m"),
+            ("0.5", "500m"),
+            ("1Gi", "1073741824"),
+            ("1024Ki", "1Mi"),
+            ("1e3", "1k"),
+            ("1E", "1000P"),
+            ("0", "0Gi"),
+            ("+1", "1.0"),
+        ] {
+            assert_eq!(decimal(one), decimal(other), "{one} and {other}");
+        }
+        assert_ne!(decimal("1G"), decimal("1Gi"));
+        assert_eq!([decimal("oops"), decimal(""), decimal("1 Gi"), decimal("1.2.3")], [None, None, None, None]);
+
+        let with = |cpu: Value| template(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": cpu}}}]}}));
+        assert_eq!(with(json!("2000m")), with(json!("2")));
+        assert_eq!(with(json!(2)), with(json!("2")));
+        let label = |size: &str| template(json!({"metadata": {"labels": {"sizeLimit": size}}}));
+        assert_ne!(label("1k"), label("1000"));
+    }
+
+    #[test]
+    fn equal_templates_have_the_same_hash_and_collisions_change_it() {
+        let one = template(json!({"spec": {"a": 1, "b": 2}, "metadata": {"labels": {HASH_LABEL: "x"}}}));
+        let same = template(json!({"metadata": {}, "spec": {"b": 2, "a": 1}}));
+        assert_eq!(one.hash(None), same.hash(None));
+        let hashes = [one.hash(None), one.hash(Some(0)), one.hash(Some(1)), template(json!({})).hash(None)];
+        let distinct: std::collections::BTreeSet<_> = hashes.iter().collect();
+        assert_eq!(distinct.len(), hashes.len());
+        assert!(hashes.iter().all(|hash| hash.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())));
+    }
+
+    #[test]
+    fn a_hash_stays_what_it_is_over_versions() {
+        // A changed hash would do no harm, but it should be noticed: it renames the ReplicaSets made from now on.
+        let web =
+            template(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": "nginx:1"}]}}));
+        assert_eq!(web.hash(None), "5d6db96897");
+    }
+}
