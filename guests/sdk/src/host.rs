@@ -255,7 +255,8 @@ impl Host<'_> {
 
 /// Whole milliseconds, rounded up and capped at 49 days.
 pub(crate) fn millis(duration: Duration) -> u32 {
-    let millis = duration.as_nanos().div_ceil(1_000_000);
+    let millis =
+        duration.as_secs().saturating_mul(1000).saturating_add(duration.subsec_nanos().div_ceil(1_000_000).into());
     u32::try_from(millis).unwrap_or(u32::MAX)
 }
 

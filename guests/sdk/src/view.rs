@@ -233,7 +233,8 @@ impl<'de, S: Slots> DeserializeSeed<'de> for Fill<'_, S> {
 
 /// A path's first key and the rest: `a.b` → `a`, `b`; `['x/y'].b` → `x/y`, `b`.
 fn split_first(path: &str) -> (&str, &str) {
-    if let Some((key, rest)) = path.strip_prefix("['").and_then(|quoted| quoted.split_once("']")) {
+    if let Some((key, rest)) = path.strip_prefix("['").and_then(|quoted| quoted.split_once('\'')) {
+        let rest = rest.strip_prefix(']').unwrap_or(rest);
         return (key, rest.strip_prefix('.').unwrap_or(rest));
     }
     let end = path.find(['.', '[']).unwrap_or(path.len());

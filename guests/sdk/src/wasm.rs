@@ -236,7 +236,12 @@ fn add(batch: &wit::writer::Batch, write: Write) {
         name: target.name,
         subresource: target.subresource,
     };
-    let options = if options.is_empty() { String::new() } else { serde_json::Value::Object(options).to_string() };
+    let options = if options.is_empty() {
+        String::new()
+    } else {
+        // Not by `Value`'s `to_string`, which would bring a second serializer into every guest.
+        serde_json::to_string(&options).expect("options are valid JSON")
+    };
     match action {
         Action::Create(object) => batch.create(&target, &object, &options, &returns),
         Action::Modify(version, change) => batch.modify(&target, &version, &change, &options, &returns),

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use http::{Method, Request, Response, Uri};
 use prometheus::{CounterVec, HistogramVec};
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
