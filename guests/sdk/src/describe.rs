@@ -113,7 +113,9 @@ impl DescriptionExt for Description {
         let mut permission =
             Permission { kind: kind(kind_name), subresource: subresource.into(), verbs: Default::default() };
         // Not collected: that would bring a sorting algorithm into every guest.
-        verbs.into_iter().for_each(|verb| drop(permission.verbs.insert(verb.into())));
+        for verb in verbs {
+            permission.verbs.insert(verb.into());
+        }
         self.permissions.push(permission);
         self
     }
