@@ -61,45 +61,55 @@ impl Group {
 
     /// Adds to a counter; the value may not be negative.
     pub fn add(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
-        let FamilyVec::Counter(vec) = self.series(name, labels, "counter")? else {
-            return Err(MetricsError::Undeclared(name.to_owned(), "counter"));
-        };
         if !(value >= 0.0 && value.is_finite()) {
             return Err(MetricsError::Value(name.to_owned()));
         }
-        vec.get_metric_with_label_values(labels).map_err(|_| MetricsError::Value(name.to_owned()))?.inc_by(value);
-        Ok(())
+        let declared = self.declared(name, "counter")?;
+        let FamilyVec::Counter(vec) = &declared.family.vec else {
+            return Err(MetricsError::Undeclared(name.to_owned(), "counter"));
+        };
+        declared.with(name, labels, || vec.get_metric_with_label_values(labels).map(|series| series.inc_by(value)))
     }
 
     /// Sets a gauge.
     pub fn set(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
-        let FamilyVec::Gauge(vec) = self.series(name, labels, "gauge")? else {
+        let declared = self.declared(name, "gauge")?;
+        let FamilyVec::Gauge(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "gauge"));
         };
-        vec.get_metric_with_label_values(labels).map_err(|_| MetricsError::Value(name.to_owned()))?.set(value);
-        Ok(())
+        declared.with(name, labels, || vec.get_metric_with_label_values(labels).map(|series| series.set(value)))
     }
 
     /// Observes a value in a histogram.
     pub fn observe(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
-        let FamilyVec::Histogram(vec, _) = self.series(name, labels, "histogram")? else {
+        let declared = self.declared(name, "histogram")?;
+        let FamilyVec::Histogram(vec, _) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "histogram"));
         };
-        vec.get_metric_with_label_values(labels).map_err(|_| MetricsError::Value(name.to_owned()))?.observe(value);
-        Ok(())
+        declared.with(name, labels, || vec.get_metric_with_label_values(labels).map(|series| series.observe(value)))
     }
 
-    fn series(&self, name: &str, labels: &[&str], kind: &'static str) -> Result<&FamilyVec, MetricsError> {
-        let declared = self.families.get(name).ok_or_else(|| MetricsError::Undeclared(name.to_owned(), kind))?;
+    fn declared(&self, name: &str, kind: &'static str) -> Result<&Declared, MetricsError> {
+        self.families.get(name).ok_or_else(|| MetricsError::Undeclared(name.to_owned(), kind))
+    }
+}
+
+impl Declared {
+    /// Counts, if the series is one that the family has or may have. Only one that could be made is remembered.
+    fn with(
+        &self,
+        name: &str,
+        labels: &[&str],
+        count: impl FnOnce() -> prometheus::Result<()>,
+    ) -> Result<(), MetricsError> {
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
-        let mut series = lock(&declared.series);
-        if !series.contains(&labels) {
-            if series.len() >= MAX_SERIES {
-                return Err(MetricsError::TooManySeries(name.to_owned(), MAX_SERIES));
-            }
-            series.insert(labels);
+        let mut series = lock(&self.series);
+        if !series.contains(&labels) && series.len() >= MAX_SERIES {
+            return Err(MetricsError::TooManySeries(name.to_owned(), MAX_SERIES));
         }
-        Ok(&declared.family.vec)
+        count().map_err(|_| MetricsError::Value(name.to_owned()))?;
+        series.insert(labels);
+        Ok(())
     }
 }
 
