@@ -40,9 +40,7 @@ pub(crate) fn all() -> Result<Built> {
     guests::build_guests()?;
     let precompiled = precompile()?;
     say("building the host, in release mode (some minutes the first time, seconds after)");
-    let mut cargo = command("cargo");
-    cargo.args(["build", "--release", "--package", "flyball"]).env("FLYBALL_BUILTINS", precompiled);
-    run(&mut cargo)?;
+    run(host_packages().args(["--bin", "flyball"]).env("FLYBALL_BUILTINS", precompiled))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built { host: workspace().join("target/release/flyball") })
 }
@@ -50,22 +48,25 @@ pub(crate) fn all() -> Result<Built> {
 /// Compiles the built-in guests for this machine, and returns the folder in which they are.
 fn precompile() -> Result<PathBuf> {
     say("building the compiler of the guests");
-    // Together with the host, so that both are built with the same features of the same crates.
-    let mut cargo = command("cargo");
-    cargo.args(["build", "--release", "--package", "flyball", "--package", "flyball-plugin", "--bin", "precompile"]);
-    run(&mut cargo)?;
+    run(host_packages().args(["--bin", "precompile"]))?;
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
-    let is_stale = |name: &&str| {
-        let source = component(name);
-        !is_fresh(&folder.join(name).with_extension("cwasm"), &[&source, &compiler])
-    };
-    let stale: Vec<PathBuf> = BUILT_INS.iter().filter(is_stale).map(|name| component(name)).collect();
+    let is_stale =
+        |source: &PathBuf| !is_fresh(&folder.join(source.file_name().unwrap_or_default()), &[source, &compiler]);
+    let stale: Vec<PathBuf> = BUILT_INS.iter().map(|name| component(name)).filter(is_stale).collect();
     if !stale.is_empty() {
         run(command(&compiler).arg(&folder).args(stale))?;
     }
     Ok(folder)
+}
+
+/// Builds of the host and of its compiler select the same packages, so that both use the same features of the same crates
+/// and those are compiled once.
+fn host_packages() -> std::process::Command {
+    let mut cargo = command("cargo");
+    cargo.args(["build", "--release", "--package", "flyball", "--package", "flyball-plugin"]);
+    cargo
 }
 
 fn component(name: &str) -> PathBuf {

@@ -1,4 +1,5 @@
-//! Builds the guests: those in Rust, which are the workspace's crates of type `cdylib`, and the examples in Go and Python.
+//! Builds the guests: those in Rust, which are the workspace's crates of type `cdylib`, and the examples in Go and Python,
+//! and one in Rust as a stock toolchain makes it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use crate::componentize::{check, componentize, componentize_wasi};
 use crate::run::{command, is_fresh, output, run, say, workspace};
-use crate::toolchain::{TARGET, prepare_toolchain};
+use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
 /// The version of componentize-py that makes guests of Python.
 const COMPONENTIZE_PY: &str = "0.25.1";
@@ -25,11 +26,14 @@ pub(crate) struct Built {
 
 /// Builds the guests of these languages, of all if none is named, and tells their sizes.
 pub(crate) fn build(languages: &[&str]) -> Result<()> {
-    if let Some(other) = languages.iter().find(|language| !["rust", "go", "python"].contains(language)) {
-        bail!("guests are written in rust, go and python, not in `{other}`");
+    if let Some(other) = languages.iter().find(|language| !["rust", "stock", "go", "python"].contains(language)) {
+        bail!("guests are built of rust, stock (rust for WASI), go and python, not of `{other}`");
     }
     let wants = |language| languages.is_empty() || languages.contains(&language);
     let mut built = if wants("rust") { build_guests()? } else { Vec::new() };
+    if wants("stock") {
+        built.extend(build_stock()?);
+    }
     if wants("go") {
         built.push(build_go()?);
     }
@@ -62,6 +66,23 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
         Ok(built)
     };
     packages.iter().map(make).collect()
+}
+
+/// Builds the greeter for the target of stock toolchains: it imports WASI, which the host answers with nothing. None where
+/// rustup can't add the target.
+pub(crate) fn build_stock() -> Result<Option<Built>> {
+    let Some(toolchain) = prepare_stock_toolchain() else {
+        say(&format!("greeter-{STOCK_TARGET} is left out: rustup's server can't be reached"));
+        return Ok(None);
+    };
+    say(&format!("building greeter-{STOCK_TARGET}"));
+    let mut cargo = toolchain.cargo();
+    cargo.args(["build", "--profile", "guest", "--package", "greeter", "--target", STOCK_TARGET, "--target-dir"]);
+    run(cargo.arg(guests_folder()))?;
+    let built = component(&format!("greeter-{STOCK_TARGET}"));
+    std::fs::create_dir_all(components_folder())?;
+    std::fs::copy(guests_folder().join(STOCK_TARGET).join("guest/greeter.wasm"), &built.path)?;
+    Ok(Some(built))
 }
 
 /// Builds the example in Go.

@@ -1,8 +1,10 @@
 //! Builds, tests, demonstrates and measures Flyball: `cargo xtask COMMAND`.
 
+mod bench;
 mod build;
 mod componentize;
 mod demo;
+mod differential;
 mod guests;
 mod run;
 mod test;
@@ -19,6 +21,9 @@ usage: cargo xtask COMMAND
   test [ARGUMENT…]              build, then run every test, or those that the arguments of `cargo test` name
   demo [--once]                 play the life of a Deployment on a local control plane; stay up, or end after it
   demo --kubeconfig FILE        play the greeter's story on a cluster of your own, in one namespace, removed after
+  differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind
+  differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
+  bench [--small]               measure many Deployments under the built host and under stock, and a call of a guest
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
 ";
 
@@ -31,6 +36,9 @@ fn main() -> ExitCode {
         ["demo"] => demo::run(&Demo::default()),
         ["demo", "--once"] => demo::run(&Demo { once: true, ..Demo::default() }),
         ["demo", "--kubeconfig", file] => demo::run(&Demo { kubeconfig: Some(file.into()), ..Demo::default() }),
+        ["differential", arguments @ ..] => differential::run(arguments),
+        ["bench"] => bench::measure(false),
+        ["bench", "--small"] => bench::measure(true),
         ["guests", languages @ ..] => guests::build(languages),
         _ => {
             eprint!("{USAGE}");

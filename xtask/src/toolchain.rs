@@ -10,6 +10,8 @@ use crate::run::{command, output, run, say};
 
 /// What guests are compiled for.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+/// What guests of stock toolchains are compiled for, which import WASI.
+pub(crate) const STOCK_TARGET: &str = "wasm32-wasip2";
 /// The toolchain that is linked where rustup has no target to offer.
 const LINKED: &str = "rust-wasm";
 /// What builds the standard library: a compiler with its source, and a linker for wasm.
@@ -39,31 +41,39 @@ impl Toolchain {
 
 /// Finds, fetches or builds a toolchain that compiles guests.
 pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
-    if has_target(&[]) {
+    if has_target(&[], TARGET) {
         return Ok(Toolchain::Own);
     }
-    if has_target(&[&format!("+{LINKED}")]) {
+    if has_target(&[&format!("+{LINKED}")], TARGET) {
         return Ok(Toolchain::Linked);
     }
-    say(&format!("asking rustup for the target {TARGET}, for {PATIENCE} s at most"));
-    let mut add = command("timeout");
-    add.arg(PATIENCE.to_string()).args(["rustup", "target", "add", TARGET]).env("RUSTUP_MAX_RETRIES", "1");
-    if output(&mut add).is_some() {
+    if add_target(TARGET) {
         return Ok(Toolchain::Own);
     }
-    say(
-        "rustup's server can't be reached: building the standard library from Debian's packages, once, in about two minutes",
-    );
+    say("rustup's server can't be reached: the standard library is built from Debian's packages, in about two minutes");
     build_toolchain().context("can't build the standard library for wasm")?;
-    ensure!(has_target(&[&format!("+{LINKED}")]), "the toolchain {LINKED} was built but has no {TARGET}");
+    ensure!(has_target(&[&format!("+{LINKED}")], TARGET), "the toolchain {LINKED} was built but has no {TARGET}");
     Ok(Toolchain::Linked)
 }
 
-/// Whether a toolchain's standard library is there for the target.
-fn has_target(toolchain: &[&str]) -> bool {
+/// The toolchain in use, if it has the target of stock guests or rustup can add it: only one guest, a test's, needs it.
+pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
+    (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Own)
+}
+
+/// Asks rustup for a target of the toolchain in use.
+fn add_target(target: &str) -> bool {
+    say(&format!("asking rustup for the target {target}, for {PATIENCE} s at most"));
+    let mut add = command("timeout");
+    add.arg(PATIENCE.to_string()).args(["rustup", "target", "add", target]).env("RUSTUP_MAX_RETRIES", "1");
+    output(&mut add).is_some()
+}
+
+/// Whether a toolchain's standard library is there for a target.
+fn has_target(toolchain: &[&str], target: &str) -> bool {
     let sysroot = output(command("rustc").args(toolchain).args(["--print", "sysroot"]));
     sysroot.is_some_and(|sysroot| {
-        let library = Path::new(&sysroot).join("lib/rustlib").join(TARGET).join("lib");
+        let library = Path::new(&sysroot).join("lib/rustlib").join(target).join("lib");
         library.read_dir().is_ok_and(|mut files| files.next().is_some())
     })
 }

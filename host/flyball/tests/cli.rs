@@ -92,16 +92,16 @@ fn log_until_serving(args: &[&str]) -> String {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = format!("--secure-port={}", free.local_addr().expect("an address").port());
     drop(free);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    command
         .args(["run", "--controllers=", "--bind-address=127.0.0.1", &port, "--kubeconfig"])
         .arg(file.path())
         .arg("--plugin-dir")
         .arg(plugins.path())
         .args(args)
         .env_remove("RUST_LOG")
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
+        .stderr(Stdio::piped());
+    let mut child = flyball_controlplane::process::spawn(command).expect("the binary runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut log = String::new();
     while !log.contains("serving over HTTPS") {

@@ -88,7 +88,7 @@ pub enum PluginError {
         /// The file, or the built-in's name.
         origin: Arc<str>,
         /// Why.
-        source: CallError,
+        source: Box<CallError>,
     },
     /// What it says of itself makes no sense.
     #[error("can't use the plugin {origin}")]
@@ -217,7 +217,8 @@ async fn describe(
     let config = grants.config.get(&**origin).cloned().unwrap_or_default();
     let imports = Arc::new(Describing { origin: origin.clone(), config });
     let document = plugin.describe(imports).await;
-    let document = document.map_err(|source| PluginError::Describe { origin: origin.clone(), source })?;
+    let document =
+        document.map_err(|source| PluginError::Describe { origin: origin.clone(), source: Box::new(source) })?;
     let invalid = |source| PluginError::Description { origin: origin.clone(), source };
     Description::read(&document).map_err(invalid)
 }

@@ -3,6 +3,8 @@
 //!
 //! The binary and the plugins are those that `cargo xtask build` made.
 
+mod scenario;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
 use kube::Client;
+
+pub use scenario::*;
 
 /// How long a test waits for what must come true; a failure says what was seen last.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +74,8 @@ impl Cluster {
         std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
         for file in files {
             let copy = folder.join(file.file_name().context("a plugin has no file name")?);
-            std::fs::copy(file, &copy).with_context(|| format!("can't copy {} to {}", file.display(), copy.display()))?;
+            std::fs::copy(file, &copy)
+                .with_context(|| format!("can't copy {} to {}", file.display(), copy.display()))?;
         }
         Ok(folder)
     }

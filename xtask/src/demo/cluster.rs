@@ -40,7 +40,10 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
     let url = config.cluster_url.clone();
     let client = Client::try_from(config).with_context(read)?;
     let version = client.apiserver_version().await.with_context(|| format!("the cluster at {url} does not answer"))?;
-    println!("The cluster at {url} runs {}. The plugin greeter writes in the namespace {NAMESPACE} alone.", version.git_version);
+    println!(
+        "The cluster at {url} runs {}. The plugin greeter writes in the namespace {NAMESPACE} alone.",
+        version.git_version
+    );
 
     let dir = tempfile::tempdir().context("can't make a folder for the demo's plugin")?;
     let plugins = dir.path().join("plugins");
@@ -87,7 +90,10 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let greet = async |greeting: Option<&str>| {
         let patch = json!({"metadata": {"annotations": {ANNOTATION: greeting}}});
-        namespaces.patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(patch)).await.context("can't annotate the namespace")
+        namespaces
+            .patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .context("can't annotate the namespace")
     };
 
     let start = Instant::now();

@@ -39,7 +39,9 @@ pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
 
     let start = Instant::now();
     stage.apply().await.context("can't apply the Deployment")?;
-    stage.until(host, &table, start, "A Deployment nginx with 3 replicas is applied", |scene| scene.is_settled(3)).await?;
+    stage
+        .until(host, &table, start, "A Deployment nginx with 3 replicas is applied", |scene| scene.is_settled(3))
+        .await?;
 
     let victim = stage.look().await?.pods.first().map(ResourceExt::name_any).context("there is no pod to delete")?;
     let start = Instant::now();

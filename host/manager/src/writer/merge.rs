@@ -24,12 +24,11 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
 /// The object to put: the base with the change applied. Of a status, the whole comes from the change, so that what the
 /// guest left out is gone, as after a write by a client that holds the whole object.
 pub(crate) fn changed(mut base: Value, mut change: Value, subresource: &str, resource_version: &str) -> Value {
-    if subresource == "status" {
-        if let (Some(base), Some(status)) =
-            (base.as_object_mut(), change.as_object_mut().and_then(|c| c.remove("status")))
-        {
-            base.insert("status".into(), without_nulls(status));
-        }
+    if subresource == "status"
+        && let Some(base) = base.as_object_mut()
+        && let Some(status) = change.as_object_mut().and_then(|change| change.remove("status"))
+    {
+        base.insert("status".into(), without_nulls(status));
     }
     merge(&mut base, change);
     base["metadata"]["resourceVersion"] = Value::String(resource_version.into());

@@ -1,0 +1,369 @@
+//! Scenarios that share one cluster, each in a namespace of its own, side by side; and what they do in it.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use flyball_controlplane::Process;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, Resource, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, LocalSet};
+
+use crate::{Cluster, until};
+
+/// Scenarios that have been added and wait to be run.
+pub struct Scenarios {
+    client: Client,
+    tasks: LocalSet,
+    added: Vec<(&'static str, JoinHandle<Result<()>>)>,
+}
+
+impl Scenarios {
+    /// None yet.
+    pub fn new(cluster: &Cluster) -> Self {
+        Self { client: cluster.client.clone(), tasks: LocalSet::new(), added: Vec::new() }
+    }
+
+    /// Adds one, which gets a namespace named after it, with the account `default` in it.
+    pub fn add<F>(&mut self, name: &'static str, scenario: impl FnOnce(Space) -> F + 'static)
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        let client = self.client.clone();
+        let task = self.tasks.spawn_local(async move {
+            let space = Space::create(client, name).await?;
+            space.wait_for_account().await?;
+            let start = Instant::now();
+            scenario(space).await?;
+            println!("{name}: {:.1} s", start.elapsed().as_secs_f32());
+            Ok(())
+        });
+        self.added.push((name, task));
+    }
+
+    /// Runs them all to their ends; the error names each that failed, and why.
+    pub async fn run(self) -> Result<()> {
+        let Self { tasks, added, .. } = self;
+        let failed = tasks.run_until(async move {
+            let mut failed = Vec::new();
+            for (name, task) in added {
+                match task.await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => failed.push(format!("{name}: {error:#}")),
+                    Err(error) => failed.push(format!("{name}: {error}")),
+                }
+            }
+            failed
+        });
+        match failed.await.as_slice() {
+            [] => Ok(()),
+            failed => bail!("{} failed:\n{}", failed.len(), failed.join("\n")),
+        }
+    }
+}
+
+/// Ends the hosts and the cluster. The logs are kept if the test failed, or if a host panicked or did not end well.
+pub async fn finish(mut cluster: Cluster, hosts: impl IntoIterator<Item = Process>, result: Result<()>) -> Result<()> {
+    let mut result = result;
+    for mut host in hosts {
+        let status = host.stop().await?;
+        let log = log_of(&host)?;
+        if result.is_ok() && log.contains("panicked") {
+            result = Err(anyhow::anyhow!("{} panicked", host.name()));
+        }
+        if result.is_ok() && !status.success() {
+            result = Err(anyhow::anyhow!("{} did not end well at SIGTERM: {status}", host.name()));
+        }
+    }
+    if result.is_err() {
+        cluster.plane.keep_logs();
+    }
+    let ended = cluster.shutdown().await;
+    result.and(ended)
+}
+
+/// All that a process has printed.
+pub fn log_of(process: &Process) -> Result<String> {
+    let path = process.log_path();
+    std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
+}
+
+/// One namespace, as its administrator sees it.
+#[derive(Clone)]
+pub struct Space {
+    /// For what is not in the namespace.
+    pub client: Client,
+    /// The namespace's name.
+    pub name: String,
+}
+
+impl Space {
+    /// Makes a namespace; underscores in the name become dashes.
+    pub async fn create(client: Client, name: &str) -> Result<Self> {
+        let name = name.replace('_', "-");
+        let object = Namespace {
+            metadata: kube::api::ObjectMeta { name: Some(name.clone()), ..Default::default() },
+            ..Default::default()
+        };
+        let made = Api::all(client.clone()).create(&PostParams::default(), &object).await;
+        made.with_context(|| format!("can't make the namespace {name}"))?;
+        Ok(Self { client, name })
+    }
+
+    /// Waits for the account `default`, without which no pod can be made.
+    pub async fn wait_for_account(&self) -> Result<ServiceAccount> {
+        until("the namespace has its account", async || {
+            Ok(self.api::<ServiceAccount>().get_opt("default").await?.ok_or_else(|| "none".into()))
+        })
+        .await
+    }
+
+    /// The objects of one kind in the namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    /// Makes an object.
+    pub async fn make<K>(&self, object: Value) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let object: K = serde_json::from_value(object).context("a test's object is not valid")?;
+        Ok(self.api().create(&PostParams::default(), &object).await?)
+    }
+
+    /// Changes an object by a merge patch.
+    pub async fn change<K>(&self, name: &str, patch: Value) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let patched = self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.with_context(|| format!("can't change {name}"))
+    }
+
+    /// Deletes a pod.
+    pub async fn delete_pod(&self, name: &str) -> Result<()> {
+        let deleted = self.api::<Pod>().delete(name, &DeleteParams::default()).await;
+        deleted.map(drop).with_context(|| format!("can't delete the pod {name}"))
+    }
+
+    /// All pods.
+    pub async fn pods(&self) -> Result<Vec<Pod>> {
+        Ok(self.api().list(&ListParams::default()).await.context("can't list the pods")?.items)
+    }
+
+    /// All ReplicaSets.
+    pub async fn replica_sets(&self) -> Result<Vec<ReplicaSet>> {
+        Ok(self.api().list(&ListParams::default()).await.context("can't list the ReplicaSets")?.items)
+    }
+
+    /// Makes the Deployment `web` with this image; `more` is merged into its spec.
+    pub async fn deploy(&self, replicas: i32, image: &str, more: Value) -> Result<Deployment> {
+        let mut object = json!({"metadata": {"name": "web"}, "spec": workload(replicas, image)});
+        merge(&mut object["spec"], more);
+        self.make(object).await
+    }
+
+    /// Changes the spec of the Deployment `web`.
+    pub async fn redeploy(&self, spec: Value) -> Result<Deployment> {
+        self.change("web", json!({"spec": spec})).await
+    }
+
+    /// Waits until the Deployment `web` says, and the pods show, that so many pods run this image and no others exist.
+    pub async fn settled(&self, replicas: i32, image: &str) -> Result<Scene> {
+        self.until_scene(&format!("{replicas} pods run {image}"), |scene| scene.is_settled(replicas, image)).await
+    }
+
+    /// Waits until the Deployment `web` and what belongs to it look so.
+    pub async fn until_scene(&self, what: &str, mut looks_so: impl FnMut(&Scene) -> bool) -> Result<Scene> {
+        until(what, async || {
+            let scene = self.look().await?;
+            if looks_so(&scene) { Ok(Ok(scene)) } else { Ok(Err(scene.describe())) }
+        })
+        .await
+    }
+
+    /// The Deployment `web` and what belongs to it, now.
+    pub async fn look(&self) -> Result<Scene> {
+        let deployment = self.api::<Deployment>().get("web").await.context("can't read the Deployment")?;
+        Ok(Scene { deployment, sets: self.replica_sets().await?, pods: self.pods().await? })
+    }
+}
+
+/// A Deployment and what belongs to it, at one moment.
+pub struct Scene {
+    /// The Deployment.
+    pub deployment: Deployment,
+    /// All ReplicaSets of its namespace.
+    pub sets: Vec<ReplicaSet>,
+    /// All pods of its namespace.
+    pub pods: Vec<Pod>,
+}
+
+impl Scene {
+    /// Whether the status counts so many pods as up to date and available, and those are all that exist.
+    pub fn is_settled(&self, replicas: i32, image: &str) -> bool {
+        let Some(status) = &self.deployment.status else { return false };
+        let count = |value: Option<i32>| value.unwrap_or(0);
+        self.is_observed()
+            && [status.replicas, status.updated_replicas, status.available_replicas]
+                .into_iter()
+                .all(|value| count(value) == replicas)
+            && i32::try_from(self.pods.len()) == Ok(replicas)
+            && self.pods.iter().all(|pod| runs(pod, image) && is_ready(pod))
+    }
+
+    /// Whether the status is about the newest spec.
+    pub fn is_observed(&self) -> bool {
+        let observed = self.deployment.status.as_ref().and_then(|status| status.observed_generation);
+        observed == self.deployment.metadata.generation
+    }
+
+    /// The status and the reason of the Deployment's condition; empty if it has none.
+    pub fn condition(&self, kind: &str) -> (&str, &str) {
+        let mut conditions = self.deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let found = conditions.find(|condition| condition.type_ == kind);
+        found.map_or(("", ""), |condition| (&condition.status, condition.reason.as_deref().unwrap_or_default()))
+    }
+
+    /// The one ReplicaSet with this image.
+    pub fn set_of(&self, image: &str) -> Result<&ReplicaSet> {
+        let mut found = self.sets.iter().filter(|set| {
+            let spec = set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.spec.as_ref());
+            spec.is_some_and(|spec| spec.containers.iter().all(|container| container.image.as_deref() == Some(image)))
+        });
+        match (found.next(), found.next()) {
+            (Some(set), None) => Ok(set),
+            (None, _) => bail!("no ReplicaSet has the image {image}"),
+            _ => bail!("two ReplicaSets have the image {image}"),
+        }
+    }
+
+    /// How many pods run this image.
+    pub fn running(&self, image: &str) -> usize {
+        self.pods.iter().filter(|pod| runs(pod, image)).count()
+    }
+
+    fn describe(&self) -> String {
+        let pods: Vec<String> = self.pods.iter().map(describe_pod).collect();
+        let sets: Vec<String> = self.sets.iter().map(ResourceExt::name_any).collect();
+        let status = serde_json::to_string(&self.deployment.status).unwrap_or_default();
+        format!("ReplicaSets {}; pods {}; status {status}", sets.join(", "), pods.join(", "))
+    }
+}
+
+/// A spec for Deployments and ReplicaSets, with the label `app=web`.
+pub fn workload(replicas: i32, image: &str) -> Value {
+    json!({
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": with_image(image)},
+    })
+}
+
+/// The spec of a pod.
+pub fn with_image(image: &str) -> Value {
+    json!({"containers": [{"name": "web", "image": image}]})
+}
+
+/// A change of the template's image.
+pub fn new_image(image: &str) -> Value {
+    json!({"template": {"spec": with_image(image)}})
+}
+
+/// Annotations in a template for the fake kubelet.
+pub fn pods_that<const N: usize>(annotations: [(&str, Option<&str>); N]) -> Value {
+    let annotations = annotations.map(|(name, value)| (format!("fake-kubelet.flyball.dev/{name}"), json!(value)));
+    json!({"template": {"metadata": {"annotations": serde_json::Map::from_iter(annotations)}}})
+}
+
+/// Merges objects within objects; all else of `more` takes the place of what was there.
+pub fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, value) in more {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+/// Both in one.
+pub fn both(mut one: Value, other: Value) -> Value {
+    merge(&mut one, other);
+    one
+}
+
+/// Whether the pod's containers have this image.
+pub fn runs(pod: &Pod, image: &str) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.all(|container| container.image.as_deref() == Some(image))
+}
+
+/// Whether the pod has ended, or is Failed or Succeeded.
+pub fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether the pod is Ready.
+pub fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn describe_pod(pod: &Pod) -> String {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("without phase");
+    let ready = if is_ready(pod) { ", Ready" } else { "" };
+    let deleted = if pod.metadata.deletion_timestamp.is_some() { ", being deleted" } else { "" };
+    format!("{} ({phase}{ready}{deleted})", pod.name_any())
+}
+
+/// Waits until a greeter has made, changed and removed the ConfigMap of a new namespace, and put it right after someone
+/// else changed it.
+pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
+    let space = Space::create(client.clone(), namespace).await?;
+    let greeting = |text: Option<&str>| json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": text}}});
+    annotate(client, namespace, greeting(Some("hello"))).await?;
+    space.greeting_is("hello").await?;
+    annotate(client, namespace, greeting(Some("good morning"))).await?;
+    space.greeting_is("good morning").await?;
+    space.change::<ConfigMap>("greeting", json!({"data": {"greeting": "go away"}})).await?;
+    space.greeting_is("good morning").await?;
+    annotate(client, namespace, greeting(None)).await?;
+    until("the ConfigMap is gone", async || {
+        let left = space.api::<ConfigMap>().get_opt("greeting").await?;
+        Ok(left.map_or(Ok(()), |map| Err(format!("{:?}", map.data))))
+    })
+    .await
+}
+
+/// Changes a namespace by a merge patch.
+pub async fn annotate(client: &Client, namespace: &str, patch: Value) -> Result<()> {
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let patched = namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(patch)).await;
+    patched.map(drop).with_context(|| format!("can't change the namespace {namespace}"))
+}
+
+impl Space {
+    async fn greeting_is(&self, text: &str) -> Result<ConfigMap> {
+        until(&format!("the ConfigMap says {text:?}"), async || {
+            let map = self.api::<ConfigMap>().get_opt("greeting").await?;
+            let says = map.as_ref().and_then(|map| map.data.as_ref()?.get("greeting").cloned());
+            let seen = format!("{says:?}");
+            Ok(map.filter(|_| says.as_deref() == Some(text)).ok_or(seen))
+        })
+        .await
+    }
+}

@@ -1,0 +1,122 @@
+//! What goes wrong around the host, in the middle of a rollout, and that the rollout comes to its end all the same.
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, Space, finish, log_of, new_image, until};
+use flyball_controlplane::{Options, Process};
+use serde_json::json;
+
+const CONTROLLERS: &str = "deployment-controller,replicaset-controller,serviceaccount-controller";
+/// So many pods that a rollout takes several steps.
+const PODS: i32 = 8;
+
+#[tokio::test]
+async fn an_api_server_that_restarts_only_delays_a_rollout() -> Result<()> {
+    let (mut cluster, host, space) = rolled_out().await?;
+    let result = async {
+        begin_rollout(&space).await?;
+        cluster.plane.restart_apiserver().await?;
+        ends_well(&space).await
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+#[tokio::test]
+async fn a_killed_host_goes_on_where_it_was_once_started_again() -> Result<()> {
+    let (cluster, mut host, space) = rolled_out().await?;
+    let result = async {
+        begin_rollout(&space).await?;
+        host.kill()?;
+        host = cluster.controllers("host-again", CONTROLLERS)?;
+        ends_well(&space).await
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+#[tokio::test]
+async fn an_expired_watch_misses_nothing() -> Result<()> {
+    let (mut cluster, mut host, space) = rolled_out().await?;
+    let result = async {
+        host.pause()?;
+        space.redeploy(new_image("web:2")).await?;
+        let pods = space.pods().await?;
+        let victim = pods[0].metadata.name.as_deref().context("a pod has no name")?;
+        space.delete_pod(victim).await?;
+        until("the pod is gone, unseen by the host", async || {
+            let left = space.api::<k8s_openapi::api::core::v1::Pod>().get_opt(victim).await?;
+            Ok(left.map_or(Ok(()), |_| Err("it is there".into())))
+        })
+        .await?;
+        cluster.plane.compact_etcd().await?;
+        cluster.plane.restart_apiserver().await?;
+        host.resume()?;
+        ends_well(&space).await
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+#[tokio::test]
+async fn a_host_that_is_there_first_says_so_once_and_waits() -> Result<()> {
+    let mut cluster = Cluster::start(Options::default()).await?;
+    cluster.plane.stop_apiserver().await?;
+    let host = cluster.controllers("host", CONTROLLERS)?;
+    let result = async {
+        let says = "the API server can't be asked what it serves";
+        until("the host says that it waits", async || {
+            let log = log_of(&host)?;
+            Ok(if log.contains(says) { Ok(()) } else { Err(log) })
+        })
+        .await?;
+        cluster.plane.start_apiserver().await?;
+        let space = Space::create(cluster.client.clone(), "late").await?;
+        space.deploy(2, "web:1", json!({})).await?;
+        space.settled(2, "web:1").await?;
+        let said = log_of(&host)?.matches(says).count();
+        ensure!(said <= 3, "for 3 controllers it says {said} times that it waits");
+        Ok(())
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+#[tokio::test]
+async fn sigterm_ends_it_with_code_0_in_the_middle_of_a_rollout() -> Result<()> {
+    let (cluster, mut host, space) = rolled_out().await?;
+    let result = async {
+        begin_rollout(&space).await?;
+        let status = host.stop().await?;
+        ensure!(status.code() == Some(0), "it ended with {status}");
+        host = cluster.controllers("host-again", CONTROLLERS)?;
+        ends_well(&space).await
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+/// A cluster, the host, and a Deployment that has settled.
+async fn rolled_out() -> Result<(Cluster, Process, Space)> {
+    let cluster = Cluster::start(Options::default()).await?;
+    let host = cluster.controllers("host", CONTROLLERS)?;
+    let space = Space::create(cluster.client.clone(), "rollout").await?;
+    space.deploy(PODS, "web:1", json!({})).await?;
+    space.settled(PODS, "web:1").await?;
+    Ok((cluster, host, space))
+}
+
+/// Changes the image, and waits until the first pod has it.
+async fn begin_rollout(space: &Space) -> Result<()> {
+    space.redeploy(new_image("web:2")).await?;
+    space.until_scene("the rollout has begun", |scene| scene.running("web:2") > 0).await?;
+    Ok(())
+}
+
+/// All pods run the new image, and each image has one ReplicaSet.
+async fn ends_well(space: &Space) -> Result<()> {
+    let scene = space.settled(PODS, "web:2").await?;
+    scene.set_of("web:1")?;
+    scene.set_of("web:2")?;
+    ensure!(scene.sets.len() == 2, "there are {} ReplicaSets", scene.sets.len());
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Plugins as an operator runs them: under a policy, each with a service account and RBAC of its own.
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, Space, annotate, finish, greeted, guest, log_of, until};
+use flyball_controlplane::Options;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+/// The file of the plugin, and the name that it gives itself.
+const GREETERS: [&str; 3] = ["greeter", "greeter-go", "greeter-python"];
+
+#[tokio::test]
+async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their_own() -> Result<()> {
+    for name in GREETERS {
+        guest(name)?;
+    }
+    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    let result = each_greets(&cluster).await;
+    finish(cluster, [], result).await
+}
+
+/// One after another, since all three would keep the same ConfigMaps.
+async fn each_greets(cluster: &Cluster) -> Result<()> {
+    let space = Space::create(cluster.client.clone(), "flyball").await?;
+    for name in GREETERS {
+        grant(&space, name).await?;
+        let plugins = cluster.folder_with(&format!("{name}-plugins"), &[guest(name)?])?;
+        let policy = cluster.plane.dir().join(format!("{name}.toml"));
+        std::fs::write(&policy, policy_of(name)).with_context(|| format!("can't write {}", policy.display()))?;
+        let args = [
+            "--controllers=".to_owned(),
+            format!("--plugin-dir={}", plugins.display()),
+            format!("--policy={}", policy.display()),
+        ];
+        let mut host = cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)?;
+        greeted(&cluster.client, &format!("of-{name}")).await.with_context(|| format!("{name} fails"))?;
+        let status = host.stop().await?;
+        ensure!(status.success(), "the host with {name} ended with {status}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants() -> Result<()> {
+    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    // Beside it runs one that is granted, so that the host has something to run.
+    let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
+    let args =
+        ["--controllers=serviceaccount-controller,greeter".to_owned(), format!("--plugin-dir={}", plugins.display())];
+    let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
+    let refused = async || {
+        let space = Space::create(cluster.client.clone(), "ungreeted").await?;
+        let greeting = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
+        annotate(&cluster.client, &space.name, greeting).await?;
+        // By then the host has seen the namespace: its own controller has worked on it.
+        space.wait_for_account().await?;
+        let line = until("the log says what the plugin wants", async || {
+            let log = log_of(&host)?;
+            let line = log.lines().find(|line| line.contains("greeter.wasm"));
+            Ok(line.map(str::to_owned).ok_or(log))
+        })
+        .await?;
+        for wanted in ["v1/Namespace", "v1/ConfigMap", "create", "update", "delete"] {
+            ensure!(line.contains(wanted), "the log does not name {wanted}: {line}");
+        }
+        ensure!(space.api::<ConfigMap>().get_opt("greeting").await?.is_none(), "a plugin ran without a policy");
+        Ok(())
+    };
+    let result = refused().await;
+    finish(cluster, [host], result).await
+}
+
+fn policy_of(name: &str) -> String {
+    format!(
+        r#"[plugins.{name}]
+service-account = "flyball/{name}"
+[[plugins.{name}.allow]]
+kinds = ["v1/Namespace", "v1/ConfigMap"]
+verbs = ["watch"]
+[[plugins.{name}.allow]]
+kinds = ["v1/ConfigMap"]
+verbs = ["create", "update", "delete"]
+"#
+    )
+}
+
+/// Makes the account, and gives it in the cluster what the policy grants the plugin in the host.
+async fn grant(space: &Space, name: &str) -> Result<()> {
+    space.make::<ServiceAccount>(json!({"metadata": {"name": name}})).await?;
+    let role: ClusterRole = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "rules": [
+            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update", "delete"]},
+        ],
+    }))?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
+    }))?;
+    Api::all(space.client.clone()).create(&PostParams::default(), &role).await?;
+    Api::all(space.client.clone()).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}

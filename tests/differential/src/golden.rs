@@ -1,0 +1,175 @@
+//! What the stock controllers left behind, kept as files, and how an outcome is held against it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::writes::Writes;
+use crate::{Outcome, folder};
+
+/// What the stock controllers left behind in some runs of a scenario.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Golden {
+    /// The run with the most writes.
+    pub most_writes: Writes,
+    /// The writes of each run.
+    pub writes: Vec<usize>,
+    /// Which events there were: one item, unless the runs differed.
+    pub events: Vec<BTreeSet<String>>,
+    /// Which objects there were: one item, unless the runs differed.
+    pub objects: Vec<Vec<Value>>,
+}
+
+/// How an outcome compares to what stock left behind; each field says what differs, and is empty where nothing does.
+#[derive(Clone, Debug, Default)]
+pub struct Differences {
+    /// In the objects, compared with the nearest run of stock.
+    pub objects: Vec<String>,
+    /// In the events.
+    pub events: Vec<String>,
+    /// Where there are more writes than stock ever made.
+    pub writes: Option<String>,
+}
+
+impl Golden {
+    /// Puts the runs of one scenario together; none for no runs.
+    pub fn of(runs: &[Outcome]) -> Option<Self> {
+        let most = runs.iter().max_by_key(|run| run.writes.total())?;
+        let mut golden = Self {
+            most_writes: most.writes.clone(),
+            writes: runs.iter().map(|run| run.writes.total()).collect(),
+            events: Vec::new(),
+            objects: Vec::new(),
+        };
+        for run in runs {
+            if !golden.events.contains(&run.events) {
+                golden.events.push(run.events.clone());
+            }
+            if !golden.objects.contains(&run.objects) {
+                golden.objects.push(run.objects.clone());
+            }
+        }
+        Some(golden)
+    }
+
+    /// Reads that of a scenario.
+    ///
+    /// # Errors
+    /// There is none yet, or it makes no sense.
+    pub fn read(scenario: &str) -> Result<Self> {
+        let path = path(scenario);
+        let text = fs::read(&path).with_context(|| {
+            format!("can't read {}: make it with `cargo xtask differential --bless`", path.display())
+        })?;
+        serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", path.display()))
+    }
+
+    /// Writes that of a scenario.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write(&self, scenario: &str) -> Result<()> {
+        let path = path(scenario);
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
+    }
+
+    /// The most writes that stock made in a run.
+    pub fn limit(&self) -> usize {
+        self.most_writes.total()
+    }
+
+    /// What differs in an outcome.
+    pub fn compare(&self, outcome: &Outcome) -> Differences {
+        let objects = self.objects.iter().map(|objects| {
+            let mut found = Vec::new();
+            differ("", &Value::Array(objects.clone()), &Value::Array(outcome.objects.clone()), &mut found);
+            found
+        });
+        let events = self.events.iter().map(|events| {
+            let missing = events.difference(&outcome.events).map(|event| format!("missing: {event}"));
+            missing.chain(outcome.events.difference(events).map(|event| format!("too many: {event}"))).collect()
+        });
+        let (ours, most) = (outcome.writes.total(), self.limit());
+        let writes =
+            format!("{ours} writes ({}), but stock made at most {most} ({})", outcome.writes, self.most_writes);
+        Differences {
+            objects: objects.min_by_key(Vec::len).unwrap_or_default(),
+            events: events.min_by_key(Vec::len).unwrap_or_default(),
+            writes: (ours > most).then_some(writes),
+        }
+    }
+}
+
+impl Differences {
+    /// All that differs, a sentence each.
+    pub fn all(&self) -> Vec<String> {
+        let objects = self.objects.iter().map(|text| format!("objects: {text}"));
+        let events = self.events.iter().map(|text| format!("events: {text}"));
+        objects.chain(events).chain(self.writes.clone()).collect()
+    }
+}
+
+fn path(scenario: &str) -> PathBuf {
+    folder("goldens").join(format!("{scenario}.json"))
+}
+
+/// Collects where two values differ.
+fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
+    match (stock, ours) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
+                let (a, b) = (a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null));
+                differ(&format!("{path}.{key}"), a, b, found);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                differ(&format!("{path}[{index}]"), a, b, found);
+            }
+        }
+        (a, b) if a == b => {}
+        (a, b) => found.push(format!("{path} is {b}, but {a} under stock")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn outcome(replicas: u32, event: &str, writes: usize) -> Outcome {
+        Outcome {
+            objects: vec![json!({"status": {"replicas": replicas}})],
+            events: [event.to_owned()].into(),
+            writes: Writes([("create pods".to_owned(), writes)].into()),
+        }
+    }
+
+    #[test]
+    fn an_outcome_like_one_of_the_runs_has_no_differences() {
+        let golden = Golden::of(&[outcome(1, "A", 3), outcome(1, "A", 5), outcome(2, "A", 4)]).unwrap();
+        assert_eq!((golden.objects.len(), golden.events.len(), golden.limit()), (2, 1, 5));
+        assert!(golden.compare(&outcome(2, "A", 5)).all().is_empty());
+    }
+
+    #[test]
+    fn each_difference_is_named() {
+        let golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
+        let all = golden.compare(&outcome(2, "B", 4)).all();
+        assert_eq!(
+            all,
+            [
+                "objects: [0].status.replicas is 2, but 1 under stock",
+                "events: missing: A",
+                "events: too many: B",
+                "4 writes (4 × create pods), but stock made at most 3 (3 × create pods)"
+            ]
+        );
+    }
+}

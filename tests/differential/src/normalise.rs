@@ -1,0 +1,134 @@
+//! Takes away from objects what chance decides, so that two runs can be compared. Nothing else may be taken away: each
+//! rule here says why it is one.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Fields that are drawn at random, count requests of a whole cluster, or depend on the node that was chosen.
+const BY_CHANCE: &[&str] =
+    &["uid", "resourceVersion", "nodeName", "podIP", "podIPs", "hostIP", "hostIPs", "containerID", "imageID"];
+/// Who wrote which field when, by the name of a client's binary.
+const BY_BINARY: &str = "managedFields";
+/// What names of fields that hold a time end with.
+const TIMES: &[&str] = &["Time", "Timestamp", "At"];
+/// A volume that the API server adds to pods has a random end of its name.
+const TOKEN_VOLUME: &str = "kube-api-access-";
+
+/// The objects without what chance decides, sorted.
+pub fn objects(objects: Vec<Value>) -> Vec<Value> {
+    let label = |object: &Value| object["metadata"]["labels"]["pod-template-hash"].as_str().map(str::to_owned);
+    let hashes: BTreeSet<String> = objects.iter().filter_map(label).collect();
+    let mut objects: Vec<Value> = objects
+        .into_iter()
+        .map(|mut object| {
+            generated_name(&mut object);
+            steps_of_a_rollout(&mut object);
+            clean(&mut object);
+            without_hashes(&object, &hashes)
+        })
+        .collect();
+    objects.sort_by_cached_key(|object| format!("{} {object}", object["kind"]));
+    objects
+}
+
+/// Which events there were: component, type, kind of the object and reason. How often each came, and with which numbers
+/// in its message, depends on the order in which pods became ready.
+pub fn events(events: &[Value]) -> BTreeSet<String> {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    events
+        .iter()
+        .map(|event| {
+            let parts = [&event["source"]["component"], &event["reportingComponent"], &event["type"]];
+            let object = [&event["involvedObject"]["kind"], &event["reason"]];
+            parts.into_iter().chain(object).map(text).collect::<Vec<_>>().join(" ")
+        })
+        // The scheduler is on both sides, and what it tries before nodes are ready is a matter of time.
+        .filter(|event| !event.contains("default-scheduler"))
+        .collect()
+}
+
+/// A generated name ends at random.
+fn generated_name(object: &mut Value) {
+    let metadata = &mut object["metadata"];
+    if let Some(prefix) = metadata["generateName"].as_str() {
+        metadata["name"] = format!("{prefix}*").into();
+    }
+}
+
+/// In how many steps a ReplicaSet was scaled depends on when its pods became ready; that its controller has seen the
+/// last one does not.
+fn steps_of_a_rollout(object: &mut Value) {
+    if object["kind"] != "ReplicaSet" {
+        return;
+    }
+    let generation = object["metadata"]["generation"].take();
+    if object["status"]["observedGeneration"] == generation {
+        object["status"]["observedGeneration"] = "its generation".into();
+    }
+}
+
+fn clean(value: &mut Value) {
+    match value {
+        Value::Object(fields) => clean_fields(fields),
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::String(text) if text.starts_with(TOKEN_VOLUME) => *text = format!("{TOKEN_VOLUME}*"),
+        _ => {}
+    }
+}
+
+fn clean_fields(fields: &mut Map<String, Value>) {
+    fields.retain(|name, value| {
+        let is_time = TIMES.iter().any(|end| name.ends_with(end)) && (value.is_string() || value.is_null());
+        !is_time && !BY_CHANCE.contains(&name.as_str()) && name != BY_BINARY
+    });
+    fields.values_mut().for_each(clean);
+    // The API's schema has conditions as a map by their type; which one was changed last, and so is last, is a matter of
+    // time.
+    if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
+        conditions.sort_by_cached_key(|condition| condition["type"].to_string());
+    }
+}
+
+/// The hash of a template is in names, labels, selectors and messages. It is the controller's own: no other reads it.
+fn without_hashes(object: &Value, hashes: &BTreeSet<String>) -> Value {
+    match object {
+        Value::String(text) => {
+            let text = hashes.iter().fold(text.clone(), |text, hash| text.replace(hash.as_str(), "HASH"));
+            Value::String(text)
+        }
+        Value::Array(items) => items.iter().map(|item| without_hashes(item, hashes)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), without_hashes(value, hashes))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn two_runs_of_the_same_are_equal() {
+        let run = |hash: &str, end: &str, time: &str| {
+            objects(vec![
+                json!({"kind": "ReplicaSet", "metadata": {"name": format!("web-{hash}"), "generation": 3,
+                "labels": {"pod-template-hash": hash}}, "status": {"observedGeneration": 3, "conditions": []}}),
+                json!({"kind": "Pod", "metadata": {"generateName": format!("web-{hash}-"), "name": format!("web-{hash}-{end}"),
+                "creationTimestamp": time}, "spec": {"volumes": [{"name": format!("kube-api-access-{end}")}]}}),
+            ])
+        };
+        assert_eq!(run("abc", "x1", "2000-01-01T00:00:00Z"), run("def", "y2", "2001-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_value_that_differs_stays_different() {
+        let run = |replicas: u32| {
+            objects(vec![json!({"kind": "Deployment", "metadata": {"name": "web"}, "status": {"replicas": replicas}})])
+        };
+        assert_ne!(run(1), run(2));
+    }
+}

@@ -1,0 +1,89 @@
+//! `cargo xtask differential`: plays scenarios under Flyball and compares with what the stock kube-controller-manager
+//! leaves behind, which `--bless` finds out.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail, ensure};
+use flyball_controlplane::Assets;
+use flyball_differential::{Golden, Outcome, Scenario, Subject, play_all};
+
+use crate::run::say;
+
+/// How often the stock controllers play each scenario for a golden: how many writes they need is a matter of time too.
+const RUNS: usize = 3;
+
+/// Does what the command line says.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        [] => compare(None),
+        ["--only", name] => compare(Some(name)),
+        ["--bless"] => bless(None),
+        ["--bless", "--only", name] => bless(Some(name)),
+        _ => bail!("`differential` takes --bless and --only NAME"),
+    }
+}
+
+/// Compares, and fails where something differs. `only` names one scenario.
+fn compare(only: Option<&str>) -> Result<()> {
+    let scenarios = choose(only)?;
+    let outcomes = play(Subject::Flyball, &scenarios)?;
+    println!("{:<28} {:>8} {:>8} {:>20}", "scenario", "objects", "events", "writes: ours/stock's");
+    let mut found = Vec::new();
+    for (name, outcome) in outcomes {
+        let (golden, outcome) = match (Golden::read(&name), outcome) {
+            (Ok(golden), Ok(outcome)) => (golden, outcome),
+            (Err(error), _) | (_, Err(error)) => {
+                println!("{name:<28} {:>8} {:>8} {:>20}", "-", "-", "-");
+                found.push(format!("{name}: {error:#}"));
+                continue;
+            }
+        };
+        let differences = golden.compare(&outcome);
+        let equal = |differences: &[String]| if differences.is_empty() { "equal" } else { "DIFFER" };
+        let writes = format!("{} / {}", outcome.writes.total(), golden.limit());
+        println!("{name:<28} {:>8} {:>8} {writes:>20}", equal(&differences.objects), equal(&differences.events));
+        found.extend(differences.all().into_iter().map(|text| format!("{name}: {text}")));
+    }
+    ensure!(found.is_empty(), "Flyball differs from stock:\n{}", found.join("\n"));
+    Ok(())
+}
+
+/// Has the stock controllers play, and keeps what they leave behind.
+fn bless(only: Option<&str>) -> Result<()> {
+    if !Assets::find_or_build()?.has_kcm() {
+        println!("Skipped: there is no kube-controller-manager among the binaries, so the goldens stay as they are.");
+        return Ok(());
+    }
+    let scenarios = choose(only)?;
+    let mut runs: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    for run in 1..=RUNS {
+        say(&format!("stock plays, {run} of {RUNS}"));
+        for (name, outcome) in play(Subject::Stock, &scenarios)? {
+            runs.entry(name).or_default().push(outcome?);
+        }
+    }
+    println!("{:<28} {:>8} {:>8} {:>14}", "scenario", "objects", "events", "writes");
+    for (name, runs) in runs {
+        let Some(golden) = Golden::of(&runs) else { continue };
+        golden.write(&name)?;
+        let (objects, events) = (golden.objects.len(), golden.events.len());
+        println!("{name:<28} {objects:>8} {events:>8} {:>14}", format!("{:?}", golden.writes));
+    }
+    Ok(())
+}
+
+fn choose(only: Option<&str>) -> Result<Vec<Scenario>> {
+    let mut scenarios = Scenario::all()?;
+    if let Some(only) = only {
+        scenarios.retain(|scenario| scenario.name == only);
+        if scenarios.is_empty() {
+            bail!("there is no scenario {only}");
+        }
+    }
+    Ok(scenarios)
+}
+
+fn play(subject: Subject, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+    runtime.block_on(play_all(subject, scenarios))
+}
