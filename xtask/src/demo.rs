@@ -6,9 +6,11 @@ mod story;
 mod table;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use flyball_controlplane::{ControlPlane, Options};
+use k8s_openapi::jiff::Timestamp;
 
 use self::host::Host;
 use crate::build::{self, Guest};
@@ -27,17 +29,19 @@ pub(crate) fn run(demo: &Demo) -> Result<()> {
     let built = build::all()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
     runtime.block_on(async {
-        tokio::select! {
-            result = play(demo, &built) => result,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+        match &demo.kubeconfig {
+            Some(kubeconfig) => cluster::play(kubeconfig, &built).await,
+            None => play(demo.once, &built).await,
         }
     })
 }
 
-async fn play(demo: &Demo, built: &build::Built) -> Result<()> {
-    if let Some(kubeconfig) = &demo.kubeconfig {
-        return cluster::play(kubeconfig, built).await;
-    }
+/// How long ago it was.
+fn since(start: Timestamp) -> Duration {
+    Timestamp::now().duration_since(start).unsigned_abs()
+}
+
+async fn play(once: bool, built: &build::Built) -> Result<()> {
     println!("\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback.");
     let plane = ControlPlane::start(Options::default()).await?;
     println!("It serves at {}.", plane.url());
@@ -72,17 +76,21 @@ async fn play(demo: &Demo, built: &build::Built) -> Result<()> {
             "--kube-api-burst=1000".into(),
         ],
     )?;
-    let told = story::play(&plane.admin_client()?, &mut host).await;
+    let client = plane.admin_client()?;
+    let told = tokio::select! {
+        told = story::play(&client, &mut host) => told,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+    };
     if let Err(error) = &told {
         eprintln!("\nThe story did not come true: {error:#}\n\nThe last lines of the host's log:\n{}", host.log_tail());
-    } else if !demo.once {
+    } else if !once {
         println!("\nLook around, in another terminal:");
         println!("  export KUBECONFIG={}", plane.kubeconfig_path().display());
         println!("  kubectl get pods -w");
         println!("  kubectl create deployment web --image=nginx --replicas=3");
         println!("The host's log: {}", host.log_path().display());
         println!("Ctrl-C ends everything.");
-        std::future::pending::<()>().await;
+        tokio::signal::ctrl_c().await.context("can't wait for Ctrl-C")?;
     }
     host.stop().await?;
     nodes.stop().await?;

@@ -2,16 +2,18 @@
 //! namespace of its own. The namespace is removed after, whatever happened.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
 use super::host::Host;
+use super::since;
 use super::table::Table;
 use crate::build::{Built, Guest};
 
@@ -45,19 +47,31 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
         version.git_version
     );
 
-    let dir = tempfile::tempdir().context("can't make a folder for the demo's plugin")?;
-    let plugins = dir.path().join("plugins");
-    std::fs::create_dir(&plugins)?;
-    std::fs::copy(built.guest(Guest::Greeter), plugins.join("greeter.wasm")).context("can't copy the greeter")?;
-    let policy = dir.path().join("policy.toml");
-    std::fs::write(&policy, POLICY)?;
-
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let namespace = serde_json::from_value(namespace).context("the demo's namespace is not valid")?;
     namespaces.create(&PostParams::default(), &namespace).await.with_context(|| {
         format!("can't make the namespace {NAMESPACE}; if it is left from an earlier run, delete it first")
     })?;
+    let told = tokio::select! {
+        told = play_in_namespace(&client, kubeconfig, built) => told,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+    };
+    namespaces
+        .delete(NAMESPACE, &DeleteParams::default())
+        .await
+        .with_context(|| format!("can't remove the namespace {NAMESPACE}: delete it by hand"))?;
+    println!("\nThe namespace {NAMESPACE} is being removed.");
+    told
+}
+
+async fn play_in_namespace(client: &Client, kubeconfig: &Path, built: &Built) -> Result<()> {
+    let dir = tempfile::tempdir().context("can't make a folder for the demo's plugin")?;
+    let plugins = dir.path().join("plugins");
+    std::fs::create_dir(&plugins)?;
+    std::fs::copy(built.guest(Guest::Greeter), plugins.join("greeter.wasm")).context("can't copy the greeter")?;
+    let policy = dir.path().join("policy.toml");
+    std::fs::write(&policy, POLICY)?;
     let mut host = Host::start(
         &built.host,
         dir.path(),
@@ -68,19 +82,11 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
             format!("--policy={}", policy.display()),
         ],
     )?;
-    let told = tokio::select! {
-        told = story(&client, &mut host) => told,
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
-    };
+    let told = story(client, &mut host).await;
     if told.is_err() {
         eprintln!("The last lines of the host's log:\n{}", host.log_tail());
     }
     host.stop().await?;
-    namespaces
-        .delete(NAMESPACE, &DeleteParams::default())
-        .await
-        .with_context(|| format!("can't remove the namespace {NAMESPACE}: delete it by hand"))?;
-    println!("\nThe namespace {NAMESPACE} is being removed.");
     told
 }
 
@@ -96,19 +102,19 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
             .context("can't annotate the namespace")
     };
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     greet(Some("hello")).await?;
     until(&maps, host, &table, start, "The namespace is annotated with «hello»", Some("hello")).await?;
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     greet(Some("good day")).await?;
     until(&maps, host, &table, start, "The greeting is changed to «good day»", Some("good day")).await?;
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     maps.delete("greeting", &DeleteParams::default()).await.context("can't delete the ConfigMap")?;
     until(&maps, host, &table, start, "The ConfigMap is deleted by hand", Some("good day")).await?;
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     greet(None).await?;
     until(&maps, host, &table, start, "The annotation is taken away", None).await?;
     println!("\nThe story came true.");
@@ -119,7 +125,7 @@ async fn until(
     maps: &Api<ConfigMap>,
     host: &mut Host,
     table: &Table,
-    start: Instant,
+    start: Timestamp,
     title: &str,
     expected: Option<&str>,
 ) -> Result<()> {
@@ -134,7 +140,7 @@ async fn until(
             table.end(start, &seen);
             return Ok(());
         }
-        if start.elapsed() > PATIENCE {
+        if since(start) > PATIENCE {
             bail!("«{title}» did not come true within {} s: {seen}", PATIENCE.as_secs());
         }
         tokio::time::sleep(POLL).await;

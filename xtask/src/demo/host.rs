@@ -7,7 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use flyball_controlplane::Process;
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
+
+/// What the host's log calls its lines about reconciles.
+const RECONCILED: &str = r#""target":"flyball::reconcile""#;
 
 /// A running host.
 pub(super) struct Host {
@@ -20,6 +24,8 @@ pub(super) struct Host {
 /// One reconcile that wrote something, as the host logs it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Reconciled {
+    /// When it was done.
+    pub(super) timestamp: Timestamp,
     pub(super) controller: String,
     pub(super) key: String,
     /// What made it reconcile.
@@ -28,12 +34,6 @@ pub(super) struct Reconciled {
     #[serde(default)]
     pub(super) wrote: String,
     pub(super) took_ms: f64,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    target: String,
-    fields: serde_json::Value,
 }
 
 impl Host {
@@ -69,11 +69,11 @@ impl Host {
             if !self.partial.ends_with('\n') {
                 break;
             }
-            if let Ok(line) = serde_json::from_str::<Line>(&self.partial)
-                && line.target == "flyball::reconcile"
-                && let Ok(reconciled) = serde_json::from_value(line.fields)
-            {
-                found.push(reconciled);
+            if self.partial.contains(RECONCILED) {
+                let reconciled = serde_json::from_str(&self.partial);
+                found.push(
+                    reconciled.with_context(|| format!("the host's log has a line {}", self.partial.trim_end()))?,
+                );
             }
             self.partial.clear();
         }

@@ -1,15 +1,17 @@
 //! The story: a Deployment's life, step by step, each with the condition by which it has come true.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::host::Host;
+use super::since;
 use super::table::Table;
 
 /// How long a step may take to come true.
@@ -37,29 +39,29 @@ pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
     };
     let table = Table::new();
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     stage.apply().await.context("can't apply the Deployment")?;
     stage
         .until(host, &table, start, "A Deployment nginx with 3 replicas is applied", |scene| scene.is_settled(3))
         .await?;
 
     let victim = stage.look().await?.pods.first().map(ResourceExt::name_any).context("there is no pod to delete")?;
-    let start = Instant::now();
+    let start = Timestamp::now();
     stage.pods.delete(&victim, &DeleteParams::default()).await.with_context(|| format!("can't delete {victim}"))?;
     let title = format!("The pod {victim} is deleted");
     stage.until(host, &table, start, &title, |scene| scene.is_settled(3) && !scene.has(&victim)).await?;
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     stage.patch(json!({"spec": {"replicas": 5}})).await?;
     stage.until(host, &table, start, "It is scaled to 5", |scene| scene.is_settled(5)).await?;
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     let container = json!({"name": "nginx", "image": "nginx:1.29"});
     stage.patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}})).await?;
     let title = "Its image is changed to nginx:1.29: a rolling update";
     stage.until(host, &table, start, title, |scene| scene.is_settled(5) && scene.all_run("nginx:1.29")).await?;
 
-    let start = Instant::now();
+    let start = Timestamp::now();
     stage.patch(json!({"spec": {"replicas": 0}})).await?;
     stage.until(host, &table, start, "It is scaled to 0", |scene| scene.is_settled(0)).await?;
 
@@ -102,7 +104,7 @@ impl Stage {
         &self,
         host: &mut Host,
         table: &Table,
-        start: Instant,
+        start: Timestamp,
         title: &str,
         came_true: impl Fn(&Scene) -> bool,
     ) -> Result<()> {
@@ -115,7 +117,7 @@ impl Stage {
                 table.end(start, &scene.describe());
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if since(start) > PATIENCE {
                 bail!("«{title}» did not come true within {} s: {}", PATIENCE.as_secs(), scene.describe());
             }
             tokio::time::sleep(POLL).await;

@@ -1,9 +1,11 @@
 //! How the demo shows what happened: a title for each step, a row for each reconcile that wrote something.
 
 use std::io::IsTerminal;
-use std::time::Instant;
+
+use k8s_openapi::jiff::Timestamp;
 
 use super::host::Reconciled;
+use super::since;
 
 /// Prints to standard output, with colour where a person reads it.
 pub(super) struct Table {
@@ -18,24 +20,25 @@ impl Table {
     /// Begins a step.
     pub(super) fn title(&self, title: &str) {
         println!("\n{}", self.paint("1", title));
-        let head = format!("  {:>8}  {:<22} {:<44} {:<46} {:>8}", "after", "guest", "saw", "wrote", "took");
+        let head = format!("  {:>8}  {:<25} {:<46} {:>9}  {}", "after", "guest", "saw", "took", "wrote");
         println!("{}", self.paint("2", &head));
     }
 
-    /// Shows reconciles; those that wrote nothing are left out.
-    pub(super) fn rows(&self, start: Instant, reconciled: &[Reconciled]) {
+    /// Shows reconciles, with a line for each write; those that wrote nothing are left out.
+    pub(super) fn rows(&self, start: Timestamp, reconciled: &[Reconciled]) {
         for row in reconciled.iter().filter(|row| !row.wrote.is_empty()) {
-            let after = format!("{:.2} s", start.elapsed().as_secs_f64());
+            let after = format!("{:.3} s", row.timestamp.duration_since(start).as_secs_f64());
             let took = format!("{:.1} ms", row.took_ms);
-            let guest = self.paint("36", &format!("{:<22}", row.controller));
-            let saw = if row.why.is_empty() { &row.key } else { &row.why };
-            println!("  {after:>8}  {guest} {:<44} {:<46} {took:>8}", shorten(saw, 44), shorten(&row.wrote, 46));
+            let guest = self.paint("36", &format!("{:<25}", row.controller));
+            let saw = shorten(if row.why.is_empty() { &row.key } else { &row.why }, 46);
+            let wrote = row.wrote.replace(", ", &format!("\n{:96}", ""));
+            println!("  {after:>8}  {guest} {saw:<46} {took:>9}  {wrote}");
         }
     }
 
     /// Ends a step.
-    pub(super) fn end(&self, start: Instant, result: &str) {
-        let line = format!("✔ {result} after {:.2} s", start.elapsed().as_secs_f64());
+    pub(super) fn end(&self, start: Timestamp, result: &str) {
+        let line = format!("✔ {result} after {:.2} s", since(start).as_secs_f64());
         println!("  {}", self.paint("32", &line));
     }
 
