@@ -33,15 +33,16 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
 }
 
 /// Which events there were: component, type, kind of the object and reason. How often each came, and with which numbers
-/// in its message, depends on the order in which pods became ready.
+/// in its message, depends on the order in which pods became ready. The reporting component is left out: client-go forgets
+/// it where it combines similar events, and Flyball names it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     events
         .iter()
         .map(|event| {
-            let parts = [&event["source"]["component"], &event["reportingComponent"], &event["type"]];
-            let object = [&event["involvedObject"]["kind"], &event["reason"]];
-            parts.into_iter().chain(object).map(text).collect::<Vec<_>>().join(" ")
+            let parts =
+                [&event["source"]["component"], &event["type"], &event["involvedObject"]["kind"], &event["reason"]];
+            parts.map(text).join(" ")
         })
         // The scheduler is on both sides, and what it tries before nodes are ready is a matter of time.
         .filter(|event| !event.contains("default-scheduler"))
