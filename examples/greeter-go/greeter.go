@@ -52,7 +52,7 @@ func describe() M {
 			},
 		},
 		"queues":      []M{{"name": "greeter-go"}},
-		"permissions": []M{{"kind": configMap, "verbs": []string{"create", "update", "delete"}}},
+		"permissions": []M{{"kind": configMap, "verbs": []string{"get", "create", "update", "delete"}}},
 	}
 }
 

@@ -27,7 +27,7 @@ def describe():
             },
         ],
         "queues": [{"name": "greeter-python"}],
-        "permissions": [{"kind": "v1/ConfigMap", "verbs": ["create", "update", "delete"]}],
+        "permissions": [{"kind": "v1/ConfigMap", "verbs": ["get", "create", "update", "delete"]}],
     }
 
 

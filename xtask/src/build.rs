@@ -11,10 +11,15 @@ use crate::run::{command, is_fresh, run, say, workspace};
 /// The guests that are part of the host.
 const BUILT_INS: &[&str] = &["serviceaccount", "replicaset", "deployment"];
 
+/// The variable that tells the host's build where they are.
+pub(crate) const EMBEDDED: &str = "FLYBALL_BUILTINS";
+
 /// What was built.
 pub(crate) struct Built {
     /// The host's binary.
     pub(crate) host: PathBuf,
+    /// The folder of what is embedded in it.
+    pub(crate) embedded: PathBuf,
 }
 
 /// A guest that the demo runs as a plugin.
@@ -38,11 +43,11 @@ impl Built {
 pub(crate) fn all() -> Result<Built> {
     let start = Instant::now();
     guests::build_guests()?;
-    let precompiled = precompile()?;
+    let embedded = precompile()?;
     say("building the host, in release mode (some minutes the first time, seconds after)");
-    run(host_packages().args(["--bin", "flyball"]).env("FLYBALL_BUILTINS", precompiled))?;
+    run(host_packages().args(["--bin", "flyball"]).env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
-    Ok(Built { host: workspace().join("target/release/flyball") })
+    Ok(Built { host: workspace().join("target/release/flyball"), embedded })
 }
 
 /// Compiles the built-in guests for this machine, and returns the folder in which they are.

@@ -8,13 +8,15 @@ use crate::{build, guests};
 
 /// Builds what the tests need and runs them. What is given goes to `cargo test`, as in `--package flyball-cache`.
 pub(crate) fn run_all(arguments: &[&str]) -> Result<()> {
-    build::all()?;
+    let built = build::all()?;
+    guests::build_stock()?;
     guests::build_go()?;
     guests::build_python()?;
     Assets::find_or_build()?;
     say("testing");
     let mut cargo = command("cargo");
-    cargo.args(["test", "--release"]);
+    // The tests of the binary build it again.
+    cargo.args(["test", "--release"]).env(build::EMBEDDED, built.embedded);
     if arguments.is_empty() {
         cargo.arg("--workspace");
     }

@@ -30,7 +30,7 @@ impl Controller for Greeter {
             .watch(watch::<Namespace>().itself())
             .watch(watch::<ConfigMap>().fields_match("metadata.name=greeting").to_namespace())
             .queue("greeter")
-            .allow(ConfigMap::KIND, ["create", "update", "delete"])
+            .allow(ConfigMap::KIND, ["get", "create", "update", "delete"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

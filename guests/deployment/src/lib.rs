@@ -58,12 +58,10 @@ impl Controller for DeploymentController {
             )
             // Recreate waits for the last pod to go.
             .watch(watch::<Pod>().selecting(Deployment::KIND, "spec.selector").on(&[DeltaType::Deleted]))
-            .allow(Deployment::KIND, ["get", "list", "update"])
+            .allow(Deployment::KIND, ["get", "update"])
             .allow_on(Deployment::KIND, "status", ["update"])
             .allow_on(Deployment::KIND, "finalizers", ["update"])
-            .allow(ReplicaSet::KIND, ["create", "delete", "get", "list", "patch", "update"])
-            .allow(Pod::KIND, ["get", "list", "update"])
-            .allow("v1/Event", ["create", "patch", "update"])
+            .allow(ReplicaSet::KIND, ["create", "delete", "get", "patch", "update"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

@@ -34,7 +34,7 @@
 //!             .watch(watch::<Namespace>().itself())
 //!             .watch(watch::<Quota>().labelled("example.com/ours").to_namespace())
 //!             .queue("quotas")
-//!             .allow(Quota::KIND, ["create", "update"])
+//!             .allow(Quota::KIND, ["get", "create", "update"])
 //!     }
 //!
 //!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

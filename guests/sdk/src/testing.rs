@@ -15,7 +15,7 @@
 //!         describe("marker", "1.0.0")
 //!             .watch(watch::<Namespace>().itself())
 //!             .queue("marker")
-//!             .allow("v1/Namespace", ["update"])
+//!             .allow("v1/Namespace", ["get", "update"])
 //!     }
 //!
 //!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {

@@ -77,7 +77,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         .filter(|name| parts.builtins.iter().all(|builtin| builtin.canonical_name() != *name))
         .cloned()
         .collect();
-    config.check_names(&dropped_in)?;
+    let known: Vec<String> = dropped_in.iter().chain(manager.refused()).cloned().collect();
+    config.check_names(&known)?;
     manager.retain(|name| !dropped_in.iter().any(|plugin| plugin == name) || config.controllers.enables_plugin(name));
     if manager.names().is_empty() {
         bail!("there is nothing to run: no plugin could be loaded; the lines above say why");

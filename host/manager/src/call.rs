@@ -2,16 +2,17 @@
 //! happened before its key may be reconciled again.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_plugin::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Query};
-use flyball_types::{ApiError, Kind, Mask};
+use flyball_types::{ApiError, Mask};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::client::Call as ApiCall;
 use crate::events::Event;
@@ -75,12 +76,14 @@ impl Call {
         }
     }
 
-    async fn live(&self, kind: &str, verb: &str, namespace: &str) -> Result<Arc<flyball_cache::ApiResource>, ApiError> {
-        let kind: Kind = kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
-        self.services.policy.check(verb, &kind, "", namespace)?;
-        let resource = self.services.writer.resolve(&kind).await?;
-        self.services.writer.rate.turn().await;
-        Ok(resource)
+    /// Does what needs connections on the host's runtime: the guests' threads drive none. It ends when the guest is stopped.
+    fn on_host<F>(&self, work: impl FnOnce(Arc<Services>) -> F) -> BoxFuture<'static, Result<Bytes, ApiError>>
+    where
+        F: Future<Output = Result<Bytes, ApiError>> + Send + 'static,
+    {
+        let running = AbortOnDropHandle::new(self.services.runtime.spawn(work(self.services.clone())));
+        let failed = |error| ApiError::new(500, "InternalError", format!("the host failed to read: {error}"));
+        async move { running.await.unwrap_or_else(|error| Err(failed(error))) }.boxed()
     }
 
     fn no_key(&self, key: &str) -> ApiError {
@@ -127,12 +130,13 @@ impl Imports for Call {
         name: &'a str,
         fields: &'a [String],
     ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        async move {
-            let resource = self.live(kind, "get", namespace).await?;
-            let path = resource.object(namespace, name, "").map_err(invalid)?;
-            project(self.services.client.call(ApiCall::get(path)).await?, fields, false)
-        }
-        .boxed()
+        let (kind, namespace, name) = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+        let read = self.on_host(|services| async move {
+            let resource = services.readable(&kind, "get", &namespace).await?;
+            let path = resource.object(&namespace, &name, "").map_err(invalid)?;
+            services.client.call(ApiCall::get(path)).await
+        });
+        async move { project(read.await?, fields, false) }.boxed()
     }
 
     fn live_list<'a>(
@@ -142,36 +146,37 @@ impl Imports for Call {
         parameters: &'a [(String, String)],
         fields: &'a [String],
     ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        async move {
-            let resource = self.live(kind, "list", namespace).await?;
-            let mut path = resource.collection(namespace).map_err(invalid)?;
-            for (key, value) in parameters {
+        let (kind, namespace, parameters) = (kind.to_owned(), namespace.to_owned(), parameters.to_vec());
+        let read = self.on_host(|services| async move {
+            let resource = services.readable(&kind, "list", &namespace).await?;
+            let mut path = resource.collection(&namespace).map_err(invalid)?;
+            for (key, value) in &parameters {
                 if key == "watch" || key == "follow" {
                     return Err(ApiError::invalid(format!("a list takes no parameter `{key}`")));
                 }
                 flyball_cache::resource::push_parameter(&mut path, key, value);
             }
-            project(self.services.client.call(ApiCall::get(path)).await?, fields, true)
-        }
-        .boxed()
+            services.client.call(ApiCall::get(path)).await
+        });
+        async move { project(read.await?, fields, true) }.boxed()
     }
 
     fn raw<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        async move {
-            self.services.policy.check_import("raw")?;
+        let path = path.to_owned();
+        self.on_host(|services| async move {
+            services.policy.check_import("raw")?;
             if !path.starts_with('/') || path.contains("..") {
                 return Err(ApiError::invalid(format!("`{path}` is not a path of the API server")));
             }
-            self.services.writer.rate.turn().await;
-            self.services.client.call(ApiCall::get(path)).await
-        }
-        .boxed()
+            services.writer.rate.turn().await;
+            services.client.call(ApiCall::get(path)).await
+        })
     }
 
     fn discover(&self) -> BoxFuture<'_, Result<Bytes, ApiError>> {
-        async move {
-            self.services.policy.check_import("discovery")?;
-            let catalogue = self.services.writer.discovery.catalogue(DISCOVERY_AGE).await;
+        self.on_host(|services| async move {
+            services.policy.check_import("discovery")?;
+            let catalogue = services.writer.discovery.catalogue(DISCOVERY_AGE).await;
             let catalogue = catalogue.map_err(|error| ApiError::new(0, "Unreachable", error.to_string()))?;
             let kinds: Vec<Value> = catalogue
                 .resources
@@ -191,8 +196,7 @@ impl Imports for Call {
                 .map(|(group_version, message)| json!({"groupVersion": group_version, "message": message}))
                 .collect();
             Ok(Bytes::from(json!({"kinds": kinds, "failed": failed}).to_string()))
-        }
-        .boxed()
+        })
     }
 
     fn write(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {

@@ -135,6 +135,18 @@ pub enum PluginError {
     },
 }
 
+impl PluginError {
+    /// The name that the plugin gives itself, if it came so far.
+    pub(crate) fn plugin(&self) -> Option<&str> {
+        match self {
+            Self::NameTaken { name, .. } | Self::NotGranted { name, .. } | Self::WatchNotGranted { name, .. } => {
+                Some(name)
+            }
+            Self::Read { .. } | Self::Load { .. } | Self::Describe { .. } | Self::Description { .. } => None,
+        }
+    }
+}
+
 impl Origin {
     /// The file, or the built-in's name.
     pub(crate) fn text(&self) -> Arc<str> {

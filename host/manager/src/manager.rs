@@ -69,6 +69,8 @@ pub enum ManagerError {
 pub struct Manager {
     options: Options,
     loaded: Vec<Loaded>,
+    /// The names of those that were left out, where they are known.
+    refused: Vec<String>,
     factory: InformerFactory,
     discovery: Arc<Discovery>,
     /// Calls as the host itself.
@@ -116,6 +118,7 @@ impl Manager {
         let loads = origins.iter().map(|origin| load::load(&options.engine, origin, &options.grants));
         let results = futures::future::join_all(loads).await;
         let mut loaded: Vec<Loaded> = Vec::new();
+        let mut refused = Vec::new();
         for (origin, result) in origins.iter().zip(results) {
             match result {
                 Ok(plugin) => match loaded.iter().find(|other| other.description.name == plugin.description.name) {
@@ -126,15 +129,23 @@ impl Manager {
                         other: if other.is_builtin { "a built-in controller".into() } else { "another file".into() },
                     }),
                 },
-                Err(error) => complain(&error),
+                Err(error) => {
+                    refused.extend(error.plugin().map(str::to_owned));
+                    complain(&error);
+                }
             }
         }
-        Ok(Self { options, loaded, factory, discovery, host, bare })
+        Ok(Self { options, loaded, refused, factory, discovery, host, bare })
     }
 
     /// The names of the plugins that were loaded, built-ins included.
     pub fn names(&self) -> Vec<String> {
         self.loaded.iter().map(|loaded| loaded.description.name.clone()).collect()
+    }
+
+    /// The names of the plugins that were left out because they may not run.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
     }
 
     /// Leaves out plugins by name.

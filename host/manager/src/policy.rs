@@ -8,7 +8,7 @@
 //! verbs = ["watch"]
 //! [[plugins.greeter.allow]]
 //! kinds = ["v1/ConfigMap"]
-//! verbs = ["create", "update", "delete"]
+//! verbs = ["get", "create", "update", "delete"]
 //! namespaces = ["demo"]
 //! ```
 
@@ -140,7 +140,7 @@ impl Policy {
     /// Reads a policy's text; `path` is for messages.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
         let invalid = |message| PolicyError::Parse { path: path.into(), message };
-        let policy: Self = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        let policy: Self = toml::from_str(text).map_err(|error| invalid(in_one_sentence(text, &error)))?;
         for (plugin, rules) in &policy.plugins {
             for kind in rules.allow.iter().flat_map(|rule| &rule.kinds).filter(|kind| *kind != "*") {
                 kind.parse::<Kind>().map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
@@ -254,6 +254,15 @@ fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64
     };
     let number: u64 = text[..end].parse().map_err(|_| wrong())?;
     number.checked_mul(unit).map(Some).ok_or_else(wrong)
+}
+
+/// What is wrong with a TOML text, and in which line.
+fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', " ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flyball_cache::ApiResource;
 use flyball_plugin::LogLevel;
 use flyball_serving::metrics::{Group, MetricsError};
-use flyball_types::ApiError;
 use flyball_types::description::Description;
+use flyball_types::{ApiError, Kind};
 
 use crate::client::ApiClient;
 use crate::events::Recorder;
@@ -39,6 +40,15 @@ pub(crate) struct Services {
 }
 
 impl Services {
+    /// What a read past the cache needs: the grant, the kind's path, and a turn within the plugin's rate.
+    pub(crate) async fn readable(&self, kind: &str, verb: &str, namespace: &str) -> Result<Arc<ApiResource>, ApiError> {
+        let kind: Kind = kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
+        self.policy.check(verb, &kind, "", namespace)?;
+        let resource = self.writer.resolve(&kind).await?;
+        self.writer.rate.turn().await;
+        Ok(resource)
+    }
+
     /// The plugin's name.
     pub(crate) fn name(&self) -> &str {
         &self.description.name

@@ -8,36 +8,42 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
-/// The file of the plugin, and the name that it gives itself.
-const GREETERS: [&str; 3] = ["greeter", "greeter-go", "greeter-python"];
+/// The file of each greeter, and the name that it gives itself. The second is the first, built by a stock toolchain.
+const GREETERS: [(&str, &str); 4] = [
+    ("greeter", "greeter"),
+    ("greeter-wasm32-wasip2", "greeter"),
+    ("greeter-go", "greeter-go"),
+    ("greeter-python", "greeter-python"),
+];
 
 #[tokio::test]
 async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their_own() -> Result<()> {
-    for name in GREETERS {
-        guest(name)?;
-    }
     let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
     let result = each_greets(&cluster).await;
     finish(cluster, [], result).await
 }
 
-/// One after another, since all three would keep the same ConfigMaps.
+/// One after another, since all would keep the same ConfigMaps.
 async fn each_greets(cluster: &Cluster) -> Result<()> {
     let space = Space::create(cluster.client.clone(), "flyball").await?;
-    for name in GREETERS {
-        grant(&space, name).await?;
-        let plugins = cluster.folder_with(&format!("{name}-plugins"), &[guest(name)?])?;
-        let policy = cluster.plane.dir().join(format!("{name}.toml"));
-        std::fs::write(&policy, policy_of(name)).with_context(|| format!("can't write {}", policy.display()))?;
+    for (file, name) in GREETERS {
+        if file.ends_with("wasip2") && guest(file).is_err() {
+            println!("skipped: {file}, since the compiler has no such target here and rustup could not add it");
+            continue;
+        }
+        grant(&space, file).await.with_context(|| format!("can't grant {file} what it needs"))?;
+        let plugins = cluster.folder_with(&format!("{file}-plugins"), &[guest(file)?])?;
+        let policy = cluster.plane.dir().join(format!("{file}.toml"));
+        std::fs::write(&policy, policy_of(name, file)).with_context(|| format!("can't write {}", policy.display()))?;
         let args = [
             "--controllers=".to_owned(),
             format!("--plugin-dir={}", plugins.display()),
             format!("--policy={}", policy.display()),
         ];
-        let mut host = cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)?;
-        greeted(&cluster.client, &format!("of-{name}")).await.with_context(|| format!("{name} fails"))?;
+        let mut host = cluster.spawn_host(file, cluster.plane.kubeconfig_path(), &args)?;
+        greeted(&cluster.client, &format!("of-{file}")).await.with_context(|| format!("{file} fails"))?;
         let status = host.stop().await?;
-        ensure!(status.success(), "the host with {name} ended with {status}");
+        ensure!(status.success(), "the host with {file} ended with {status}");
     }
     Ok(())
 }
@@ -62,7 +68,7 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
             Ok(line.map(str::to_owned).ok_or(log))
         })
         .await?;
-        for wanted in ["v1/Namespace", "v1/ConfigMap", "create", "update", "delete"] {
+        for wanted in ["v1/Namespace", "v1/ConfigMap", "get", "create", "update", "delete"] {
             ensure!(line.contains(wanted), "the log does not name {wanted}: {line}");
         }
         ensure!(space.api::<ConfigMap>().get_opt("greeting").await?.is_none(), "a plugin ran without a policy");
@@ -72,34 +78,34 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
     finish(cluster, [host], result).await
 }
 
-fn policy_of(name: &str) -> String {
+fn policy_of(name: &str, account: &str) -> String {
     format!(
         r#"[plugins.{name}]
-service-account = "flyball/{name}"
+service-account = "flyball/{account}"
 [[plugins.{name}.allow]]
 kinds = ["v1/Namespace", "v1/ConfigMap"]
 verbs = ["watch"]
 [[plugins.{name}.allow]]
 kinds = ["v1/ConfigMap"]
-verbs = ["create", "update", "delete"]
+verbs = ["get", "create", "update", "delete"]
 "#
     )
 }
 
 /// Makes the account, and gives it in the cluster what the policy grants the plugin in the host.
-async fn grant(space: &Space, name: &str) -> Result<()> {
-    space.make::<ServiceAccount>(json!({"metadata": {"name": name}})).await?;
+async fn grant(space: &Space, account: &str) -> Result<()> {
+    space.make::<ServiceAccount>(json!({"metadata": {"name": account}})).await?;
     let role: ClusterRole = serde_json::from_value(json!({
-        "metadata": {"name": name},
+        "metadata": {"name": account},
         "rules": [
             {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update", "delete"]},
         ],
     }))?;
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
+        "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": space.name}],
     }))?;
     Api::all(space.client.clone()).create(&PostParams::default(), &role).await?;
     Api::all(space.client.clone()).create(&PostParams::default(), &binding).await?;

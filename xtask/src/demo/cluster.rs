@@ -30,7 +30,7 @@ kinds = ["v1/Namespace", "v1/ConfigMap"]
 verbs = ["watch"]
 [[plugins.greeter.allow]]
 kinds = ["v1/ConfigMap"]
-verbs = ["create", "update", "patch", "delete"]
+verbs = ["get", "create", "update", "delete"]
 namespaces = ["flyball-demo"]
 "#;
 

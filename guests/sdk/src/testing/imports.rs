@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use flyball_types::description::Watch;
+use flyball_types::description::{Permission, Watch};
 use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
 use serde_json::{Value, json};
 
@@ -269,6 +269,7 @@ impl State {
         let mut id = Id::new(&target.kind, &target.namespace, &target.name);
         let result = self
             .admit(verb, &target.kind, &target.subresource)
+            .and_then(|()| self.admit_base(&action, &target.kind, &target.subresource))
             .and_then(|()| self.apply(&id, &target.subresource, &action, &body, &options));
         if let (Ok(object), true) = (&result, id.name.is_empty()) {
             id.name = text(object, "/metadata/name").into();
@@ -320,6 +321,26 @@ impl State {
                 Ok(json!({}))
             }
         }
+    }
+
+    /// Whether the whole object of a modification can be had: from the cache, where the plugin declares enough of it, else
+    /// by a `get`, which it must ask for.
+    fn admit_base(&self, action: &Action, kind: &str, subresource: &str) -> Result<(), ApiError> {
+        let (Action::Modify(..), Some(description)) = (action, &self.description) else { return Ok(()) };
+        let is_enough = |watch: &Watch| {
+            let mask = Mask::parse(&watch.fields).unwrap_or_default();
+            watch.kind.as_ref().is_some_and(|own| own.to_string() == kind)
+                && (mask.is_whole() || subresource == "status" && mask.covers(&Mask::metadata()))
+        };
+        let may_get = |permission: &Permission| {
+            permission.kind.to_string() == kind && permission.subresource.is_empty() && permission.verbs.contains("get")
+        };
+        if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get) {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the plugin neither keeps all of {kind} that a modification needs nor asks to get it"
+        )))
     }
 
     /// Whether the plugin asks for this verb, and no failure is to be injected.
