@@ -45,7 +45,7 @@ pub(crate) fn all() -> Result<Built> {
     guests::build_guests()?;
     let embedded = precompile()?;
     say("building the host, in release mode (some minutes the first time, seconds after)");
-    run(host_packages().args(["--bin", "flyball"]).env(EMBEDDED, &embedded))?;
+    run(build_binary("flyball").env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built { host: workspace().join("target/release/flyball"), embedded })
 }
@@ -53,7 +53,7 @@ pub(crate) fn all() -> Result<Built> {
 /// Compiles the built-in guests for this machine, and returns the folder in which they are.
 fn precompile() -> Result<PathBuf> {
     say("building the compiler of the guests");
-    run(host_packages().args(["--bin", "precompile"]))?;
+    run(&mut build_binary("precompile"))?;
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
@@ -66,11 +66,11 @@ fn precompile() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds of the host and of its compiler select the same packages, so that both use the same features of the same crates
-/// and those are compiled once.
-fn host_packages() -> std::process::Command {
+/// A build of one binary among the whole workspace, as the tests are built: so the same features of the same crates are
+/// used, and those are compiled once.
+fn build_binary(name: &str) -> std::process::Command {
     let mut cargo = command("cargo");
-    cargo.args(["build", "--release", "--package", "flyball", "--package", "flyball-plugin"]);
+    cargo.args(["build", "--release", "--workspace", "--bin", name]);
     cargo
 }
 
