@@ -36,6 +36,7 @@
 //! write. The cache holds what was written at once, as the real one does for a plugin's own writes.
 
 mod imports;
+mod metadata;
 mod patch;
 mod store;
 

@@ -48,6 +48,18 @@ impl Time {
         Self::of_seconds(self.seconds)
     }
 
+    /// The start, in UTC, of a day that is written as in `2026-01-31`; none if the text is no such thing.
+    pub fn of_date(date: &str) -> Option<Self> {
+        parse(&format!("{date}T00:00:00Z"))
+    }
+
+    /// Its day, in UTC, as in `2026-01-31`.
+    pub fn date(self) -> String {
+        let mut text = self.to_string();
+        text.truncate(text.len() - "T00:00:00Z".len());
+        text
+    }
+
     fn nanos(self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
     }
@@ -261,6 +273,17 @@ mod tests {
             "ééééééééééé",
         ] {
             assert_eq!(text.parse::<Time>(), Err(TimeError(text.into())));
+        }
+    }
+
+    #[test]
+    fn a_day_is_read_and_written_as_its_date() {
+        let start = Time::of_date("2024-02-29").unwrap();
+        assert_eq!(start.to_string(), "2024-02-29T00:00:00Z");
+        assert_eq!((start + Duration::from_secs(86_399)).date(), "2024-02-29");
+        assert_eq!((start - Duration::from_secs(1)).date(), "2024-02-28");
+        for text in ["", "2026-02-29", "2026-1-1", "2026-01-01T00:00:00Z", "01-01-2026", "2026-01-01 "] {
+            assert_eq!(Time::of_date(text), None, "{text}");
         }
     }
 

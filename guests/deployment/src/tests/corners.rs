@@ -131,7 +131,7 @@ fn a_set_that_was_made_and_not_seen_is_taken() {
     world.cluster.fail("create", SET, refusal(409, "AlreadyExists"));
     world.cluster.put_live(set(&name, "v1", 2, true));
     world.try_sync().0.unwrap();
-    assert_eq!(world.deployment()["status"].get("collisionCount"), Some(&Value::Null));
+    assert_eq!(world.deployment()["status"]["collisionCount"], Value::Null);
     assert_eq!(world.deployment()["metadata"]["annotations"][REVISION], "1");
     assert_eq!(world.cluster.events(), [""; 0]);
 }

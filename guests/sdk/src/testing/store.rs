@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::time::Time;
 use crate::write::{PatchType, Propagation};
 
-use super::{kind_of, patch};
+use super::{kind_of, metadata, patch};
 
 /// Names an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,8 +106,7 @@ impl Store {
             if prefix.is_empty() {
                 return Err(ApiError::new(422, "Invalid", "name or generateName is required"));
             }
-            let suffix = crate::hash::safe_letters(&(self.version as u32 + 1).to_be_bytes().repeat(2)[3..]);
-            object["metadata"]["name"] = format!("{prefix}{suffix}").into();
+            object["metadata"]["name"] = format!("{prefix}{}", suffix(self.version + 1)).into();
         }
         let id = Id::of_object(&object);
         if self.is_terminating(namespace) {
@@ -148,11 +147,11 @@ impl Store {
             return Err(conflict(id, "the object has been modified; please apply your changes to the latest version"));
         }
         let mut new = old.clone();
-        if subresource == "status" {
-            new["status"] = change.get("status").cloned().unwrap_or(Value::Null);
-        } else {
-            patch::merge(&mut new, change);
+        // Of a status, the whole comes from the change.
+        if let ("status", Some(fields), true) = (subresource, new.as_object_mut(), change.get("status").is_some()) {
+            fields.remove("status");
         }
+        patch::merge(&mut new, change);
         self.replace(id, subresource, new)
     }
 
@@ -190,9 +189,9 @@ impl Store {
         let old = self.found(id)?.clone();
         match subresource {
             "status" => {
-                let status = new["status"].take();
-                new = old.clone();
-                new["status"] = status;
+                let mut written = std::mem::replace(&mut new, old.clone());
+                new["status"] = written["status"].take();
+                metadata::of_status_write(&id.kind, &mut new["metadata"], &written["metadata"]);
             }
             _ => match old.get("status") {
                 Some(status) => new["status"] = status.clone(),
@@ -272,6 +271,12 @@ impl Store {
     }
 }
 
+/// Five letters for a number, as `generateName` appends them; others for each of the next fourteen millions.
+fn suffix(number: u64) -> String {
+    let digits: Vec<u8> = (0..5).rev().map(|place| (number / 27_u64.pow(place) % 27) as u8).collect();
+    crate::hash::safe_letters(&digits)
+}
+
 fn has_finalizers(object: &Value) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
 }
@@ -283,4 +288,38 @@ fn conflict(id: &Id, message: &str) -> ApiError {
 /// The text at a JSON pointer; empty where there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_whole_with_changed_metadata_and_no_spec() {
+        let mut store = Store::new(Time::default());
+        store.put(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+                         "metadata": {"name": "web", "annotations": {"a": "1"}, "generation": 1},
+                         "spec": {"replicas": 1}, "status": {"old": 1}}));
+        let id = Id::new("apps/v1/ReplicaSet", "", "web");
+        let change = json!({"metadata": {"annotations": {"a": null, "b": "2"}, "name": "other"},
+                            "spec": {"replicas": 2}, "status": {"replicas": 3, "gone": null}});
+        let web = store.modify(&id, "status", "1", &change).expect("it is of this version");
+        assert_eq!((&web["metadata"]["annotations"], &web["metadata"]["name"]), (&json!({"b": "2"}), &"web".into()));
+        assert_eq!((&web["spec"], &web["status"]), (&json!({"replicas": 1}), &json!({"replicas": 3})));
+        assert_eq!((&web["metadata"]["generation"], &web["metadata"]["resourceVersion"]), (&1.into(), &"2".into()));
+    }
+
+    #[test]
+    fn generated_names_do_not_repeat() {
+        let mut store = Store::new(Time::default());
+        let mut made = HashSet::new();
+        for _ in 0..1000 {
+            let pod = store.create("v1/Pod", "a", json!({"metadata": {"generateName": "web-"}})).expect("it is new");
+            made.insert(text(&pod, "/metadata/name").to_owned());
+        }
+        assert_eq!(made.len(), 1000);
+        assert!(made.iter().all(|name| name.len() == "web-".len() + 5));
+    }
 }

@@ -1,0 +1,81 @@
+//! What a write of a status does to metadata, by kind: most kinds of the API take changes of labels, annotations, finalizers
+//! and owner references along, some do not (their `strategy.go`, in Kubernetes' `pkg/registry`).
+
+use serde_json::Value;
+
+use super::kind_of;
+
+/// The fields of metadata that a client can change.
+const FIELDS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
+
+/// The kinds of the API itself whose metadata a write of their status leaves alone.
+const ALONE: [&str; 13] = [
+    "CustomResourceDefinition",
+    "DeviceTaintRule",
+    "FlowSchema",
+    "PodCertificateRequest",
+    "PodGroup",
+    "PriorityLevelConfiguration",
+    "ResourceClaim",
+    "ResourcePoolStatusRequest",
+    "ServiceCIDR",
+    "StorageVersion",
+    "StorageVersionMigration",
+    "ValidatingAdmissionPolicy",
+    "VolumeAttachment",
+];
+
+/// Takes over what a write of a status changes in the metadata of this kind.
+pub(super) fn of_status_write(kind: &str, metadata: &mut Value, written: &Value) {
+    for field in FIELDS.iter().filter(|field| is_taken(kind, field)) {
+        match written.get(field) {
+            Some(value) => metadata[field] = value.clone(),
+            None => drop(metadata.as_object_mut().and_then(|fields| fields.remove(*field))),
+        }
+    }
+}
+
+fn is_taken(kind: &str, field: &str) -> bool {
+    let parsed = kind_of(kind);
+    let is_custom = parsed.group.contains('.') && !parsed.group.ends_with(".k8s.io");
+    match kind {
+        _ if is_custom || ALONE.contains(&&*parsed.kind) => false,
+        "apps/v1/Deployment" => field != "labels",
+        "v1/Pod" => field != "ownerReferences",
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What becomes of each field's old value 1 when 2 is written.
+    fn after(kind: &str) -> Value {
+        let mut metadata = json!({"name": "a", "labels": 1, "annotations": 1, "finalizers": 1});
+        let written = json!({"name": "b", "labels": 2, "annotations": 2, "ownerReferences": 2});
+        of_status_write(kind, &mut metadata, &written);
+        metadata
+    }
+
+    #[test]
+    fn most_kinds_take_changed_metadata_with_a_status() {
+        let taken = json!({"name": "a", "labels": 2, "annotations": 2, "ownerReferences": 2});
+        for kind in
+            ["apps/v1/ReplicaSet", "batch/v1/Job", "v1/Namespace", "certificates.k8s.io/v1/CertificateSigningRequest"]
+        {
+            assert_eq!(after(kind), taken, "{kind}");
+        }
+        assert_eq!(after("apps/v1/Deployment")["labels"], 1);
+        assert_eq!(after("v1/Pod").get("ownerReferences"), None);
+    }
+
+    #[test]
+    fn custom_resources_and_some_newer_kinds_take_none() {
+        for kind in ["example.com/v1/Widget", "resource.k8s.io/v1/ResourceClaim"] {
+            assert_eq!(after(kind), json!({"name": "a", "labels": 1, "annotations": 1, "finalizers": 1}), "{kind}");
+        }
+    }
+}
