@@ -5,13 +5,12 @@ use std::time::Duration;
 use flyball_sdk::serde_json;
 
 use super::*;
-use crate::ReplicaSets;
-use crate::flavor::{Flavor, Flavored};
+use crate::flavor::{Flavor, Flavored, ReplicaSet};
 use crate::scale::Failure;
 use crate::status::{Known, next_availability, status};
 use crate::views::Status;
 
-const FLAVOR: Flavor = ReplicaSets::FLAVOR;
+const FLAVOR: Flavor = ReplicaSet::FLAVOR;
 
 fn status_of(set: &Object, active: &[Object], failure: Option<&Failure>) -> Status {
     status(&FLAVOR, &set.set(), &Known { active: &pods(active), terminating: 0, failure, now: NOON })

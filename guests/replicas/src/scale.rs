@@ -1,5 +1,6 @@
 //! How many pods to make or to delete, the pod that is made, and what the answers mean.
 
+use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::{ApiError, OwnerReference, Raw, StringMap, Write};
 use serde::{Deserialize, Serialize};
 
@@ -167,9 +168,4 @@ impl Report {
 
 fn was_skipped(error: &ApiError) -> bool {
     error.status == 0 && error.reason == "Skipped"
-}
-
-/// The API says so in a cause of the error's details, which an [`ApiError`] has not; its message is as old.
-fn is_namespace_terminating(error: &ApiError) -> bool {
-    error.status == 403 && error.message.contains("because it is being terminated")
 }

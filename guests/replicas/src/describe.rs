@@ -6,16 +6,13 @@ use flyball_sdk::prelude::*;
 use crate::flavor::{Flavored, Of};
 use crate::views::{Pod, Set};
 
-/// The histogram of how old deleted pods are, in multiples of the youngest's age.
-pub(crate) const AGE_RATIO: &str = "replicaset_controller_sorting_deletion_age_ratio";
-
 /// The description of the controller of this kind.
 ///
 /// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the admission that guards
 /// `blockOwnerDeletion`.
 pub fn describe<F: Flavored>() -> Description {
     let flavor = F::FLAVOR;
-    describe::describe(flavor.name, env!("CARGO_PKG_VERSION"))
+    let description = describe::describe(flavor.name, env!("CARGO_PKG_VERSION"))
         .watch(sets::<F>())
         .watch(pods::<F>())
         .queue(flavor.queue)
@@ -23,15 +20,16 @@ pub fn describe<F: Flavored>() -> Description {
         .allow(flavor.kind, ["get"])
         .allow_on(flavor.kind, "status", ["update"])
         .allow_on(flavor.kind, "finalizers", ["update"])
-        .metric(
-            MetricType::Histogram(vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0]),
-            AGE_RATIO,
-            &[],
-            "The ratio of the age of each ready pod that was chosen for deletion to the age of the youngest ready pod. \
-             Should be below 2.",
-        )
         .concurrency(5)
-        .event_source(flavor.event_source)
+        .event_source(flavor.event_source);
+    let Some(age_ratio) = flavor.age_ratio else { return description };
+    description.metric(
+        MetricType::Histogram(vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0]),
+        age_ratio,
+        &[],
+        "The ratio of the age of each ready pod that was chosen for deletion to the age of the youngest ready pod. \
+         Should be below 2.",
+    )
 }
 
 /// The sets. Their status counts, too: what someone else wrote there is put right.

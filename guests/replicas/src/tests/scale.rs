@@ -106,7 +106,7 @@ fn the_first_failure_is_the_one_that_counts() {
 fn a_namespace_that_is_being_deleted_is_no_failure() {
     let message =
         "pods \"web-\" is forbidden: unable to create new content in namespace default because it is being terminated";
-    let answers = [Err(refusal(403, "Forbidden", message)), Err(ApiError::skipped())];
+    let answers = [Err(refusal(403, "NamespaceTerminating", message)), Err(ApiError::skipped())];
     assert_eq!(report_creations(answers), Report::default());
 }
 

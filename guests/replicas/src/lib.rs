@@ -1,0 +1,199 @@
+//! As many pods as an object asks for: what the controllers of ReplicaSets and of ReplicationControllers do.
+//!
+//! [`reconcile`] is the whole of it; each step that it names is a pure function of [`claim`], [`scale`], [`rank`] or
+//! [`status`]. [`flavor`] says what differs between the kinds. The guests are crates of their own that export one of the
+//! controllers, because a component can hold the exports of one only.
+//!
+//! There are no expectations: the host's cache shows this plugin all of its own writes that the API server acknowledged, so
+//! a pod that was just made is counted, and one that was just deleted is not.
+
+pub mod claim;
+mod describe;
+pub mod flavor;
+pub mod rank;
+pub mod scale;
+pub mod status;
+#[cfg(test)]
+mod tests;
+pub mod views;
+
+use std::marker::PhantomData;
+
+use flyball_sdk::prelude::*;
+use flyball_sdk::{debug, error};
+
+pub use describe::describe;
+use flavor::{Flavored, Of};
+use rank::Crowds;
+use scale::{Created, Failure, Report, Step};
+use views::{Bystander, Pod, Presence, Set, Sibling, Status};
+
+/// The controller of objects of a flavor.
+pub struct Replicas<F>(PhantomData<F>);
+
+/// replicaset-controller.
+pub type ReplicaSets = Replicas<flavor::ReplicaSet>;
+
+/// replicationcontroller-controller.
+pub type ReplicationControllers = Replicas<flavor::ReplicationController>;
+
+impl<F: Flavored> Controller for Replicas<F> {
+    fn describe() -> Description {
+        describe::<F>()
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        reconcile::<F>(host, &request.key)
+    }
+}
+
+/// Makes the pods of a set as many as it asks for, and says in its status how many there are.
+///
+/// # Errors
+/// A read or a write failed. What could be written was.
+pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> {
+    let Some(Of { view: set, .. }) = host.get_key::<Of<F, Set>>(key)? else {
+        // It is gone. Its pods are the garbage collector's.
+        return Ok(Outcome::Done);
+    };
+    let selector = match LabelSelector::of_json(set.selector.text().as_bytes()) {
+        Ok(selector) => selector,
+        Err(error) => {
+            error!(host, "the selector of {key} is not valid: {error}");
+            return Ok(Outcome::Done);
+        }
+    };
+
+    let own = host.list::<Pod>().namespace(&key.namespace).controller(&set.meta.uid).all()?;
+    let orphans = host.list::<Pod>().namespace(&key.namespace).orphans().selector(&selector).all()?;
+    let terminating = claim::count_terminating(&selector, &own);
+    let active = claim::<F>(host, &set, &selector, own, orphans)?;
+
+    let failure = if set.meta.is_deleting() { None } else { scale::<F>(host, &set, &active)? };
+
+    let judged = host.now();
+    let known = status::Known { active: &active, terminating, failure: failure.as_ref(), now: judged };
+    let status = status::status(&F::FLAVOR, &set, &known);
+    if status != set.status {
+        write_status::<F>(host, &set, &status)?;
+    }
+    match failure {
+        Some(failure) => Err(Error::failed(failure.message)),
+        None => Ok(status::next_availability(&set, &active, &status, judged, host.now())
+            .map_or(Outcome::Done, Outcome::RequeueAfter)),
+    }
+}
+
+/// Adopts and releases, and answers the set's own active pods.
+fn claim<F: Flavored>(
+    host: &Host,
+    set: &Set,
+    selector: &LabelSelector,
+    own: Vec<Pod>,
+    orphans: Vec<Pod>,
+) -> Result<Vec<Pod>, Error> {
+    let is_active = |pods: Vec<Pod>| pods.into_iter().filter(Pod::is_active).collect();
+    let mut claims = claim::claims(set, selector, is_active(own), is_active(orphans));
+
+    let refused = match claims.adopted.is_empty() {
+        true => None,
+        false => recheck::<F>(host, set).doing(|| format!("adopting {} pods", claims.adopted.len())).err(),
+    };
+    if refused.is_some() {
+        claims.adopted.clear();
+    }
+
+    let owner = set.meta.controller_reference(F::FLAVOR.kind);
+    let adoptions = claims.adopted.iter().map(|pod| claim::adoption(pod, &owner));
+    let releases = claims.released.iter().map(|pod| claim::release(pod, &set.meta));
+    let answers = host.batch().extend(adoptions.chain(releases)).run();
+    let settled = claim::settle(claims, answers.into_iter().map(|answer| answer.map(drop)));
+    match (refused, settled) {
+        (None, settled) => settled,
+        (Some(refused), settled) => Err(Error::join([refused].into_iter().chain(settled.err())).expect("there is one")),
+    }
+}
+
+/// Whether the set may adopt: one uncached read, however many orphans there are.
+fn recheck<F: Flavored>(host: &Host, set: &Set) -> Result<(), Error> {
+    let live = host.live_get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
+    claim::may_adopt(set, live.map(|Of { view: live, .. }| live))
+}
+
+/// Makes or deletes pods, tells of it, and answers why it could not, if so.
+fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Option<Failure>, Error> {
+    let report = match scale::step(active.len(), set.wanted()) {
+        Step::Stay => return Ok(None),
+        Step::Create(missing) => create::<F>(host, set, missing),
+        Step::Delete(surplus) => delete::<F>(host, set, active, surplus)?,
+    };
+    let about = set.meta.reference(F::FLAVOR.kind);
+    for note in report.notes {
+        match note.is_warning {
+            true => host.warn(&about, note.reason, &note.message),
+            false => host.event(&about, note.reason, &note.message),
+        }
+    }
+    Ok(report.failure)
+}
+
+/// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too.
+fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
+    debug!(host, "too few pods for {}: making {missing}", set.wanted());
+    let owner = set.meta.controller_reference(F::FLAVOR.kind);
+    let creation = match scale::creation(set, &owner) {
+        Ok(creation) => creation,
+        Err(failure) => return Report { notes: Vec::new(), failure: Some(failure) },
+    };
+    let answers = host.batch().extend(std::iter::repeat_n(creation, missing)).slow_start(1).run();
+    let name = |answer: Answer| answer.parse::<Created>().map(|pod| pod.metadata.name).unwrap_or_default();
+    scale::report_creations(answers.into_iter().map(|answer| answer.map(name)))
+}
+
+/// Deletes the pods that serve least.
+fn delete<F: Flavored>(host: &Host, set: &Set, active: &[Pod], surplus: usize) -> Result<Report, Error> {
+    debug!(host, "too many pods for {}: deleting {surplus}", set.wanted());
+    let now = host.now();
+    let is_choice = surplus < active.len();
+    let crowds = if is_choice { crowds::<F>(host, set)? } else { Crowds::default() };
+    let doomed = rank::least_useful(active, surplus, &crowds, now);
+    if let (true, Some(metric)) = (is_choice, F::FLAVOR.age_ratio) {
+        for ratio in rank::age_ratios(active, &doomed, now) {
+            host.observe(metric, &[], ratio);
+        }
+    }
+    let answers = host.batch().extend(doomed.iter().map(|pod| scale::deletion(pod))).run();
+    Ok(scale::report_deletions(&doomed, answers.into_iter().map(|answer| answer.map(drop))))
+}
+
+/// Where the pods of all sets of this set's owner run, where that counts.
+fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
+    let mut crowds = Crowds::default();
+    let owner = set.meta.controller().filter(|_| F::FLAVOR.has_siblings);
+    let Some(owner) = owner else { return Ok(crowds) };
+    let namespace = &set.meta.namespace;
+    for Of { view: sibling, .. } in host.list::<Of<F, Sibling>>().namespace(namespace).controller(&owner.uid).all()? {
+        let Ok(selector) = LabelSelector::of_json(sibling.selector.text().as_bytes()) else { continue };
+        host.list::<Bystander>().namespace(namespace).selector(&selector).each(|pod| {
+            crowds.add(pod);
+            Ok(())
+        })?;
+    }
+    Ok(crowds)
+}
+
+/// Writes the status. If that fails, most often because the set has changed since it was read, it tries once more, on the
+/// newest version: the status says which generation it is for, so it is true of that one as well.
+fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<(), Error> {
+    let kind = F::FLAVOR.kind;
+    let Err(first) = host.update_status(kind, &set.meta, status) else { return Ok(()) };
+    debug!(host, "the status of {} was refused: {first}", set.meta.key());
+    let newest = host.live_get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
+    match newest {
+        Some(Of { view: newest, .. }) if newest.meta.uid == set.meta.uid => {
+            host.update_status(kind, &newest.meta, status)?;
+            Ok(())
+        }
+        _ => Err(Error::failed(format!("{} is gone", set.meta.key()))),
+    }
+}

@@ -1,0 +1,140 @@
+//! What the controller does where a ReplicationController is not a ReplicaSet, natively. What is the same is tested in
+//! `flyball-replicas`.
+
+use flyball_replicationcontroller::ReplicationControllers;
+use flyball_sdk::prelude::*;
+use flyball_sdk::serde_json;
+use flyball_sdk::testing::{Cluster, refusal};
+
+const KIND: &str = "v1/ReplicationController";
+const STATUS: &str = "update v1/ReplicationController/status default/web";
+
+/// The ReplicationController `web`, whose selector is a plain map.
+fn web(replicas: i32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ReplicationController",
+        "metadata": {"name": "web", "namespace": "default", "uid": "uid-web", "generation": 3},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"app": "web"},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "web:1"}]}},
+        },
+    })
+}
+
+/// A ready pod with these labels, on this node.
+fn orphan(name: &str, labels: Value, node: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels, "creationTimestamp": "2025-12-01T00:00:00Z"},
+        "spec": {"nodeName": node},
+        "status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-01T00:00:00Z"},
+        ]},
+    })
+}
+
+/// A ready pod of `web`.
+fn pod(name: &str, node: &str) -> Value {
+    let mut pod = orphan(name, json!({"app": "web"}), node);
+    pod["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "v1", "kind": "ReplicationController", "name": "web", "uid": "uid-web", "controller": true},
+    ]);
+    pod
+}
+
+fn reconcile(cluster: &Cluster) -> Result<Outcome, Error> {
+    cluster.reconcile::<ReplicationControllers>("default/web")
+}
+
+fn status(cluster: &Cluster) -> Value {
+    cluster.object(KIND, "default", "web").unwrap()["status"].take()
+}
+
+#[test]
+fn pods_are_made_as_its_own_and_events_are_about_it() {
+    let cluster = Cluster::with([web(2)]);
+    reconcile(&cluster).unwrap();
+    let pods = cluster.objects("v1/Pod");
+    assert_eq!(pods.len(), 2);
+    assert_eq!(
+        pods[0]["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "v1", "kind": "ReplicationController", "name": "web", "uid": "uid-web",
+                "controller": true, "blockOwnerDeletion": true}])
+    );
+    let event = &cluster.recorded_events()[0];
+    assert_eq!((event.about.kind.as_str(), event.reason.as_str()), (KIND, "SuccessfulCreate"));
+}
+
+#[test]
+fn its_selector_is_a_map_of_labels() {
+    let cluster = Cluster::with([
+        web(1),
+        orphan("ours", json!({"app": "web", "tier": "front"}), "n"),
+        orphan("other", json!({"app": "db"}), "n"),
+    ]);
+    reconcile(&cluster).unwrap();
+    assert_eq!(cluster.written(), ["patch v1/Pod default/ours", STATUS]);
+}
+
+#[test]
+fn without_a_selector_no_pod_is_its_own() {
+    let mut none = web(1);
+    none["spec"]["selector"] = Value::Null;
+    let cluster = Cluster::with([none, orphan("a", json!({"app": "web"}), "n")]);
+    reconcile(&cluster).unwrap();
+    assert!(cluster.written().iter().all(|line| !line.starts_with("patch")));
+}
+
+#[test]
+fn its_status_does_not_count_what_is_terminating() {
+    let mut going = pod("going", "n");
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let cluster = Cluster::with([web(1), pod("a", "n"), going]);
+    reconcile(&cluster).unwrap();
+    assert_eq!(
+        status(&cluster),
+        json!({"replicas": 1, "fullyLabeledReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+               "observedGeneration": 3, "conditions": []})
+    );
+    reconcile(&cluster).unwrap();
+    assert_eq!(cluster.written(), [STATUS]);
+}
+
+#[test]
+fn a_refused_pod_is_said_in_its_condition() {
+    let cluster = Cluster::with([web(1)]);
+    cluster.fail("create", "v1/Pod", refusal(403, "Forbidden"));
+    reconcile(&cluster).unwrap_err();
+    let condition = status(&cluster)["conditions"][0].take();
+    assert_eq!((&condition["type"], &condition["reason"]), (&"ReplicaFailure".into(), &"FailedCreate".into()));
+    assert!(cluster.events()[0].starts_with("Warning FailedCreate Error creating: "));
+}
+
+#[test]
+fn the_pods_of_others_of_the_same_owner_do_not_decide_who_goes() {
+    let owner =
+        json!([{"apiVersion": "example.com/v1", "kind": "Rollout", "name": "d", "uid": "uid-d", "controller": true}]);
+    let mut ours = web(1);
+    ours["metadata"]["ownerReferences"] = owner.clone();
+    let mut sibling = web(1);
+    sibling["metadata"] = json!({"name": "new", "namespace": "default", "uid": "uid-new", "ownerReferences": owner});
+    sibling["spec"]["selector"] = json!({"app": "new"});
+    let mut young = pod("young", "lonely");
+    young["status"]["conditions"][0]["lastTransitionTime"] = "2025-12-31T00:00:00Z".into();
+    let cluster =
+        Cluster::with([ours, sibling, orphan("new-1", json!({"app": "new"}), "shared"), pod("a", "shared"), young]);
+    reconcile(&cluster).unwrap();
+    // With the sibling's pods in mind it would be `a`, which shares its node with one of them.
+    assert_eq!(cluster.written()[0], "delete v1/Pod default/young");
+    assert!(cluster.metrics().is_empty());
+}
+
+#[test]
+fn its_description_names_its_kind_alone() {
+    let description = ReplicationControllers::describe();
+    assert_eq!(description.name, "replicationcontroller-controller");
+    assert_eq!(description.event_source, "replication-controller");
+    assert_eq!(description.queues[0].name, "replicationmanager");
+    assert!(!serde_json::to_string(&description).unwrap().contains("ReplicaSet"));
+}
