@@ -1,0 +1,139 @@
+//! root-ca-certificate-publisher-controller: the CA bundle of the API server in each namespace.
+//!
+//! Each namespace has a ConfigMap `kube-root-ca.crt`, by which pods trust the API server. One that is deleted is made again;
+//! one that is changed is put right. The bundle is the operator's value [`ROOT_CA`].
+
+use flyball_sdk::describe::MetricType;
+use flyball_sdk::error::is_namespace_terminating;
+use flyball_sdk::prelude::*;
+use flyball_sdk::serde_json::Map;
+use flyball_sdk::{StringMap, debug};
+
+/// The key of the configuration that holds the bundle, in PEM. It may be empty, where the API server is not checked; it must
+/// be given.
+pub const ROOT_CA: &str = "root-ca";
+
+/// The ConfigMap's name.
+const NAME: &str = "kube-root-ca.crt";
+/// Where in its data the bundle lies.
+const FILE: &str = "ca.crt";
+/// The annotation that tells people what it is for. Any text is accepted, but none.
+const DESCRIPTION: &str = "kubernetes.io/description";
+/// What it tells.
+const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such \
+                       as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
+                       distributions of Kubernetes clusters.";
+
+/// The counter of reconciles, by the status of what ended them.
+const SYNCS: &str = "root_ca_cert_publisher_sync_total";
+/// The histogram of how long they took, in seconds, by the same.
+const DURATION: &str = "root_ca_cert_publisher_sync_duration_seconds";
+
+view! {
+    struct Namespace: "v1/Namespace" {
+        phase: String = "status.phase",
+    }
+
+    struct ConfigMap: "v1/ConfigMap" {
+        meta: Meta = "metadata" [".annotations['kubernetes.io/description']"],
+        data: StringMap = "data",
+    }
+}
+
+/// Keeps the ConfigMaps. The keys are names of namespaces.
+pub struct RootCa;
+
+export!(RootCa);
+
+impl Controller for RootCa {
+    /// The ConfigMaps are watched whole, because the role has no `get`, and a change is made to what the cache holds.
+    fn describe() -> Description {
+        let only_ours = format!("metadata.name={NAME}");
+        let changed = [DeltaType::Modified, DeltaType::Deleted];
+        describe("root-ca-certificate-publisher-controller", env!("CARGO_PKG_VERSION"))
+            .watch(watch::<Namespace>().itself().on(&[DeltaType::Added, DeltaType::Modified]))
+            .watch(watch::<ConfigMap>().fields(&["."]).fields_match(&only_ours).to_namespace().on(&changed))
+            .queue("root_ca_cert_publisher")
+            .allow(ConfigMap::KIND, ["create", "update"])
+            .config(ROOT_CA, None, "The CA bundle of the API server, in PEM.")
+            .metric(
+                MetricType::Counter,
+                SYNCS,
+                &["code"],
+                "Number of namespace syncs happened in root ca cert publisher.",
+            )
+            .metric(
+                MetricType::Histogram((0..15).map(|power| 0.001 * f64::from(1 << power)).collect()),
+                DURATION,
+                &["code"],
+                "How long a namespace sync took in root ca cert publisher, in seconds.",
+            )
+            .concurrency(1)
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        let start = host.now();
+        let result = publish(host, &request.key.name);
+        let code = code(&result).to_string();
+        host.count(SYNCS, &[&code], 1.0);
+        host.observe(DURATION, &[&code], host.now().since(start).as_secs_f64());
+        result.map(|()| Outcome::Done)
+    }
+}
+
+/// Makes a namespace's ConfigMap, or puts it right.
+fn publish(host: &Host, namespace: &str) -> Result<(), Error> {
+    // Without it, nothing may be written: an empty bundle in its place would cut pods off.
+    let Some(bundle) = host.config(ROOT_CA) else {
+        return Err(Error::terminal(format!(
+            "no CA bundle is given: the key `{ROOT_CA}` of the configuration is not set"
+        )));
+    };
+    match host.get::<ConfigMap>(namespace, NAME)? {
+        None => create(host, namespace, &bundle),
+        Some(found) if is_right(&found, &bundle) => Ok(()),
+        Some(found) => {
+            host.modify(ConfigMap::KIND, &found.meta, &repair(&found, &bundle))?;
+            Ok(())
+        }
+    }
+}
+
+/// Makes it, unless the namespace goes or is gone.
+fn create(host: &Host, namespace: &str, bundle: &str) -> Result<(), Error> {
+    let is_going = host.get::<Namespace>("", namespace)?.is_none_or(|namespace| namespace.phase == "Terminating");
+    if is_going {
+        return Ok(());
+    }
+    match host.create(ConfigMap::KIND, namespace, &config_map(bundle)) {
+        Err(error) if error.is_not_found() || is_namespace_terminating(&error) => {
+            debug!(host, "{namespace} goes: {error}");
+            Ok(())
+        }
+        answer => Ok(answer.map(drop)?),
+    }
+}
+
+/// The ConfigMap.
+fn config_map(bundle: &str) -> Value {
+    json!({"metadata": {"name": NAME, "annotations": {DESCRIPTION: PURPOSE}}, "data": {FILE: bundle}})
+}
+
+/// Whether it holds the bundle, nothing else, and is described.
+fn is_right(found: &ConfigMap, bundle: &str) -> bool {
+    let holds_it = found.data.len() == 1 && found.data.get(FILE).is_some_and(|data| data == bundle);
+    holds_it && found.meta.annotation(DESCRIPTION).is_some_and(|text| !text.is_empty())
+}
+
+/// The change, as a merge patch, that puts it right: what else is in its data goes.
+fn repair(found: &ConfigMap, bundle: &str) -> Value {
+    let mut data: Map<String, Value> = found.data.keys().map(|key| (key.clone(), Value::Null)).collect();
+    data.insert(FILE.into(), bundle.into());
+    json!({"metadata": {"annotations": {DESCRIPTION: PURPOSE}}, "data": data})
+}
+
+/// What the metrics call a result: 200, or the status of the refusal.
+fn code(result: &Result<(), Error>) -> u16 {
+    let status = |error: &Error| error.api().map(|refusal| refusal.status).filter(|status| *status != 0);
+    result.as_ref().map_or_else(|error| status(error).unwrap_or(500), |()| 200)
+}
