@@ -1,7 +1,7 @@
 //! root-ca-certificate-publisher-controller: the CA bundle of the API server in each namespace.
 //!
-//! Each namespace has a ConfigMap `kube-root-ca.crt`, by which pods trust the API server. One that is deleted is made again;
-//! one that is changed is put right. The bundle is the operator's value [`ROOT_CA`].
+//! Each namespace has a ConfigMap `kube-root-ca.crt`, by which pods trust the API server. One that is deleted is made
+//! again; one that is changed is put right. The bundle is the operator's value [`ROOT_CA`].
 
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::error::is_namespace_terminating;
@@ -9,8 +9,8 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
 use flyball_sdk::{StringMap, debug};
 
-/// The key of the configuration that holds the bundle, in PEM. It may be empty, where the API server is not checked; it must
-/// be given.
+/// The key of the configuration that holds the bundle, in PEM. It must be given; where the API server is not checked, it is
+/// empty.
 pub const ROOT_CA: &str = "root-ca";
 
 /// The ConfigMap's name.
@@ -20,8 +20,8 @@ const FILE: &str = "ca.crt";
 /// The annotation that tells people what it is for. Any text is accepted, but none.
 const DESCRIPTION: &str = "kubernetes.io/description";
 /// What it tells.
-const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such \
-                       as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
+const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
+                       such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
                        distributions of Kubernetes clusters.";
 
 /// The counter of reconciles, by the status of what ended them.

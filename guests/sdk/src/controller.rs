@@ -19,6 +19,13 @@ pub trait Controller {
     /// What this controller is and wants. Called once, when it is loaded.
     fn describe() -> Description;
 
+    /// What this controller is under the operator's configuration, for one whose description depends on it, as a delay of a
+    /// mapping can. Of the host, only the configuration (without declared defaults) and the log answer.
+    fn describe_configured(host: &Host) -> Description {
+        let _ = host;
+        Self::describe()
+    }
+
     /// Brings the world to what the object of this key asks for.
     ///
     /// # Errors

@@ -253,6 +253,31 @@ impl Host<'_> {
     }
 }
 
+/// The memo: what the host keeps for the plugin's instances. It may be emptied between any two calls, so it holds only what
+/// can be derived again or done without.
+impl Host<'_> {
+    /// What was remembered under this key; none if nothing is, or if it is no `T`.
+    pub fn recall<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let (value, _) = self.imports.memo_get(key)?;
+        serde_json::from_slice(&value).ok()
+    }
+
+    /// Remembers a value under a key, in place of what was, until the object of this UID is deleted (empty: none).
+    ///
+    /// # Errors
+    /// The memo is full, or another instance was quicker.
+    pub fn remember(&self, key: &str, value: &impl Serialize, object_uid: &str) -> Result<(), ApiError> {
+        let version = self.imports.memo_get(key).map_or(0, |(_, version)| version);
+        let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
+        self.imports.memo_put(key, version, &value, object_uid, 0).map(drop)
+    }
+
+    /// Remembers nothing under this key.
+    pub fn unremember(&self, key: &str) {
+        self.imports.memo_remove(key);
+    }
+}
+
 /// Whole milliseconds, rounded up and capped at 49 days.
 pub(crate) fn millis(duration: Duration) -> u32 {
     let millis =
@@ -263,4 +288,21 @@ pub(crate) fn millis(duration: Duration) -> u32 {
 fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str, namespace: &str, name: &str) -> Result<T, Error> {
     serde_json::from_slice(bytes)
         .map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Cluster;
+
+    #[test]
+    fn what_is_remembered_is_recalled_until_it_is_replaced_or_removed() {
+        let cluster = Cluster::new();
+        let host = cluster.host();
+        assert_eq!(host.recall::<u32>("a"), None);
+        host.remember("a", &1, "").unwrap();
+        host.remember("a", &2, "uid-1").unwrap();
+        assert_eq!((host.recall("a"), host.recall::<String>("a"), host.recall::<u32>("b")), (Some(2), None, None));
+        host.unremember("a");
+        assert_eq!(host.recall::<u32>("a"), None);
+    }
 }

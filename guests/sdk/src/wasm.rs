@@ -30,7 +30,7 @@ pub struct Exported<C>(std::marker::PhantomData<C>);
 impl<C: Controller> guest::Guest for Exported<C> {
     fn describe() -> String {
         log_panics();
-        serde_json::to_string(&C::describe()).expect("a description is valid JSON")
+        serde_json::to_string(&C::describe_configured(&Host::new(&Sandbox))).expect("a description is valid JSON")
     }
 
     fn reconcile(queue: String, key: String, attempt: u32) -> guest::Outcome {

@@ -1,9 +1,9 @@
 //! legacy-serviceaccount-token-cleaner-controller: no token Secret of a service account that nobody uses.
 //!
-//! The API server notes on such a Secret when its token was last used. Once a day [`LegacyTokens`] looks at all of them. One that
-//! was made for its account by the control plane of old, that is older than the clean-up period and that was not used for as
-//! long, nor is named by a pod, is first marked invalid, and the API server refuses its token from then on; after another
-//! such period it is deleted. To take the mark away brings it back.
+//! The API server notes on such a Secret when its token was last used. Once a day [`LegacyTokens`] looks at all of them:
+//! those that the control plane once made for an account by itself, that are older than the clean-up period, that were not
+//! used for as long and that no pod names. Such a one is first marked as invalid, and the API server refuses its token from
+//! then on; after another period it is deleted. Whoever misses it until then takes the mark away.
 //!
 //! [`token`] says what becomes of a Secret, [`pods`] which ones pods name.
 

@@ -3,7 +3,7 @@
 /// A controller that is part of the binary.
 #[derive(Debug)]
 pub(crate) struct Builtin {
-    /// The name of its files: the controller's canonical name or an alias.
+    /// The name of its files: one of the controller's names, or of [`FILES`].
     pub(crate) name: &'static str,
     /// The component.
     pub(crate) wasm: &'static [u8],
@@ -13,16 +13,57 @@ pub(crate) struct Builtin {
 
 include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
+/// The files that are not called by a name of their controller, and its canonical name.
+const FILES: &[(&str, &str)] = &[
+    ("rootca", "root-ca-certificate-publisher-controller"),
+    ("tokencleaner", "legacy-serviceaccount-token-cleaner-controller"),
+];
+
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     ("deployment-controller", include_str!("../policies/deployment-controller.toml")),
+    (
+        "legacy-serviceaccount-token-cleaner-controller",
+        include_str!("../policies/legacy-serviceaccount-token-cleaner-controller.toml"),
+    ),
     ("replicaset-controller", include_str!("../policies/replicaset-controller.toml")),
+    ("replicationcontroller-controller", include_str!("../policies/replicationcontroller-controller.toml")),
+    (
+        "root-ca-certificate-publisher-controller",
+        include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
+    ),
     ("serviceaccount-controller", include_str!("../policies/serviceaccount-controller.toml")),
 ];
 
 impl Builtin {
     /// The controller's canonical name.
     pub(crate) fn canonical_name(&self) -> &'static str {
-        crate::kcm::controllers::canonical(self.name).unwrap_or(self.name)
+        let of_file = FILES.iter().find(|(file, _)| *file == self.name).map(|(_, name)| *name);
+        of_file.or_else(|| crate::kcm::controllers::canonical(self.name)).unwrap_or(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kcm::controllers::canonical;
+
+    #[test]
+    fn each_name_is_a_controllers_canonical_one() {
+        for (_, name) in FILES {
+            assert_eq!(canonical(name), Some(*name));
+        }
+        for (name, policy) in POLICIES {
+            assert_eq!(canonical(name), Some(*name));
+            assert!(policy.contains(&format!("\n[plugins.{name}]\n")), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_found_by_an_alias_or_by_the_table() {
+        let name = |name| Builtin { name, wasm: &[], cwasm: &[] }.canonical_name();
+        assert_eq!(name("replicationcontroller"), "replicationcontroller-controller");
+        assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
+        assert_eq!(name("tokencleaner"), "legacy-serviceaccount-token-cleaner-controller");
     }
 }

@@ -14,7 +14,7 @@ fn name_of(image: &str, collisions: Option<i64>) -> String {
 }
 
 #[test]
-fn the_description_asks_for_what_the_role_grants() {
+fn the_description_asks_for_no_more_than_the_role_grants() {
     let description = DeploymentController::describe();
     description.check().unwrap();
     let of = |kind: &str, subresource: &str| {
@@ -24,9 +24,9 @@ fn the_description_asks_for_what_the_role_grants() {
         let verbs = description.permissions.iter().find(is_of).map(|asked| &asked.verbs);
         verbs.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(of(DEPLOYMENT, ""), "get list update");
+    assert_eq!(of(DEPLOYMENT, ""), "get update");
     assert_eq!(of(DEPLOYMENT, "status"), "update");
-    assert_eq!(of(SET, ""), "create delete get list patch update");
+    assert_eq!(of(SET, ""), "create delete get patch update");
     assert_eq!((description.concurrency, description.queues[0].max_retries), (5, Some(15)));
 }
 
