@@ -3,10 +3,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use flyball_types::{FieldPath, Kind, Labels, Mask};
+
+use crate::decode::{DecodeError, Decoder};
+use crate::intern::Interner;
 
 /// An object of the API, pruned.
 pub struct Object {
@@ -58,6 +61,15 @@ pub struct OwnerReference {
 }
 
 impl Object {
+    /// Reads one object, all of it: outside a cache, as tests and tools need it.
+    ///
+    /// # Errors
+    /// The text is no JSON object with the metadata of one.
+    pub fn parse(json: &[u8]) -> Result<Arc<Self>, DecodeError> {
+        let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
+        Decoder { mask: &mask, interner: &interner, scratch: &mut Vec::new() }.object(json)
+    }
+
     /// Empty if it is cluster-scoped.
     pub fn namespace(&self) -> &str {
         &self.namespace

@@ -42,8 +42,7 @@ pub(crate) struct RunConfig {
     pub(crate) serving: Option<ServingConfig>,
     /// What is logged, and how.
     pub(crate) logging: LogOptions,
-    /// Accepted, and not in effect yet.
-    #[expect(dead_code, reason = "leader election is not there yet")]
+    /// How one of several processes is chosen.
     pub(crate) leader_election: LeaderElection,
     /// What the operator should know at start, as sentences.
     pub(crate) warnings: Vec<String>,
@@ -114,8 +113,8 @@ pub(crate) struct LeaderElection {
     pub(crate) renew_deadline: Duration,
     /// Between two tries.
     pub(crate) retry_period: Duration,
-    /// The lease's name and namespace.
-    pub(crate) name: String,
+    /// The lease's name, if one was given.
+    pub(crate) name: Option<String>,
     /// The lease's namespace.
     pub(crate) namespace: String,
 }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
-use flyball_manager::{BuiltIn, Grants, Manager, Options, Origin, plugins_in};
+use flyball_manager::{BuiltIn, Grants, LeaderElection, Manager, Options, Origin, plugins_in};
 use flyball_plugin::{Engine, EngineOptions};
 use flyball_serving::{HealthChecks, Metrics};
 use tokio_util::sync::CancellationToken;
 
 use crate::builtins::{Builtin, POLICIES};
 use crate::config::RunConfig;
+
+/// The lease of whoever runs kube-controller-manager's controllers, and that of a host of plugins.
+const KCM_LEASE: &str = "kube-controller-manager";
+const OWN_LEASE: &str = "flyball";
 
 /// Everything that the manager runs with.
 pub(crate) struct Parts {
@@ -66,6 +70,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         burst: config.burst,
         use_service_account_credentials: config.use_service_account_credentials,
         identity: identity(),
+        leader_election: leader_election(config, !parts.builtins.is_empty()),
         drain: config.shutdown_timeout,
         metrics: parts.metrics,
         health: parts.health,
@@ -105,8 +110,22 @@ fn cache_folder() -> Option<std::path::PathBuf> {
     Some(base.join("flyball").join("compiled"))
 }
 
-/// What names this process: its machine, and a number that no other process on it has.
+/// What names this process: its machine, and a random number, since a container's processes all have the same id.
 fn identity() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}_{}", machine.trim(), std::process::id())
+    format!("{}_{:032x}", machine.trim(), rand::random::<u128>())
+}
+
+/// The election that was asked for. A process that runs plugins alone takes no turns with kube-controller-manager: it has
+/// a lease of its own, unless one was named.
+fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElection> {
+    let asked = &config.leader_election;
+    let own = || if has_builtins { KCM_LEASE } else { OWN_LEASE }.to_owned();
+    asked.enabled.then(|| LeaderElection {
+        namespace: asked.namespace.clone(),
+        name: asked.name.clone().unwrap_or_else(own),
+        lease_duration: asked.lease_duration,
+        renew_deadline: asked.renew_deadline,
+        retry_period: asked.retry_period,
+    })
 }

@@ -114,8 +114,9 @@ fn log_until_serving(args: &[&str]) -> String {
 
 #[test]
 fn one_warning_names_the_flags_without_effect() {
-    let log = log_until_serving(&["--leader-elect", "--root-ca-file=ca.crt", "--profiling=false"]);
-    assert!(log.contains("these flags have no effect yet: --leader-elect, --root-ca-file\n"), "{log}");
+    let log =
+        log_until_serving(&["--leader-elect", "--allocate-node-cidrs", "--root-ca-file=ca.crt", "--profiling=false"]);
+    assert!(log.contains("these flags have no effect yet: --allocate-node-cidrs, --root-ca-file\n"), "{log}");
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");
 }
 

@@ -1,6 +1,7 @@
 //! Calls to the API server: one request, one answer, the server's refusals as [`ApiError`]. Waits and tries again only
 //! where the server asks for it (`Retry-After`), as client-go does; everything else is for the caller to decide.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use kube::client::Body;
 use serde::Deserialize;
 
 use crate::causes;
+use crate::fence::{self, Fence};
 use crate::identity::Identity;
 
 /// How long a call may take. Longer than the server's own limit on a write (34 s would be one; its default is 60 s for
@@ -26,6 +28,7 @@ pub(crate) struct ApiClient {
     client: kube::Client,
     identity: Identity,
     user_agent: HeaderValue,
+    fence: Arc<Fence>,
 }
 
 /// One call.
@@ -65,26 +68,30 @@ impl Call {
 }
 
 impl ApiClient {
-    /// A client over these connections, that names itself in the User-Agent.
-    pub(crate) fn new(client: kube::Client, identity: Identity, user_agent: &str) -> Self {
+    /// A client over these connections, that names itself in the User-Agent and changes nothing unless the fence is open.
+    pub(crate) fn new(client: kube::Client, identity: Identity, user_agent: &str, fence: Arc<Fence>) -> Self {
         // Only what a header can hold: names of plugins and hosts are from outside.
         let user_agent: String = user_agent.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
         let user_agent = HeaderValue::from_str(&user_agent).unwrap_or(HeaderValue::from_static("flyball"));
-        Self { client, identity, user_agent }
+        Self { client, identity, user_agent, fence }
     }
 
     /// Makes a call and returns the body of the answer.
     ///
     /// Fails with the server's status and reason, or with status 0 if no answer came: `Timeout` if the call may have
-    /// taken effect, `Unreachable` if it can't have.
+    /// taken effect, `Unreachable` if it can't have, `NotLeading` if it was not sent because another process leads.
     pub(crate) async fn call(&self, call: Call) -> Result<Bytes, ApiError> {
         for retry in 0.. {
-            let error = match tokio::time::timeout(TIMEOUT, self.try_call(&call)).await {
+            let patience = match call.method {
+                Method::GET => TIMEOUT,
+                _ => self.fence.admit(fence::now())?.map_or(TIMEOUT, |left| left.min(TIMEOUT)),
+            };
+            let error = match tokio::time::timeout(patience, self.try_call(&call)).await {
                 Ok(Ok(body)) => return Ok(body),
                 Ok(Err(error)) => error,
                 Err(_) => {
                     let (method, path) = (&call.method, &call.path);
-                    let message = format!("no answer to {method} {path} within {} s", TIMEOUT.as_secs());
+                    let message = format!("no answer to {method} {path} within {} s", patience.as_secs());
                     return Err(ApiError::unanswered(message));
                 }
             };

@@ -9,6 +9,7 @@ use flyball_types::Kind;
 use flyball_types::description::DeltaType;
 use flyball_workqueue::{Item, Priority};
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -37,9 +38,15 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts the plugin on its informers, one for each watch of its description. Its workers begin when all are synced
-    /// and what they held was routed.
-    pub(crate) fn start(plugin: Plugin, services: Arc<Services>, informers: &[Informer], concurrency: u32) -> Self {
+    /// Starts the plugin on its informers, one for each watch of its description. Its workers begin when all are synced,
+    /// what they held was routed, and this process is `leading`.
+    pub(crate) fn start(
+        plugin: Plugin,
+        services: Arc<Services>,
+        informers: &[Informer],
+        concurrency: u32,
+        leading: &watch::Receiver<bool>,
+    ) -> Self {
         let stop = CancellationToken::new();
         let (mut workers, mut others) = (JoinSet::new(), JoinSet::new());
         let (routed_sender, routed) = tokio::sync::watch::channel(informers.len());
@@ -61,8 +68,12 @@ impl Controller {
         }
         drop(routed_sender);
         for ticker in &services.description.tickers {
-            let (services, ticker) = (services.clone(), ticker.clone());
-            others.spawn(until(stop.clone(), async move { tick(&services, &ticker).await }));
+            let (services, ticker, mut leading) = (services.clone(), ticker.clone(), leading.clone());
+            others.spawn(until(stop.clone(), async move {
+                if leading.wait_for(|leading| *leading).await.is_ok() {
+                    tick(&services, &ticker).await;
+                }
+            }));
         }
         let (tidied, trimmed) = (services.clone(), plugin.clone());
         others.spawn(until(stop.clone(), async move {
@@ -75,12 +86,15 @@ impl Controller {
         for number in 0..services.queues.len() {
             for _ in 0..concurrency.max(1) {
                 let worker = Worker { plugin: plugin.clone(), services: services.clone(), queue: number };
-                let (mut routed, stop) = (routed.clone(), stop.clone());
+                let (mut routed, mut leading, stop) = (routed.clone(), leading.clone(), stop.clone());
                 workers.spawn(async move {
-                    let ready = routed.wait_for(|left| *left == 0);
+                    let ready = async {
+                        routed.wait_for(|left| *left == 0).await.is_ok()
+                            && leading.wait_for(|leading| *leading).await.is_ok()
+                    };
                     tokio::select! {
-                        // An error means that no router is left, which happens at the end alone.
-                        ready = ready => if ready.is_err() { return },
+                        // Without anybody left to say so, which happens at the end alone.
+                        ready = ready => if !ready { return },
                         () = stop.cancelled() => return,
                     }
                     worker.run().await;

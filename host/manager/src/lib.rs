@@ -3,14 +3,17 @@
 //! In the order of the flow: [`Manager`] loads plugins (`load.rs`, granted by [`policy`]) and opens what they watch. Each
 //! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
 //! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
-//! server through `client.rs` as an `identity.rs`.
+//! server through `client.rs` as an `identity.rs`. With several processes, `lease.rs` elects the one that acts, and
+//! `fence.rs` holds the writes of the others back.
 
 mod call;
 mod client;
 mod controller;
 mod describing;
 mod events;
+mod fence;
 mod identity;
+mod lease;
 mod load;
 mod manager;
 mod memo;
@@ -22,6 +25,7 @@ mod services;
 mod views;
 mod writer;
 
+pub use lease::{LeaderElection, LeaseLost};
 pub use load::{BuiltIn, Grants, Origin, PluginError, plugins_in};
 pub use manager::{Manager, ManagerError, Options};
 

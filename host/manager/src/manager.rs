@@ -13,12 +13,15 @@ use flyball_types::{FieldPath, Mask};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::client::ClientBuilder;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ApiClient;
 use crate::controller::Controller;
 use crate::events::Recorder;
+use crate::fence::Fence;
 use crate::identity::Identity;
+use crate::lease::{Elector, LeaderElection, LeaseLost};
 use crate::load::{self, Grants, Loaded, Origin, PluginError};
 use crate::memo::Memo;
 use crate::queue::Queue;
@@ -44,8 +47,10 @@ pub struct Options {
     pub burst: u32,
     /// Whether each built-in acts as its own service account.
     pub use_service_account_credentials: bool,
-    /// What names this process in the User-Agent, such as its host and a number.
+    /// What names this process in the User-Agent and in the lease: no other process ever has the same.
     pub identity: String,
+    /// How the one process that acts is elected; none, if this is the only one.
+    pub leader_election: Option<LeaderElection>,
     /// How long controllers may take to end.
     pub drain: Duration,
     /// Where it counts what it does.
@@ -63,6 +68,9 @@ pub enum ManagerError {
     /// A metric of the host can't be declared: a fault of the host.
     #[error("can't declare the host's metrics")]
     Metrics(#[from] flyball_serving::metrics::MetricsError),
+    /// Another process may lead now: this one must end.
+    #[error(transparent)]
+    LeaseLost(#[from] LeaseLost),
 }
 
 /// Plugins that were loaded, and what they will run with.
@@ -77,6 +85,10 @@ pub struct Manager {
     host: kube::Client,
     /// Connections without credentials of their own, for service accounts.
     bare: kube::Client,
+    /// Before all writes.
+    fence: Arc<Fence>,
+    /// Whether this process may act: from the start, where there is no election.
+    leading: watch::Sender<bool>,
 }
 
 /// A plugin whose informers are open.
@@ -135,7 +147,10 @@ impl Manager {
                 }
             }
         }
-        Ok(Self { options, loaded, refused, factory, discovery, host, bare })
+        let is_elected = options.leader_election.is_some();
+        let fence = Arc::new(if is_elected { Fence::closed() } else { Fence::open() });
+        let leading = watch::Sender::new(!is_elected);
+        Ok(Self { options, loaded, refused, factory, discovery, host, bare, fence, leading })
     }
 
     /// The names of the plugins that were loaded, built-ins included.
@@ -153,8 +168,31 @@ impl Manager {
         self.loaded.retain(|loaded| keep(&loaded.description.name));
     }
 
-    /// Runs the plugins until `shutdown`, then drains them.
-    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ManagerError> {
+    /// Runs the plugins until `shutdown`, then drains them. A process that waits for the lease does all but reconcile.
+    /// Ends at once when the lease is lost.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
+        let Some(election) = self.options.leader_election.clone() else { return self.run_plugins(shutdown).await };
+        let agent = format!("{} leader-election", product(&self.options.identity));
+        let client = ApiClient::new(self.host.clone(), Identity::Host, &agent, Arc::new(Fence::open()));
+        let (identity, metrics) = (self.options.identity.clone(), &self.options.metrics);
+        let elector = Elector::new(client, election, &identity, self.fence.clone(), metrics)?;
+        let _check = Elector::check(self.fence.clone(), &self.options.health);
+        let released = CancellationToken::new();
+        let elected = elector.run(self.leading.clone(), released.clone());
+        let plugins = async {
+            let ended = self.run_plugins(shutdown).await;
+            // Given up only now, when nothing writes any more.
+            released.cancel();
+            ended
+        };
+        tokio::pin!(elected, plugins);
+        tokio::select! {
+            lost = &mut elected => lost.map_err(ManagerError::from),
+            ended = &mut plugins => elected.await.map_err(ManagerError::from).and(ended),
+        }
+    }
+
+    async fn run_plugins(mut self, shutdown: CancellationToken) -> Result<(), ManagerError> {
         let running_metric = self.options.metrics.gauge(
             "running_managed_controllers",
             "Indicates where instances of a controller are currently running",
@@ -179,13 +217,19 @@ impl Manager {
             running.push(self.start(opened)?);
         }
         let gauge = |name: &str, value| running_metric.with_label_values(&[name, "kube-controller-manager"]).set(value);
-        running.iter().for_each(|running| gauge(running.controller.name(), 1.0));
+        let mut led = self.leading.subscribe();
+        let mut leads = false;
         loop {
             tokio::select! {
+                // An error would mean that there is nobody left to say so.
+                Ok(_) = led.wait_for(|leading| *leading), if !leads => {
+                    leads = true;
+                    running.iter().for_each(|running| gauge(running.controller.name(), 1.0));
+                }
                 Some(opened) = waiting.next() => {
                     self.factory.start();
                     let started = self.start(opened)?;
-                    gauge(started.controller.name(), 1.0);
+                    gauge(started.controller.name(), if leads { 1.0 } else { 0.0 });
                     running.push(started);
                 }
                 () = shutdown.cancelled() => break,
@@ -254,11 +298,12 @@ impl Manager {
         let Opened { loaded, informers } = opened;
         let Loaded { plugin, description, policy, config, concurrency, limits, is_builtin } = loaded;
         let agent = format!("{} {}", product(&self.options.identity), description.name);
-        let as_host = ApiClient::new(self.host.clone(), Identity::Host, &agent);
+        let as_host = ApiClient::new(self.host.clone(), Identity::Host, &agent, self.fence.clone());
         let account = policy.service_account.as_deref().and_then(|account| account.split_once('/'));
         let client = match account.filter(|_| !is_builtin || self.options.use_service_account_credentials) {
             Some((namespace, name)) => {
-                ApiClient::new(self.bare.clone(), Identity::service_account(as_host, namespace, name), &agent)
+                let identity = Identity::service_account(as_host, namespace, name);
+                ApiClient::new(self.bare.clone(), identity, &agent, self.fence.clone())
             }
             None => as_host,
         };
@@ -313,7 +358,7 @@ impl Manager {
                 }
             }),
         ];
-        let controller = Controller::start(plugin, services, &informers, concurrency);
+        let controller = Controller::start(plugin, services, &informers, concurrency, &self.leading.subscribe());
         Ok(Running { controller, _checks: checks })
     }
 }

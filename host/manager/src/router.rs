@@ -183,3 +183,154 @@ fn owner_key(object: &Object, owner: &OwnerReference, kind: &Kind, lookup: &impl
 fn join(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A cache of Deployments: their names, UIDs and what their selectors ask of `app`.
+    struct Deployments(&'static [(&'static str, &'static str, &'static str)]);
+
+    impl Lookup for Deployments {
+        fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
+            let is_there = |known: &&(&str, &str, &str)| known.0 == name && Uid::new(known.1) == *uid;
+            (kind.kind == "Deployment").then(|| namespace == "demo" && self.0.iter().any(|known| is_there(&known)))
+        }
+
+        fn selecting(&self, _: &Kind, _: &FieldPath, object: &Object) -> Vec<String> {
+            let app = object.labels().iter().find(|(key, _)| *key == "app").map(|(_, app)| app.to_owned());
+            let found = self.0.iter().filter(|known| Some(known.2) == app.as_deref());
+            found.map(|known| format!("demo/{}", known.0)).collect()
+        }
+
+        fn keys(&self, _: &Kind, namespace: &str) -> Vec<String> {
+            let found = self.0.iter().filter(|_| namespace.is_empty() || namespace == "demo");
+            found.map(|known| format!("demo/{}", known.0)).collect()
+        }
+    }
+
+    const CACHE: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "db")]);
+
+    /// A ReplicaSet `web-1`; `more` is merged into its metadata.
+    fn set(more: Value) -> Arc<Object> {
+        let mut object =
+            json!({"metadata": {"namespace": "demo", "name": "web-1", "uid": "u", "resourceVersion": "7"}});
+        for (name, value) in more.as_object().expect("an object") {
+            object["metadata"][name] = value.clone();
+        }
+        Object::parse(object.to_string().as_bytes()).expect("an object")
+    }
+
+    fn owned_by(name: &str, uid: &str) -> Value {
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid, "controller": true});
+        json!({"ownerReferences": [owner]})
+    }
+
+    fn router(watch: Value) -> Router {
+        let mut watch = watch;
+        watch["kind"] = "apps/v1/ReplicaSet".into();
+        let description = json!({
+            "format": 1, "name": "test", "version": "1.0.0", "queues": [{"name": "first"}, {"name": "second"}],
+            "watches": [watch, {"kind": "apps/v1/Deployment"}],
+        });
+        let description = Description::read(&description.to_string()).expect("a description");
+        Router::new(&description, &description.watches[0])
+    }
+
+    fn delta(old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Delta {
+        Delta { old, new, between: Vec::new(), initial: false }
+    }
+
+    fn keys(router: &Router, delta: &Delta) -> Vec<String> {
+        router.route(delta, &CACHE).iter().map(|routed| routed.key.to_string()).collect()
+    }
+
+    #[test]
+    fn a_moved_owner_wakes_both_sides() {
+        let router = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
+        let delta = delta(Some(set(owned_by("web", "u-web"))), Some(set(owned_by("db", "u-db"))));
+        assert_eq!(keys(&router, &delta), ["demo/web", "demo/db"]);
+    }
+
+    #[test]
+    fn an_owner_of_another_uid_is_not_woken() {
+        let router = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
+        assert_eq!(keys(&router, &delta(None, Some(set(owned_by("web", "u-older"))))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn changed_labels_wake_who_selected_and_who_selects_and_those_between() {
+        let selecting = json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector"});
+        let router = router(json!({"map": [selecting]}));
+        let labelled = |app: &str| set(json!({"labels": {"app": app}}));
+        let mut delta = delta(Some(labelled("none")), Some(labelled("db")));
+        delta.between.push(labelled("web"));
+        assert_eq!(keys(&router, &delta), ["demo/web", "demo/db"]);
+    }
+
+    #[test]
+    fn of_orphans_only_those_without_a_controller_wake_their_selectors() {
+        let selecting =
+            json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "orphans": true});
+        let router = router(json!({"map": [selecting]}));
+        let mut owned = owned_by("db", "u-db");
+        owned["labels"] = json!({"app": "web"});
+        assert_eq!(keys(&router, &delta(None, Some(set(owned)))), Vec::<String>::new());
+        assert_eq!(keys(&router, &delta(None, Some(set(json!({"labels": {"app": "web"}}))))), ["demo/web"]);
+    }
+
+    #[test]
+    fn names_namespaces_constants_and_all_of_a_kind_are_keys() {
+        let targets = [
+            (json!({"to": "itself"}), vec!["demo/web-1"]),
+            (json!({"to": "namespace"}), vec!["demo"]),
+            (json!({"to": "constant", "key": "all"}), vec!["all"]),
+            (json!({"to": "all", "kind": "apps/v1/Deployment"}), vec!["demo/web", "demo/db"]),
+            (json!({"to": "inNamespace", "kind": "apps/v1/Deployment"}), vec!["demo/web", "demo/db"]),
+            (json!({"to": "named", "path": "metadata.annotations['to']", "namespaced": true}), vec!["demo/there"]),
+        ];
+        let object = set(json!({"annotations": {"to": "there"}}));
+        for (mapping, expected) in targets {
+            let router = router(json!({"map": [mapping]}));
+            assert_eq!(keys(&router, &delta(None, Some(object.clone()))), expected, "{mapping}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
+        let mapping = json!({"to": "itself", "on": ["deleted"], "queue": "second", "delayMs": 1500});
+        let router = router(json!({"map": [mapping]}));
+        let object = set(json!({}));
+        assert!(router.route(&delta(None, Some(object.clone())), &CACHE).is_empty());
+        let expected = Routed { queue: 1, key: "demo/web-1".into(), delay: Duration::from_millis(1500) };
+        assert_eq!(router.route(&delta(Some(object), None), &CACHE), [expected]);
+    }
+
+    #[test]
+    fn a_modification_counts_only_if_it_changes_what_counts() {
+        let counts = |changes: Value, old: Value, new: Value| {
+            router(json!({"map": [{"to": "itself"}], "changes": changes}))
+                .counts(&delta(Some(set(old)), Some(set(new))))
+        };
+        let (one, two) = (json!({"generation": 1}), json!({"generation": 2}));
+        assert!(counts(json!([]), one.clone(), one.clone()));
+        assert!(!counts(json!(["generation"]), one.clone(), one.clone()));
+        assert!(counts(json!(["generation"]), one.clone(), two.clone()));
+        assert!(!counts(json!(["labels"]), one, two));
+        let labelled = |app: &str| json!({"labels": {"app": app}});
+        assert!(counts(json!(["labels"]), labelled("a"), labelled("b")));
+        let path = json!([{"path": "metadata.labels['app']"}]);
+        assert!(counts(path.clone(), labelled("a"), labelled("b")));
+        assert!(!counts(path, labelled("a"), labelled("a")));
+    }
+
+    #[test]
+    fn additions_and_deletions_always_count() {
+        let router = router(json!({"map": [{"to": "itself"}], "changes": ["generation"]}));
+        assert!(router.counts(&delta(None, Some(set(json!({}))))));
+        assert!(router.counts(&delta(Some(set(json!({}))), None)));
+    }
+}

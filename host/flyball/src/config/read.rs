@@ -81,14 +81,7 @@ impl RunConfig {
             shutdown_timeout: flags.duration("controller-shutdown-timeout"),
             serving: flags.serving()?,
             logging: flags.logging()?,
-            leader_election: LeaderElection {
-                enabled: flags.bool("leader-elect"),
-                lease_duration: flags.duration("leader-elect-lease-duration"),
-                renew_deadline: flags.duration("leader-elect-renew-deadline"),
-                retry_period: flags.duration("leader-elect-retry-period"),
-                name: flags.text("leader-elect-resource-name").unwrap_or_default(),
-                namespace: flags.text("leader-elect-resource-namespace").unwrap_or_default(),
-            },
+            leader_election: flags.leader_election()?,
             warnings: flags.without_effect().into_iter().chain(flags.unknown_gates()).collect(),
         })
     }
@@ -216,6 +209,46 @@ impl Flags<'_> {
         Ok(config)
     }
 
+    /// With client-go's bounds.
+    fn leader_election(&self) -> Result<LeaderElection, ConfigError> {
+        let election = LeaderElection {
+            enabled: self.bool("leader-elect"),
+            lease_duration: self.duration("leader-elect-lease-duration"),
+            renew_deadline: self.duration("leader-elect-renew-deadline"),
+            retry_period: self.duration("leader-elect-retry-period"),
+            name: self.text("leader-elect-resource-name").filter(|_| self.is_given("leader-elect-resource-name")),
+            namespace: self.text("leader-elect-resource-namespace").unwrap_or_default(),
+        };
+        let LeaderElection { lease_duration, renew_deadline, retry_period, .. } = election;
+        let problems = [
+            (
+                self.text("leader-elect-resource-lock").as_deref() != Some("leases"),
+                "leader-elect-resource-lock",
+                "the only kind that can be held is leases",
+            ),
+            (election.namespace.is_empty(), "leader-elect-resource-namespace", "a Lease needs a namespace"),
+            (
+                lease_duration.is_zero() || lease_duration.subsec_nanos() > 0,
+                "leader-elect-lease-duration",
+                "a Lease holds whole seconds, at least one",
+            ),
+            (
+                lease_duration <= renew_deadline,
+                "leader-elect-lease-duration",
+                "it must be longer than --leader-elect-renew-deadline, or two processes could lead at once",
+            ),
+            (
+                retry_period.is_zero() || renew_deadline <= retry_period.mul_f64(1.2),
+                "leader-elect-retry-period",
+                "1.2 times as much must be shorter than --leader-elect-renew-deadline, and it can't be 0",
+            ),
+        ];
+        match problems.into_iter().find(|(is_wrong, ..)| election.enabled && *is_wrong) {
+            Some((_, flag, reason)) => Err(self.error(flag, reason)),
+            None => Ok(election),
+        }
+    }
+
     /// One sentence that names the flags given that have no effect yet.
     fn without_effect(&self) -> Option<String> {
         let ignored =
@@ -284,9 +317,27 @@ mod tests {
             "--use-service-account-credentials=true",
             "--profiling=false",
         ]);
-        let expected = "these flags have no effect yet: --allocate-node-cidrs, --leader-elect, --root-ca-file";
+        let expected = "these flags have no effect yet: --allocate-node-cidrs, --root-ca-file";
         assert_eq!(config.warnings, [expected]);
         assert!(config.use_service_account_credentials && config.controllers.enables("token-cleaner-controller"));
+    }
+
+    #[test]
+    fn bounds_of_an_election_by_which_two_could_lead_are_refused() {
+        let refused = |args: &[&str]| {
+            RunConfig::read(&parse_run(args).expect("it parses")).expect_err("it is refused").to_string()
+        };
+        for (args, expected) in [
+            (&["--leader-elect-lease-duration=10s"][..], "longer than --leader-elect-renew-deadline"),
+            (&["--leader-elect-lease-duration=15500ms"], "whole seconds"),
+            (&["--leader-elect-retry-period=9s"], "1.2 times as much"),
+            (&["--leader-elect-resource-lock=endpoints"], "is leases"),
+            (&["--leader-elect-resource-namespace="], "needs a namespace"),
+        ] {
+            let said = refused(args);
+            assert!(said.contains(expected), "{args:?}: {said}");
+        }
+        assert!(!read(&["--leader-elect=false", "--leader-elect-lease-duration=1s"]).leader_election.enabled);
     }
 
     #[test]

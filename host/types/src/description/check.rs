@@ -178,4 +178,61 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
     }
+
+    /// The names under `properties`, everywhere in a schema; those under `$defs` describe texts.
+    fn properties(schema: &serde_json::Value, found: &mut BTreeSet<String>) {
+        match schema {
+            serde_json::Value::Object(fields) => {
+                if let Some(serde_json::Value::Object(properties)) = fields.get("properties") {
+                    found.extend(properties.keys().cloned());
+                }
+                fields.values().for_each(|value| properties(value, found));
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|item| properties(item, found)),
+            _ => {}
+        }
+    }
+
+    /// The names of all fields that a value has.
+    fn fields(value: &serde_json::Value, found: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(map) => map.iter().for_each(|(name, value)| {
+                found.insert(name.clone());
+                fields(value, found);
+            }),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| fields(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_schema_names_each_field_that_there_is_and_no_other() {
+        let full = r#"{
+            "format": 1, "name": "full", "version": "1", "concurrency": 2, "eventSource": "s", "memoSchema": 1,
+            "watches": [{
+                "kind": "v1/Pod", "namespace": "n", "labelSelector": "a=b", "fieldSelector": "metadata.name=x",
+                "metadataOnly": true, "fields": ["spec"], "changes": ["generation", {"path": "spec"}],
+                "map": [
+                    {"to": "named", "path": "spec.nodeName", "namespaced": false},
+                    {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true},
+                    {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5}
+                ]
+            }],
+            "indexes": [{"name": "i", "kind": "v1/Pod", "path": "spec"}],
+            "queues": [{"name": "q", "baseDelayMs": 1, "maxDelayMs": 2, "qps": 1, "burst": 1, "maxRetries": 1}],
+            "tickers": [{"key": "k", "queue": "q", "periodMs": 1, "config": "period"}],
+            "permissions": [{"kind": "v1/Pod", "subresource": "status", "verbs": ["update"]}],
+            "imports": ["discovery"], "config": {"period": {"default": "1s", "help": "h"}},
+            "metrics": [{"name": "m", "help": "h", "labels": ["l"], "type": {"histogram": [1.0]}}]
+        }"#;
+        let description = Description::read(full).expect("it is valid");
+        let mut there = BTreeSet::new();
+        fields(&serde_json::to_value(description).expect("it is written"), &mut there);
+        // The one key of `config` is the example's own.
+        there.remove("period");
+        let schema = include_str!("../../../../wit/describe.schema.json");
+        let mut described = BTreeSet::new();
+        properties(&serde_json::from_str(schema).expect("the schema is JSON"), &mut described);
+        assert_eq!(described, there);
+    }
 }
