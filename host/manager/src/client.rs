@@ -79,13 +79,10 @@ impl ApiClient {
     /// Makes a call and returns the body of the answer.
     ///
     /// Fails with the server's status and reason, or with status 0 if no answer came: `Timeout` if the call may have
-    /// taken effect, `Unreachable` if it can't have, `NotLeading` if it was not sent because another process leads.
+    /// taken effect, `Unreachable` if it can't have, `Fenced` if it was not sent because another process leads.
     pub(crate) async fn call(&self, call: Call) -> Result<Bytes, ApiError> {
         for retry in 0.. {
-            let patience = match call.method {
-                Method::GET => TIMEOUT,
-                _ => self.fence.admit(fence::now())?.map_or(TIMEOUT, |left| left.min(TIMEOUT)),
-            };
+            let patience = self.admit(&call)?;
             let error = match tokio::time::timeout(patience, self.try_call(&call)).await {
                 Ok(Ok(body)) => return Ok(body),
                 Ok(Err(error)) => error,
@@ -106,6 +103,12 @@ impl ApiClient {
         unreachable!("the loop returns")
     }
 
+    /// How long the call may take if it starts now.
+    fn admit(&self, call: &Call) -> Result<Duration, ApiError> {
+        let left = if call.method == Method::GET { None } else { self.fence.admit(fence::now())? };
+        Ok(left.map_or(TIMEOUT, |left| left.min(TIMEOUT)))
+    }
+
     async fn try_call(&self, call: &Call) -> Result<Bytes, ApiError> {
         let (method, path) = (&call.method, &call.path);
         let mut request = Request::builder()
@@ -119,6 +122,8 @@ impl ApiClient {
         if let Some(token) = self.identity.bearer().await? {
             request = request.header(AUTHORIZATION, token);
         }
+        // Once more, since a token may have taken its time.
+        self.admit(call)?;
         let request = request
             .body(Body::from(call.body.clone()))
             .map_err(|error| ApiError::invalid(format!("{method} {path} is no request: {error}")))?;

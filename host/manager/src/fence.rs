@@ -68,7 +68,7 @@ impl Fence {
             State::Open => Ok(None),
             State::Leading(term) if now < term.start_until => Ok(Some(term.end_until.saturating_sub(now))),
             State::Leading(_) | State::Closed => {
-                Err(ApiError::new(0, "NotLeading", "this process does not hold the lease, so it writes nothing"))
+                Err(ApiError::new(0, "Fenced", "this process does not hold the lease, so it writes nothing"))
             }
         }
     }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_write_starts_before_the_renew_deadline_and_ends_before_the_lease_does() {
         let fence = Fence::closed();
-        assert_eq!(fence.admit(s(1)).unwrap_err().reason, "NotLeading");
+        assert_eq!(fence.admit(s(1)).unwrap_err().reason, "Fenced");
         fence.lead(Term { start_until: s(20), end_until: s(25) });
         assert_eq!(fence.admit(s(19)), Ok(Some(s(6))));
         assert!(fence.admit(s(20)).is_err());

@@ -131,7 +131,7 @@ impl Elector {
         tracing::info!(lease, identity = self.identity, "acquired the lease");
         self.master_status.with_label_values(&[&self.election.name]).set(1.0);
         self.emit("became leader");
-        let _ = leading.send(true);
+        leading.send_replace(true);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(self.election.retry_period) => {}

@@ -3,6 +3,7 @@
 //!
 //! The binary and the plugins are those that `cargo xtask build` made.
 
+mod proxy;
 mod scenario;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
 use kube::Client;
 
+pub use proxy::Proxy;
 pub use scenario::*;
 
 /// How long a test waits for what must come true; a failure says what was seen last.
@@ -60,11 +62,11 @@ impl Cluster {
         self.spawn_host(name, self.plane.kcm_kubeconfig_path(), &args)
     }
 
-    /// Starts the host.
+    /// Starts the host, without an election unless the arguments, which come last, ask for one.
     pub fn spawn_host(&self, name: &str, kubeconfig: &Path, args: &[String]) -> Result<Process> {
         let mut command = Command::new(host()?);
-        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display())).args(args);
-        command.args(["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "-v=4"]);
+        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display()));
+        command.args(["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "-v=4"]).args(args);
         Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
     }
 

@@ -1,0 +1,72 @@
+//! A way to the API server that can be cut.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Passes connections on, until it is cut: then those that there are stay open and silent, as if the network had eaten all
+/// packets, and so do new ones.
+pub struct Proxy {
+    url: String,
+    is_cut: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port for connections to an URL of the form `https://127.0.0.1:PORT`.
+    pub async fn start(to: &str) -> Result<Self> {
+        let address = to.strip_prefix("https://").with_context(|| format!("{to} is no URL of an API server"))?;
+        let to: SocketAddr = address.parse().with_context(|| format!("{to} names no address and port"))?;
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("can't listen on 127.0.0.1")?;
+        let url = format!("https://{}", listener.local_addr()?);
+        let is_cut = watch::Sender::new(false);
+        let seen = is_cut.subscribe();
+        let task = tokio::spawn(async move {
+            while let Ok((from, _)) = listener.accept().await {
+                tokio::spawn(pass_on(from, to, seen.clone()));
+            }
+        });
+        Ok(Self { url, is_cut, task })
+    }
+
+    /// Where to connect to instead.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Nothing passes any more.
+    pub fn cut(&self) {
+        self.is_cut.send_replace(true);
+    }
+
+    /// New connections pass again; those that were cut are closed.
+    pub fn mend(&self) {
+        self.is_cut.send_replace(false);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn pass_on(mut from: TcpStream, to: SocketAddr, mut is_cut: watch::Receiver<bool>) {
+    let passed = async {
+        let mut to = TcpStream::connect(to).await?;
+        tokio::io::copy_bidirectional(&mut from, &mut to).await
+    };
+    let mut seen = is_cut.clone();
+    let was_cut = tokio::select! {
+        // Either side has closed it, or is gone: so is the other.
+        _ = passed => false,
+        seen = seen.wait_for(|is_cut| *is_cut) => seen.is_ok(),
+    };
+    if was_cut {
+        // An error means that the proxy is gone.
+        let _ = is_cut.wait_for(|is_cut| !*is_cut).await;
+    }
+}

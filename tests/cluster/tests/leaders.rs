@@ -1,0 +1,253 @@
+//! Several hosts, of which one acts at a time, whatever becomes of them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, Proxy, Space, finish, log_of, new_image, until};
+use flyball_controlplane::{Options, Process};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::Api;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Value, json};
+
+const CONTROLLERS: &str = "deployment-controller,replicaset-controller,serviceaccount-controller";
+/// Shorter than the defaults, so that much happens in a minute.
+const TIMES: [&str; 3] =
+    ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
+/// Longer than a lease lasts.
+const PAUSE: Duration = Duration::from_secs(6);
+const PODS: i32 = 6;
+
+#[tokio::test]
+async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
+    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let mut first = contend(&cluster, "first")?;
+    let mut second = None;
+    let result = async {
+        leads(&cluster, &first).await?;
+        let second = second.insert(contend(&cluster, "second")?);
+        let space = Space::create(cluster.client.clone(), "paused").await?;
+        space.deploy(PODS, "web:1", json!({})).await?;
+        space.settled(PODS, "web:1").await?;
+        first.pause()?;
+        // While nobody acts: both have it to do.
+        space.redeploy(new_image("web:2")).await?;
+        leads(&cluster, second).await?;
+        first.resume()?;
+        let status =
+            until("the first host has ended", async || Ok(first.exited().ok_or_else(|| "it runs".into()))).await?;
+        ensure!(status.code() == Some(1), "it ended with {status}");
+        let log = log_of(&first)?;
+        ensure!(log.contains("lost the lease kube-system/kube-controller-manager"), "it says: {log}");
+        space.settled(PODS, "web:2").await?;
+        let turns = turns(&cluster.plane.audit_events()?);
+        ensure!(turns.len() == 2, "these wrote in turn: {turns:?}");
+        Ok(())
+    };
+    let result = result.await;
+    // It has ended with an error, as it should.
+    drop(first);
+    finish(cluster, second, result).await
+}
+
+#[tokio::test]
+async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
+    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    // Longer than the test is patient: who waits for it to run out fails.
+    let times = ["--leader-elect-lease-duration=600s", "--leader-elect-retry-period=500ms"];
+    let mut first = contend_with(&cluster, "first", cluster.plane.kcm_kubeconfig_path(), &times)?;
+    let mut second = None;
+    let result = async {
+        leads(&cluster, &first).await?;
+        let second = second.insert(contend_with(&cluster, "second", cluster.plane.kcm_kubeconfig_path(), &times)?);
+        let space = Space::create(cluster.client.clone(), "handed-over").await?;
+        space.deploy(PODS, "web:1", json!({})).await?;
+        space.settled(PODS, "web:1").await?;
+        space.redeploy(new_image("web:2")).await?;
+        let status = first.stop().await?;
+        ensure!(status.success(), "it ended with {status}");
+        leads(&cluster, second).await?;
+        space.settled(PODS, "web:2").await?;
+        let turns = turns(&cluster.plane.audit_events()?);
+        ensure!(turns.len() == 2, "these wrote in turn: {turns:?}");
+        Ok(())
+    };
+    let result = result.await;
+    finish(cluster, second, result).await
+}
+
+/// A minute of it; five with `--full`.
+#[tokio::test]
+async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Result<()> {
+    let seconds = if std::env::var_os("FLYBALL_TESTS_FULL").is_some() { 300 } else { 60 };
+    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut trouble = Trouble::start(&cluster, StdRng::seed_from_u64(seed)).await?;
+    let result = async {
+        let space = Space::create(cluster.client.clone(), "churn").await?;
+        space.deploy(PODS, "web:0", json!({})).await?;
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let mut image = 0;
+        while Instant::now() < end {
+            image += 1;
+            space.redeploy(new_image(&format!("web:{image}"))).await?;
+            trouble.happens().await?;
+        }
+        trouble.is_over().await?;
+        space.settled(PODS, &format!("web:{image}")).await?;
+        let turns = turns(&cluster.plane.audit_events()?);
+        println!("{image} rollouts, {} terms", turns.len());
+        ensure!(turns.len() > 2, "nobody took over: {turns:?}");
+        for (number, turn) in turns.iter().enumerate() {
+            ensure!(!turns[..number].contains(turn), "{turn} wrote again after another had: {turns:?}");
+        }
+        Ok(())
+    };
+    let result = result.await;
+    let hosts = trouble.into_hosts();
+    finish(cluster, hosts, result).await
+}
+
+/// Three hosts, and what happens to them.
+struct Trouble<'a> {
+    cluster: &'a Cluster,
+    chance: StdRng,
+    contenders: Vec<Contender>,
+    started: usize,
+}
+
+struct Contender {
+    host: Process,
+    proxy: Proxy,
+    kubeconfig: std::path::PathBuf,
+}
+
+impl<'a> Trouble<'a> {
+    async fn start(cluster: &'a Cluster, chance: StdRng) -> Result<Self> {
+        let mut trouble = Self { cluster, chance, contenders: Vec::new(), started: 0 };
+        for number in 0..3 {
+            let proxy = Proxy::start(cluster.plane.url()).await?;
+            let kubeconfig = cluster.plane.dir().join(format!("proxy-{number}.kubeconfig"));
+            let text = std::fs::read_to_string(cluster.plane.kcm_kubeconfig_path())?;
+            std::fs::write(&kubeconfig, text.replace(cluster.plane.url(), proxy.url()))?;
+            let host = trouble.spawn(&kubeconfig)?;
+            trouble.contenders.push(Contender { host, proxy, kubeconfig });
+        }
+        Ok(trouble)
+    }
+
+    fn spawn(&mut self, kubeconfig: &std::path::Path) -> Result<Process> {
+        self.started += 1;
+        contend_with(self.cluster, &format!("contender-{}", self.started), kubeconfig, &TIMES)
+    }
+
+    /// Something happens to one of them, the leader as often as not.
+    async fn happens(&mut self) -> Result<()> {
+        let holder = holder(self.cluster).await?;
+        let led = self.contenders.iter().position(|contender| identity(&contender.host).is_ok_and(|own| own == holder));
+        let any = self.chance.random_range(0..self.contenders.len());
+        let victim = led.filter(|_| self.chance.random_bool(0.7)).unwrap_or(any);
+        let soon = Duration::from_millis(self.chance.random_range(100..1500));
+        tokio::time::sleep(soon).await;
+        match ["kill", "pause", "cut", "blink"].choose(&mut self.chance).copied() {
+            Some("kill") => drop(self.contenders[victim].host.kill()?),
+            Some("pause") => {
+                self.contenders[victim].host.pause()?;
+                tokio::time::sleep(PAUSE).await;
+                self.contenders[victim].host.resume()?;
+            }
+            Some("cut") => {
+                self.contenders[victim].proxy.cut();
+                tokio::time::sleep(PAUSE).await;
+                self.contenders[victim].proxy.mend();
+            }
+            // Shorter than the lease: nobody else may take it for that.
+            _ => {
+                self.contenders[victim].host.pause()?;
+                tokio::time::sleep(Duration::from_millis(800)).await;
+                self.contenders[victim].host.resume()?;
+            }
+        }
+        self.replace_the_ended()
+    }
+
+    /// Whoever has ended is started anew, as a cluster does.
+    fn replace_the_ended(&mut self) -> Result<()> {
+        for number in 0..self.contenders.len() {
+            if self.contenders[number].host.exited().is_some() {
+                let kubeconfig = self.contenders[number].kubeconfig.clone();
+                let host = self.spawn(&kubeconfig)?;
+                let ended = std::mem::replace(&mut self.contenders[number].host, host);
+                let log = log_of(&ended)?;
+                ensure!(!log.contains("panicked"), "{} panicked", ended.name());
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that woke up or were cut off have found out.
+    async fn is_over(&mut self) -> Result<()> {
+        tokio::time::sleep(PAUSE).await;
+        self.replace_the_ended()
+    }
+
+    fn into_hosts(self) -> Vec<Process> {
+        self.contenders.into_iter().map(|contender| contender.host).collect()
+    }
+}
+
+fn contend(cluster: &Cluster, name: &str) -> Result<Process> {
+    contend_with(cluster, name, cluster.plane.kcm_kubeconfig_path(), &TIMES)
+}
+
+/// Starts a host that takes part in the election.
+fn contend_with(cluster: &Cluster, name: &str, kubeconfig: &std::path::Path, times: &[&str]) -> Result<Process> {
+    let mut args = vec![format!("--controllers={CONTROLLERS}"), "--use-service-account-credentials=true".into()];
+    args.extend(["--leader-elect=true", "--kube-api-qps=200", "--kube-api-burst=300"].map(str::to_owned));
+    args.extend(times.iter().map(|&time| time.to_owned()));
+    cluster.spawn_host(name, kubeconfig, &args)
+}
+
+/// The name by which the host takes the lease, from its log.
+fn identity(host: &Process) -> Result<String> {
+    let log = log_of(host)?;
+    let line = log.lines().find(|line| line.contains("attempting to acquire the lease")).context("no attempt yet")?;
+    let (_, rest) = line.split_once("identity=").context("the attempt names no identity")?;
+    Ok(rest.split_whitespace().next().unwrap_or_default().trim_matches('"').to_owned())
+}
+
+async fn holder(cluster: &Cluster) -> Result<String> {
+    let leases = Api::<Lease>::namespaced(cluster.client.clone(), "kube-system");
+    let lease = leases.get_opt("kube-controller-manager").await?;
+    Ok(lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default())
+}
+
+/// Waits until this host holds the lease.
+async fn leads(cluster: &Cluster, host: &Process) -> Result<()> {
+    until(&format!("{} leads", host.name()), async || {
+        let (holder, own) = (holder(cluster).await?, identity(host).unwrap_or_default());
+        Ok(if !own.is_empty() && holder == own { Ok(()) } else { Err(format!("{holder:?} does")) })
+    })
+    .await
+}
+
+/// The identities of the hosts that wrote, in the order in which the server received it, each once in a row. The election
+/// itself and the fake nodes don't count.
+fn turns(audit: &[Value]) -> Vec<String> {
+    let mut writes: Vec<(&str, &str)> = audit.iter().filter_map(write).collect();
+    writes.sort_unstable();
+    let mut turns: Vec<String> = writes.into_iter().map(|(_, identity)| identity.to_owned()).collect();
+    turns.dedup();
+    turns
+}
+
+/// When the server received this write, and the identity of the host that made it: `flyball/1.0 (IDENTITY) PLUGIN`.
+fn write(event: &Value) -> Option<(&str, &str)> {
+    let is_write = matches!(event["verb"].as_str()?, "create" | "update" | "patch" | "delete" | "deletecollection");
+    let (_, agent) = event["userAgent"].as_str()?.strip_prefix("flyball/")?.split_once(" (")?;
+    let (identity, plugin) = agent.split_once(") ")?;
+    let counts = is_write && event["stage"] == "ResponseComplete" && plugin.ends_with("-controller");
+    counts.then_some((event["requestReceivedTimestamp"].as_str()?, identity))
+}
