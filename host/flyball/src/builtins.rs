@@ -16,7 +16,7 @@ include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 /// The files that are not called by a name of their controller, and its canonical name.
 const FILES: &[(&str, &str)] = &[
     ("rootca", "root-ca-certificate-publisher-controller"),
-    ("tokencleaner", "legacy-serviceaccount-token-cleaner-controller"),
+    ("legacytokencleaner", "legacy-serviceaccount-token-cleaner-controller"),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -64,6 +64,6 @@ mod tests {
         let name = |name| Builtin { name, wasm: &[], cwasm: &[] }.canonical_name();
         assert_eq!(name("replicationcontroller"), "replicationcontroller-controller");
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
-        assert_eq!(name("tokencleaner"), "legacy-serviceaccount-token-cleaner-controller");
+        assert_eq!(name("legacytokencleaner"), "legacy-serviceaccount-token-cleaner-controller");
     }
 }

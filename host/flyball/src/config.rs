@@ -34,6 +34,10 @@ pub(crate) struct RunConfig {
     pub(crate) concurrency: BTreeMap<String, u32>,
     /// The operator's values by controller and key. They win over a policy's.
     pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
+    /// The bundle by which pods trust the API server.
+    pub(crate) root_ca_file: Option<PathBuf>,
+    /// After how long without use a service account's token of old is taken away.
+    pub(crate) token_clean_up_period: Duration,
     /// Whether each built-in controller acts as its own service account.
     pub(crate) use_service_account_credentials: bool,
     /// How long the controllers may take to end.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builtins::{Builtin, POLICIES};
 use crate::config::RunConfig;
+use crate::kcm;
 
 /// The lease of whoever runs kube-controller-manager's controllers, and that of a host of plugins.
 const KCM_LEASE: &str = "kube-controller-manager";
@@ -53,7 +54,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         builtins: builtin_policies()?,
         plugins: config.policy.as_deref().map_or_else(|| Ok(Policy::default()), Policy::read).context("--policy")?,
         trust: config.trust_plugins,
-        config: config.plugin_config.clone(),
+        config: kcm::values::values(config, &parts.cluster)?,
         concurrency: config.concurrency.clone(),
     };
     let cache = cache_folder();

@@ -114,9 +114,13 @@ fn log_until_serving(args: &[&str]) -> String {
 
 #[test]
 fn one_warning_names_the_flags_without_effect() {
-    let log =
-        log_until_serving(&["--leader-elect", "--allocate-node-cidrs", "--root-ca-file=ca.crt", "--profiling=false"]);
-    assert!(log.contains("these flags have no effect yet: --allocate-node-cidrs, --root-ca-file\n"), "{log}");
+    let log = log_until_serving(&[
+        "--leader-elect",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.0.0.0/8",
+        "--profiling=false",
+    ]);
+    assert!(log.contains("these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr\n"), "{log}");
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");
 }
 

@@ -77,6 +77,8 @@ impl RunConfig {
             burst: if burst == 0 { 10 } else { flags.at_least("kube-api-burst", 1)? },
             concurrency,
             plugin_config: flags.plugin_config()?,
+            root_ca_file: flags.path("root-ca-file"),
+            token_clean_up_period: flags.duration("legacy-service-account-token-clean-up-period"),
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout"),
             serving: flags.serving()?,
@@ -313,11 +315,11 @@ mod tests {
             "--controllers=*,bootstrapsigner,tokencleaner",
             "--kubeconfig=/etc/kubernetes/controller-manager.conf",
             "--leader-elect=true",
-            "--root-ca-file=/etc/kubernetes/pki/ca.crt",
+            "--cluster-cidr=10.0.0.0/8",
             "--use-service-account-credentials=true",
             "--profiling=false",
         ]);
-        let expected = "these flags have no effect yet: --allocate-node-cidrs, --root-ca-file";
+        let expected = "these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr";
         assert_eq!(config.warnings, [expected]);
         assert!(config.use_service_account_credentials && config.controllers.enables("token-cleaner-controller"));
     }

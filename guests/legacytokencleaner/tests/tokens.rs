@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use flyball_legacytokencleaner::LegacyTokens;
+use flyball_legacytokencleaner::token::{INVALID_SINCE, LAST_USED};
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, refusal};
-use flyball_tokencleaner::LegacyTokens;
-use flyball_tokencleaner::token::{INVALID_SINCE, LAST_USED};
 
 const NOW: &str = "2026-06-15T12:00:00Z";
 const MARK: &str = "patch v1/Secret team/token";
@@ -154,7 +154,7 @@ fn a_token_that_a_pod_names_is_kept_wherever_it_is_named() {
         json!({"storageos": {"secretRef": {"name": "token"}}}),
     ];
     specs.extend(sources.map(|source| json!({"volumes": [{"name": "a", "emptyDir": {}}, source]})));
-    assert_eq!(specs.len(), <flyball_tokencleaner::pods::Pod as View>::FIELDS.len());
+    assert_eq!(specs.len(), <flyball_legacytokencleaner::pods::Pod as View>::FIELDS.len());
     for spec in specs {
         assert_eq!(written([account(), token(json!({})), pod(spec.clone())]), [""; 0], "{spec}");
     }
