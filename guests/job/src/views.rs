@@ -1,0 +1,364 @@
+//! The fields that the controller reads of Jobs and pods, and the status that it writes.
+
+use flyball_sdk::meta::null_is_default;
+use flyball_sdk::prelude::*;
+use flyball_sdk::{StringMap, condition};
+use serde::{Deserialize, Serialize};
+
+/// The value of `spec.managedBy` that means this controller.
+const OURS: &str = "kubernetes.io/job-controller";
+
+view! {
+    /// What runs to completion.
+    pub struct Job: "batch/v1/Job" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [".generation", ".deletionTimestamp"],
+        /// How many pods may run at once; the API's default is 1.
+        pub parallelism: Option<i32> = "spec.parallelism",
+        /// How many must succeed; none: any success is that of the whole.
+        pub completions: Option<i32> = "spec.completions",
+        /// `NonIndexed` (the default) or `Indexed`.
+        pub completion_mode: Option<String> = "spec.completionMode",
+        /// For how many seconds it may be active.
+        pub active_deadline_seconds: Option<i64> = "spec.activeDeadlineSeconds",
+        /// What becomes of failed pods, by how they failed.
+        pub pod_failure_policy: Option<FailurePolicy> = "spec.podFailurePolicy",
+        /// When an Indexed Job has succeeded before all its indexes have.
+        pub success_policy: Option<SuccessPolicy> = "spec.successPolicy",
+        /// How many pods may fail; the API's default is 6.
+        pub backoff_limit: Option<i32> = "spec.backoffLimit",
+        /// How many pods of one index may fail; none: indexes are not told apart.
+        pub backoff_limit_per_index: Option<i32> = "spec.backoffLimitPerIndex",
+        /// How many indexes may fail.
+        pub max_failed_indexes: Option<i32> = "spec.maxFailedIndexes",
+        /// Which pods can be its own.
+        pub selector: Selector = "spec.selector",
+        /// What its pods are made from.
+        pub template: Template = "spec.template" [
+            ".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".spec"
+        ],
+        /// Whether no pod may run.
+        pub suspend: bool = "spec.suspend",
+        /// `TerminatingOrFailed` or `Failed`: when a pod is replaced.
+        pub pod_replacement_policy: String = "spec.podReplacementPolicy",
+        /// Which controller it is for; none: this one.
+        pub managed_by: Option<String> = "spec.managedBy",
+        /// How it stands.
+        pub status: Status = "status",
+    }
+
+    /// Whether a Job is still there, and whose it is.
+    pub struct Presence: "batch/v1/Job" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [".deletionTimestamp"],
+        /// Which controller it is for.
+        pub managed_by: Option<String> = "spec.managedBy",
+        /// Whether it has ended.
+        pub conditions: Vec<Condition> = "status.conditions",
+    }
+
+    /// A pod.
+    pub struct Pod: "v1/Pod" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [
+            ".labels", ".annotations['batch.kubernetes.io/job-completion-index']",
+            ".annotations['batch.kubernetes.io/job-index-failure-count']",
+            ".annotations['batch.kubernetes.io/job-index-ignored-failure-count']", ".creationTimestamp",
+            ".deletionTimestamp", ".deletionGracePeriodSeconds", ".finalizers"
+        ],
+        /// Its node; empty until it is scheduled.
+        pub node: String = "spec.nodeName",
+        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+        pub phase: String = "status.phase",
+        /// Its conditions.
+        pub conditions: Vec<PodCondition> = "status.conditions" ["[*].type", "[*].status", "[*].lastTransitionTime"],
+        /// Its containers.
+        pub containers: Vec<Container> = "status.containerStatuses"
+            ["[*].name", "[*].restartCount", "[*].state.terminated.exitCode", "[*].state.terminated.finishedAt"],
+        /// Its init containers, as they run.
+        pub init_containers: Vec<Container> = "status.initContainerStatuses"
+            ["[*].name", "[*].restartCount", "[*].state.terminated.exitCode", "[*].state.terminated.finishedAt"],
+        /// Its init containers, as they were asked for.
+        pub init_specs: Vec<InitContainer> = "spec.initContainers" ["[*].name", "[*].restartPolicy"],
+    }
+
+    /// A pod that a finalizer may hold though its Job has no use for it any more.
+    pub struct HeldPod: "v1/Pod" {
+        /// Who it is.
+        pub meta: Meta = "metadata" [".deletionTimestamp", ".finalizers", ".ownerReferences"],
+        /// Its phase.
+        pub phase: String = "status.phase",
+    }
+}
+
+/// What pods are made from. The spec passes into the pod as the text that came, where it can.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Template {
+    /// What of its metadata a pod inherits.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: TemplateMeta,
+    /// The pods' spec.
+    pub spec: Raw,
+}
+
+/// What of a template's metadata a pod inherits.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct TemplateMeta {
+    /// Labels: those that the selector wants, and maybe more.
+    #[serde(deserialize_with = "null_is_default")]
+    pub labels: StringMap,
+    /// Annotations.
+    #[serde(deserialize_with = "null_is_default")]
+    pub annotations: StringMap,
+    /// Finalizers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub finalizers: Vec<String>,
+}
+
+/// `spec.podFailurePolicy`: the first rule that a failed pod matches says what becomes of it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct FailurePolicy {
+    /// The rules, in order.
+    #[serde(deserialize_with = "null_is_default")]
+    pub rules: Vec<FailureRule>,
+}
+
+/// A rule: what it does to pods of one of two patterns.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FailureRule {
+    /// `FailJob`, `FailIndex`, `Ignore` or `Count`.
+    pub action: String,
+    /// Matches pods by how their containers ended.
+    pub on_exit_codes: Option<ExitCodes>,
+    /// Matches pods that have one of these conditions.
+    #[serde(deserialize_with = "null_is_default")]
+    pub on_pod_conditions: Vec<ConditionPattern>,
+}
+
+/// Matches a container that ended with one of these exit codes, or with none of them.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExitCodes {
+    /// Only the container of this name.
+    pub container_name: Option<String>,
+    /// `In` or `NotIn`.
+    pub operator: String,
+    /// The exit codes.
+    #[serde(deserialize_with = "null_is_default")]
+    pub values: Vec<i32>,
+}
+
+/// Matches a pod's condition.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ConditionPattern {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+}
+
+/// `spec.successPolicy`: one rule that holds is enough.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct SuccessPolicy {
+    /// The rules, in order.
+    #[serde(deserialize_with = "null_is_default")]
+    pub rules: Vec<SuccessRule>,
+}
+
+/// A rule: enough of these indexes have succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuccessRule {
+    /// Which indexes, written as in `1,3-5`; all, if none.
+    pub succeeded_indexes: Option<String>,
+    /// How many of them; all, if none.
+    pub succeeded_count: Option<i32>,
+}
+
+/// The status, as it is read and, always whole, written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// What is to be known. Those of others stay as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub conditions: Vec<Condition>,
+    /// Since when it runs without having been suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// When it completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// How many pods are pending or run, and are not being deleted.
+    pub active: i32,
+    /// How many pods (of an Indexed Job: indexes) have succeeded.
+    pub succeeded: i32,
+    /// How many pods have failed.
+    pub failed: i32,
+    /// How many pods are being deleted and have not yet ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating: Option<i32>,
+    /// Which indexes have succeeded, written as in `1,3-5`.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    pub completed_indexes: String,
+    /// Which indexes have failed; none where indexes are not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_indexes: Option<String>,
+    /// Pods that have ended and are not yet in the numbers above.
+    #[serde(deserialize_with = "null_is_default")]
+    pub uncounted_terminated_pods: Uncounted,
+    /// How many active pods are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i32>,
+}
+
+/// UIDs of pods that have ended, but whose finalizers may not have been removed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Uncounted {
+    /// Those that succeeded; always empty in an Indexed Job.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub succeeded: Vec<String>,
+    /// Those that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub failed: Vec<String>,
+}
+
+/// A condition of a [`Pod`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Since when.
+    pub last_transition_time: Option<Time>,
+}
+
+/// A container of a [`Pod`], as it runs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// How often it was restarted.
+    pub restart_count: i32,
+    /// How it is.
+    #[serde(deserialize_with = "null_is_default")]
+    pub state: ContainerState,
+}
+
+/// How a [`Container`] is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// How it ended, if it has.
+    pub terminated: Option<Terminated>,
+}
+
+/// How a [`Container`] ended.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated {
+    /// With which exit code.
+    pub exit_code: i32,
+    /// When.
+    pub finished_at: Option<Time>,
+}
+
+/// An init container of a [`Pod`], as it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InitContainer {
+    /// Its name.
+    pub name: String,
+    /// `Always` makes it a sidecar, which runs beside the containers.
+    pub restart_policy: Option<String>,
+}
+
+impl Job {
+    /// How many pods may run at once.
+    pub fn parallelism(&self) -> usize {
+        self.parallelism.map_or(1, |pods| usize::try_from(pods).unwrap_or(0))
+    }
+
+    /// How many pods may fail.
+    pub fn backoff_limit(&self) -> i32 {
+        self.backoff_limit.unwrap_or(6)
+    }
+
+    /// Whether each of its completions has an index.
+    pub fn is_indexed(&self) -> bool {
+        self.completion_mode.as_deref() == Some("Indexed")
+    }
+
+    /// How many indexes there are: those below this number.
+    pub fn indexes(&self) -> i64 {
+        self.completions.unwrap_or(0).into()
+    }
+
+    /// `Indexed` or `NonIndexed`, for metrics.
+    pub fn mode(&self) -> &'static str {
+        if self.is_indexed() { "Indexed" } else { "NonIndexed" }
+    }
+
+    /// Whether its completion mode is one that this controller knows.
+    pub fn has_known_mode(&self) -> bool {
+        matches!(self.completion_mode.as_deref(), None | Some("Indexed" | "NonIndexed"))
+    }
+
+    /// Whether a pod is replaced only when it has ended, not already when it is being deleted.
+    pub fn replaces_only_ended(&self) -> bool {
+        self.pod_replacement_policy == "Failed" || self.pod_failure_policy.is_some()
+    }
+
+    /// Whether its pods' containers are restarted where they are.
+    pub fn restarts_on_failure(&self) -> bool {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            restart_policy: Option<String>,
+        }
+        let spec: Option<Spec> = self.template.spec.parse().ok().flatten();
+        spec.and_then(|spec| spec.restart_policy).as_deref() == Some("OnFailure")
+    }
+
+    /// The controller that it is for, if that is another one.
+    pub fn other_controller(&self) -> Option<&str> {
+        other_controller(self.managed_by.as_deref())
+    }
+
+    /// Whether it has completed or failed.
+    pub fn is_finished(&self) -> bool {
+        is_finished(&self.status.conditions)
+    }
+}
+
+impl Presence {
+    /// The controller that it is for, if that is another one.
+    pub fn other_controller(&self) -> Option<&str> {
+        other_controller(self.managed_by.as_deref())
+    }
+
+    /// Whether it has completed or failed.
+    pub fn is_finished(&self) -> bool {
+        is_finished(&self.conditions)
+    }
+}
+
+fn other_controller(managed_by: Option<&str>) -> Option<&str> {
+    managed_by.filter(|&controller| controller != OURS)
+}
+
+fn is_finished(conditions: &[Condition]) -> bool {
+    let holds = |condition_type| condition::get(conditions, condition_type).is_some_and(Condition::is_true);
+    holds("Complete") || holds("Failed")
+}
