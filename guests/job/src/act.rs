@@ -48,7 +48,9 @@ fn drop_pods(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
         match answer.found() {
             Ok(Some(_)) => doomed.push(pod),
             Ok(None) => gone.push(pod),
-            Err(error) => failure = failure.or(Some(Error::Doing("removing completion finalizer".into(), Box::new(error.into())))),
+            Err(error) => {
+                failure = failure.or(Some(Error::Doing("removing completion finalizer".into(), Box::new(error.into()))))
+            }
         }
     }
     let mut done = delete(host, job, &doomed);

@@ -28,9 +28,8 @@ pub fn describe(settings: &Settings) -> Description {
         .allow_on(Job::KIND, "finalizers", ["update"])
         .concurrency(5)
         .event_source("job-controller");
-    let described = KEYS.iter().fold(description, |description, (key, default, help)| {
-        description.config(key, Some(default), help)
-    });
+    let described =
+        KEYS.iter().fold(description, |description, (key, default, help)| description.config(key, Some(default), help));
     metrics::declare(described)
 }
 

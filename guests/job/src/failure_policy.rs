@@ -59,8 +59,7 @@ fn why(rule: &FailureRule, pod: &Pod) -> Option<String> {
     let is_wanted = |kind: &str, status: &str| {
         rule.on_pod_conditions.iter().any(|pattern| pattern.condition_type == kind && pattern.status == status)
     };
-    let condition =
-        pod.conditions.iter().find(|condition| is_wanted(&condition.condition_type, &condition.status))?;
+    let condition = pod.conditions.iter().find(|condition| is_wanted(&condition.condition_type, &condition.status))?;
     Some(format!("Pod {name} has condition {}", condition.condition_type))
 }
 

@@ -61,7 +61,11 @@ impl Intervals {
         let mut shared = 0;
         while let (Some(a), Some(b)) = (own.peek(), others.peek()) {
             shared += (a.1.min(b.1) - a.0.max(b.0) + 1).max(0);
-            if a.1 < b.1 { own.next() } else { others.next() };
+            if a.1 < b.1 {
+                own.next()
+            } else {
+                others.next()
+            };
         }
         shared
     }

@@ -140,7 +140,8 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
         }
     }
 
-    let deadline = verdict::until_deadline(&job, now).filter(|_| verdict.is_none());
+    // One that has passed while its verdict can't be said yet is no reason to look again: what failed is.
+    let deadline = verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
     let look_again = [done.look_again, deadline].into_iter().flatten().min();
     status.active = (tally.active.len() + done.made - done.removed) as i32;
     status.ready = Some((tally.ready() - done.removed_ready) as i32);

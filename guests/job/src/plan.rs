@@ -100,9 +100,7 @@ fn create<'p>(job: &Job, known: &Known<'_, 'p>, missing: usize) -> Step<'p> {
     }
     let Some(indexes) = known.indexes else { return Step::Create(vec![None; missing]) };
     let pending = indexes.pending(job, known.pods, missing);
-    let wait = |index: i64| {
-        backoff::wait_of_index(indexes.awaiting.get(&index).copied(), known.settings, known.now)
-    };
+    let wait = |index: i64| backoff::wait_of_index(indexes.awaiting.get(&index).copied(), known.settings, known.now);
     let (now, later): (Vec<i64>, Vec<i64>) = pending.into_iter().partition(|index| wait(*index).is_zero());
     match later.into_iter().map(wait).min() {
         Some(wait) if now.is_empty() => Step::Wait(wait.max(known.settings.sync_batch_period)),

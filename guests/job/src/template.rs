@@ -67,7 +67,8 @@ pub fn creations(job: &Job, numbers: &[Option<i64>], indexes: Option<&Indexes>) 
     };
     let mut spec = template.spec.value();
     for containers in ["initContainers", "containers"] {
-        spec[containers].as_array_mut().into_iter().flatten().for_each(add_index_variable);
+        let containers = spec.get_mut(containers).and_then(|containers| containers.as_array_mut());
+        containers.into_iter().flatten().for_each(add_index_variable);
     }
     let of_index = |index: i64| {
         spec["hostname"] = format!("{}-{index}", job.meta.name).into();

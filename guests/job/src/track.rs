@@ -17,7 +17,13 @@ use crate::views::{Job, Pod, Status};
 ///
 /// # Errors
 /// A write failed. What was written stands; the next reconcile goes on from there.
-pub fn track(host: &Host, known: &Known, status: Status, written: Status, record: Option<&Record>) -> Result<(), Error> {
+pub fn track(
+    host: &Host,
+    known: &Known,
+    status: Status,
+    written: Status,
+    record: Option<&Record>,
+) -> Result<(), Error> {
     let Known { job, verdict, .. } = known;
     let account = account::account(known, status);
     let mut writer = Writer { host, job, meta: job.meta.clone(), written };
@@ -33,7 +39,9 @@ pub fn track(host: &Host, known: &Known, status: Status, written: Status, record
     let (freed, failure) = free(host, &account.free);
     let held: Vec<&Pod> = known.pods.iter().filter(|pod| is_held(&pod.meta.finalizers)).collect();
     let mut held = account::held(&held);
-    freed.iter().for_each(|pod| drop(held.remove(pod.meta.uid.as_str())));
+    for pod in freed {
+        held.remove(pod.meta.uid.as_str());
+    }
     account::settle(&mut status, &held);
 
     let verdict = verdict.filter(|_| failure.is_none() && !account.is_full);

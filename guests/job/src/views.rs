@@ -25,7 +25,7 @@ view! {
         pub pod_failure_policy: Option<FailurePolicy> = "spec.podFailurePolicy",
         /// When an Indexed Job has succeeded before all its indexes have.
         pub success_policy: Option<SuccessPolicy> = "spec.successPolicy",
-        /// How many pods may fail; the API's default is 6.
+        /// How many pods may fail; the API's default is 6, or no limit where there is one for each index.
         pub backoff_limit: Option<i32> = "spec.backoffLimit",
         /// How many pods of one index may fail; none: indexes are not told apart.
         pub backoff_limit_per_index: Option<i32> = "spec.backoffLimitPerIndex",
@@ -292,7 +292,7 @@ impl Job {
 
     /// How many pods may fail.
     pub fn backoff_limit(&self) -> i32 {
-        self.backoff_limit.unwrap_or(6)
+        self.backoff_limit.unwrap_or(if self.backoff_limit_per_index.is_some() { i32::MAX } else { 6 })
     }
 
     /// Whether each of its completions has an index.

@@ -22,6 +22,7 @@ const FILES: &[(&str, &str)] = &[
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     ("deployment-controller", include_str!("../policies/deployment-controller.toml")),
+    ("job-controller", include_str!("../policies/job-controller.toml")),
     (
         "legacy-serviceaccount-token-cleaner-controller",
         include_str!("../policies/legacy-serviceaccount-token-cleaner-controller.toml"),
