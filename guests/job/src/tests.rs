@@ -1,1 +1,20 @@
-//! Tests.
+//! Whole reconciles against an API server in memory, and the rules behind them on plain values.
+
+mod accounting;
+mod backoff;
+mod claim;
+mod describe;
+mod ending;
+mod failure_policy;
+mod finished;
+mod index_limits;
+mod indexed;
+mod metrics;
+mod orphans;
+mod rank;
+mod replacement;
+mod scale;
+mod success_policy;
+mod suspend;
+mod template;
+mod world;

@@ -1,0 +1,109 @@
+//! What the controller declares.
+
+use flyball_sdk::prelude::*;
+use flyball_sdk::serde_json;
+use flyball_sdk::testing::Cluster;
+
+use super::world::*;
+use crate::JobController;
+use crate::settings::{KEYS, Settings};
+
+fn watches(description: &Description) -> Vec<Value> {
+    description.watches.iter().map(|watch| serde_json::to_value(watch).unwrap()).collect()
+}
+
+#[test]
+fn the_description_is_sound_and_asks_for_what_is_used() {
+    let description = JobController::describe();
+    description.check().unwrap();
+    let asked = description.permissions.iter().map(|asked| {
+        let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
+        format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
+    });
+    assert_eq!(
+        asked.collect::<Vec<_>>(),
+        [
+            "v1/Pod  create,delete,patch",
+            "batch/v1/Job  get",
+            "batch/v1/Job status update",
+            "batch/v1/Job finalizers update",
+        ]
+    );
+    assert_eq!((description.concurrency, description.event_source.as_str()), (5, "job-controller"));
+}
+
+#[test]
+fn the_queues_are_named_and_wait_as_the_controller_managers() {
+    let queues = JobController::describe().queues;
+    let named: Vec<_> =
+        queues.iter().map(|queue| (queue.name.as_str(), queue.base_delay_ms, queue.max_delay_ms)).collect();
+    assert_eq!(named, [("job", 1_000, 60_000), ("job_orphan_pod", 1_000, 60_000)]);
+}
+
+#[test]
+fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
+    let watches = watches(&JobController::describe());
+    assert_eq!(
+        (&watches[0]["changes"], &watches[0]["map"]),
+        (&json!(["generation"]), &json!([{"to": "itself"}, {"to": "route"}]))
+    );
+    assert_eq!(watches[1]["map"], json!([{"to": "itself", "on": ["modified"], "delayMs": 1000}]));
+    assert_eq!(
+        watches[2]["map"],
+        json!([
+            {"to": "controller", "kind": JOB, "delayMs": 1000},
+            {"to": "selecting", "kind": JOB, "path": "spec.selector", "orphans": true, "on": ["added", "modified"],
+             "delayMs": 1000},
+        ])
+    );
+}
+
+#[test]
+fn the_operator_sets_how_long_changes_are_gathered() {
+    let cluster = Cluster::new();
+    cluster.set_config("sync-batch-period", "250ms");
+    let description = JobController::describe_configured(&cluster.host());
+    assert_eq!(watches(&description)[1]["map"][0]["delayMs"], 250);
+    cluster.set_config("sync-batch-period", "now and then");
+    assert_eq!(JobController::describe_configured(&cluster.host()), JobController::describe());
+}
+
+#[test]
+fn the_defaults_that_are_declared_are_those_that_hold() {
+    let cluster = Cluster::new();
+    for (key, default, _) in KEYS {
+        cluster.set_config(key, default);
+    }
+    assert_eq!(Settings::read(&cluster.host()).unwrap(), Settings::default());
+    assert_eq!(Settings::read(&Cluster::new().host()).unwrap(), Settings::default());
+    assert_eq!(JobController::describe().config.len(), KEYS.len());
+}
+
+#[test]
+fn a_setting_that_makes_no_sense_is_not_retried() {
+    for key in KEYS.iter().map(|(key, ..)| key) {
+        let cluster = Cluster::new();
+        cluster.set_config(key, "-1");
+        assert!(Settings::read(&cluster.host()).unwrap_err().is_terminal(), "{key}");
+    }
+}
+
+#[test]
+fn metrics_have_the_controller_managers_names() {
+    let metrics = JobController::describe().metrics;
+    let names: Vec<_> = metrics.iter().map(|metric| metric.name.strip_prefix("job_controller_").unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "job_sync_duration_seconds",
+            "job_syncs_total",
+            "jobs_finished_total",
+            "jobs_by_external_controller_total",
+            "job_pods_finished_total",
+            "pod_failures_handled_by_failure_policy_total",
+            "terminated_pods_tracking_finalizer_total",
+            "job_finished_indexes_total",
+            "job_pods_creation_total",
+        ]
+    );
+}

@@ -1,0 +1,121 @@
+//! Limits of failures for each index.
+
+use super::world::*;
+use flyball_sdk::prelude::*;
+
+use crate::pods::{FAILURES, IGNORED_FAILURES, INDEX};
+
+/// The annotations of the pod that was made for an index: failures, and ignored ones.
+fn made(world: &World, index: i64) -> (Value, Value) {
+    let prefix = format!("work-{index}-");
+    let name = world.names().into_iter().find(|name| name.starts_with(&prefix)).expect("there is one");
+    let annotations = &world.pod(&name)["metadata"]["annotations"];
+    (annotations[FAILURES].clone(), annotations[IGNORED_FAILURES].clone())
+}
+
+#[test]
+fn a_first_pod_has_no_failures_before_it() {
+    let world = World::of([limited(1, 1, 1)]);
+    world.sync();
+    assert_eq!(made(&world, 0), (json!("0"), Value::Null));
+    assert_eq!(world.status()["failedIndexes"], "");
+}
+
+#[test]
+fn the_last_failed_pod_of_an_index_is_kept_until_its_successor_is_made() {
+    let world = World::of([limited(2, 2, 3), pod_of("a", 0).failed(0).annotated(FAILURES, 1), pod_of("b", 1)]);
+    // Two failures: 20 s.
+    assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(20))));
+    assert_eq!((world.holds("a"), world.counts()), (true, [1, 0, 0, 0]));
+    world.cluster.advance(seconds(20));
+    world.sync();
+    assert_eq!((made(&world, 0), world.holds("a")), ((json!("2"), Value::Null), true));
+    world.settle();
+    assert_eq!((world.holds("a"), world.counts()), (false, [2, 0, 0, 1]));
+}
+
+#[test]
+fn of_several_failed_pods_only_the_last_is_kept() {
+    let failed = |name: &str, failures: i32, ago: i64| pod_of(name, 0).failed(ago).annotated(FAILURES, failures);
+    let world = World::of([limited(1, 1, 9), failed("a", 0, 3), failed("b", 2, 2), failed("c", 1, 1)]);
+    world.sync();
+    assert_eq!(["a", "b", "c"].map(|name| world.holds(name)), [false, true, false]);
+    assert_eq!(world.counts()[3], 2);
+}
+
+#[test]
+fn an_index_fails_when_its_limit_is_passed_and_the_others_go_on() {
+    let world = World::of([limited(2, 3, 1), pod_of("a", 0).failed(600).annotated(FAILURES, 1), pod_of("b", 1)]);
+    world.settle();
+    assert_eq!((world.status()["failedIndexes"].as_str(), world.counts()), (Some("0"), [2, 0, 0, 1]));
+    assert_eq!((world.holds("a"), world.conditions().len()), (false, 0));
+    // Index 2 was next; index 0 gets no pod any more.
+    assert_eq!(count(&world.names(), "work-0-"), 0);
+    assert_eq!(count(&world.names(), "work-2-"), 1);
+}
+
+#[test]
+fn a_job_with_failed_indexes_fails_when_all_others_have_succeeded() {
+    let world = World::of([limited(2, 2, 0), pod_of("a", 0).failed(600), pod_of("b", 1)]);
+    world.settle();
+    assert_eq!(world.conditions(), [""; 0]);
+    world.end("b", "Succeeded");
+    world.settle();
+    assert_eq!(world.conditions(), ["FailureTarget FailedIndexes", "Failed FailedIndexes"]);
+    let status = world.status();
+    assert_eq!((&status["completedIndexes"], &status["failedIndexes"]), (&json!("1"), &json!("0")));
+    assert_eq!(world.cluster.events(), ["Warning FailedIndexes Job has failed indexes"]);
+}
+
+#[test]
+fn too_many_failed_indexes_end_the_job() {
+    let most = |most: i32| {
+        let ended = [pod_of("a", 0).failed(600), pod_of("b", 1).failed(600)];
+        let world = World::of([limited(2, 9, 0).with("/spec/maxFailedIndexes", most)].into_iter().chain(ended));
+        world.sync();
+        world.conditions()
+    };
+    assert_eq!(most(1), ["FailureTarget MaxFailedIndexesExceeded", "Failed MaxFailedIndexesExceeded"]);
+    assert_eq!(most(2), [""; 0]);
+}
+
+#[test]
+fn indexes_that_wait_do_not_keep_others_from_starting() {
+    let world = World::of([limited(2, 3, 5), pod_of("a", 0).failed(0)]);
+    world.sync();
+    assert_eq!((count(&world.names(), "work-0-"), count(&world.names(), "work-1-")), (0, 1));
+}
+
+#[test]
+fn the_shortest_wait_of_any_index_brings_the_job_back() {
+    let failed = |name: &str, index: i64, ago: i64| pod_of(name, index).failed(ago);
+    let world = World::of([limited(2, 2, 5), failed("a", 0, 2), failed("b", 1, 6)]);
+    assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(4))));
+}
+
+#[test]
+fn ignored_failures_of_an_index_are_told_on_beside_those_that_count() {
+    let rules = json!([{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]);
+    let ignoring = limited(1, 1, 1).with("/spec/podFailurePolicy/rules", rules);
+    let disrupted = pod_of("a", 0).failed(600).condition("DisruptionTarget").annotated(FAILURES, 1);
+    let world = World::of([ignoring, disrupted.annotated(IGNORED_FAILURES, 2)]);
+    world.settle();
+    assert_eq!(made(&world, 0), (json!("1"), json!("3")));
+    assert_eq!((world.status()["failedIndexes"].as_str(), world.counts()[3]), (Some(""), 0));
+}
+
+#[test]
+fn a_malformed_count_of_failures_is_none() {
+    for text in ["x", "-3", "99999999999"] {
+        assert_eq!(pod_of("a", 0).annotated(FAILURES, text).pod().earlier_failures(), 0, "{text}");
+    }
+}
+
+#[test]
+fn failed_pods_of_indexes_that_succeeded_or_have_a_pod_are_freed() {
+    let ended = [pod_of("a", 0).failed(9), pod_of("b", 0).succeeded(), pod_of("c", 1).failed(9), pod_of("d", 1)];
+    let world = World::of([limited(2, 2, 5)].into_iter().chain(ended));
+    world.sync();
+    assert_eq!(["a", "c"].map(|name| world.holds(name)), [false, false]);
+    assert_eq!((world.counts()[3], world.pod("c")["metadata"]["annotations"][INDEX].as_str()), (2, Some("1")));
+}
