@@ -30,8 +30,8 @@ fn suspending_deletes_pods_which_are_no_failures() {
     assert_eq!(
         world.cluster.events(),
         [
-            "Normal SuccessfulDelete Deleted pod: a",
             "Normal SuccessfulDelete Deleted pod: b",
+            "Normal SuccessfulDelete Deleted pod: a",
             "Normal Suspended Job suspended"
         ]
     );

@@ -98,7 +98,10 @@ impl Object {
     /// Sets the field at a JSON pointer; its parents are made, where they are missing.
     pub(super) fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
-        *keys.fold(&mut self.0, |at, key| &mut at[key]) = value.into();
+        *keys.fold(&mut self.0, |at, key| match (at.is_array(), key.parse::<usize>()) {
+            (true, Ok(item)) => &mut at[item],
+            _ => &mut at[key],
+        }) = value.into();
         self
     }
 
