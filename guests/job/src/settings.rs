@@ -53,7 +53,7 @@ impl Settings {
             None => Ok(default),
         };
         let number = |key: &str, default: usize| match host.config(key) {
-            Some(text) => text.parse().map_err(|_| wrong(key, &text)),
+            Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(|| wrong(key, &text)),
             None => Ok(default),
         };
         Ok(Self {

@@ -85,6 +85,10 @@ fn a_setting_that_makes_no_sense_is_not_retried() {
         let cluster = Cluster::new();
         cluster.set_config(key, "-1");
         assert!(Settings::read(&cluster.host()).unwrap_err().is_terminal(), "{key}");
+        // No wait is as good as another; but with no pods in a step, no job would ever end.
+        cluster.set_config(key, "0");
+        let is_number = ["max-uncounted-pods", "max-pod-create-delete-per-sync"].contains(key);
+        assert_eq!(Settings::read(&cluster.host()).is_err(), is_number, "{key}");
     }
 }
 

@@ -181,3 +181,16 @@ fn the_limit_of_failures_has_the_apis_defaults() {
     let unset = |job: Object| job.with("/spec/backoffLimit", Value::Null).job().backoff_limit();
     assert_eq!((unset(job(1, 1)), unset(limited(1, 1, 2))), (6, i32::MAX));
 }
+
+#[test]
+fn a_condition_that_is_said_not_to_hold_is_no_verdict() {
+    for kind in ["FailureTarget", "SuccessCriteriaMet"] {
+        let denied = json!([{"type": kind, "status": "False", "reason": "ByHand"}]);
+        let world = World::of([job(1, 1).with("/status/conditions", denied), pod("a")]);
+        world.settle();
+        assert_eq!((world.conditions().len(), world.counts()[0]), (0, 1));
+        world.end("a", "Succeeded");
+        world.settle();
+        assert_eq!(world.conditions().last().unwrap(), "Complete CompletionsReached");
+    }
+}

@@ -129,3 +129,20 @@ fn fail_index_fails_the_index_whatever_its_limit() {
     assert!(!world.holds("a"));
     assert!(world.names().iter().any(|name| name.starts_with("work-2-")));
 }
+
+#[test]
+fn ignored_failures_delay_the_next_pod_all_the_same() {
+    let rules = [on_condition("Ignore", "DisruptionTarget", "True")];
+    let world = World::of([with_policy(job(1, 1), &rules), pod("a").failed(0).condition("DisruptionTarget")]);
+    assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(10))));
+}
+
+#[test]
+fn what_a_pod_that_is_gone_did_stays_the_reason() {
+    let message = "Container c for pod default/gone failed with exit code 5 matching FailJob rule at index 1";
+    let said = json!([{"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy", "message": message}]);
+    let doomed = with_policy(job(1, 1), &[on_codes("FailJob", "In", &[1])]).with("/status/conditions", said);
+    let world = World::of([doomed, pod("a").failed(0)]);
+    world.settle();
+    assert_eq!((world.conditions().len(), &world.status()["conditions"][1]["message"]), (2, &json!(message)));
+}

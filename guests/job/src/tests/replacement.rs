@@ -47,3 +47,11 @@ fn an_index_whose_pod_is_being_deleted_is_not_started_where_the_job_waits() {
     world.sync();
     assert_eq!((count(&world.names(), "work-0-"), count(&world.names(), "work-1-")), (1, 1));
 }
+
+#[test]
+fn pods_that_are_being_deleted_can_be_more_than_may_run() {
+    let going = ["a", "b", "c"].map(|name| pod(name).going(20));
+    let world = World::of([patient(1, 1), pod("d"), pod("e")].into_iter().chain(going));
+    assert_eq!(count(&world.sync(), "delete"), 1);
+    assert_eq!(world.counts(), [1, 4, 0, 0]);
+}

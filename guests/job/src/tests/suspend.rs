@@ -94,3 +94,11 @@ fn a_suspended_job_whose_pods_have_all_succeeded_completes() {
     world.settle();
     assert_eq!(world.conditions(), ["SuccessCriteriaMet CompletionsReached", "Complete CompletionsReached"]);
 }
+
+#[test]
+fn suspending_a_job_that_is_being_deleted_changes_nothing() {
+    let going = suspended().with("/metadata/deletionTimestamp", ago(1)).with("/metadata/finalizers", json!(["x/y"]));
+    let world = World::of([going, pod("a"), pod("b")]);
+    assert_eq!(world.sync(), [STATUS, "patch v1/Pod default/a", "patch v1/Pod default/b"]);
+    assert_eq!((world.counts(), world.conditions().len()), ([2, 0, 0, 0], 0));
+}
