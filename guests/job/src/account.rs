@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use flyball_sdk::{Time, condition};
+use flyball_sdk::Time;
 
 use crate::failure_policy;
 use crate::indexes::Indexes;
@@ -76,11 +76,8 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
         status.failed_indexes = indexes.failed.as_ref().map(ToString::to_string);
     }
     if let Some(verdict) = verdict {
-        let interim = verdict.interim_type();
-        let is_said = condition::get(&status.conditions, interim).is_some_and(|said| said.is_true());
-        if !is_said {
-            set_condition(&mut status.conditions, verdict.condition(interim, known.now));
-        }
+        // Where it is said already, it stays as it was said.
+        set_condition(&mut status.conditions, verdict.condition(verdict.interim_type(), known.now));
     }
     account.status = status;
     account

@@ -32,6 +32,8 @@ pub mod track;
 pub mod verdict;
 pub mod views;
 
+use std::time::Duration;
+
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, controller::Routed, debug};
 
@@ -140,19 +142,29 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
         }
     }
 
+    count(&mut status, &tally, &done);
     // One that has passed while its verdict can't be said yet is no reason to look again: what failed is.
     let deadline = verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
     let look_again = [done.look_again, deadline].into_iter().flatten().min();
-    status.active = (tally.active.len() + done.made - done.removed) as i32;
-    status.ready = Some((tally.ready() - done.removed_ready) as i32);
-    status.terminating = Some((tally.terminating + done.removed) as i32);
     let (indexes, verdict) = (indexes.as_ref(), verdict.as_ref());
     let known = account::Known { job: &job, pods: &pods, indexes, verdict, settings: &settings, now };
     // Where indexes are told apart, each waits by what its last pod says.
     let record = Some(&record).filter(|record| **record != recalled && job.backoff_limit_per_index.is_none());
     let tracked = track::track(host, &known, status, written, record).doing(|| "tracking status".into());
+    let result = tracked.and(done.failure.map_or(Ok(()), Err));
+    outcome(host, &job, result, look_again)
+}
 
-    match (tracked.and(done.failure.map_or(Ok(()), Err)), look_again) {
+/// Says how many pods there are, after what was done to them.
+fn count(status: &mut Status, tally: &Tally, done: &Done) {
+    status.active = (tally.active.len() + done.made - done.removed) as i32;
+    status.ready = Some((tally.ready() - done.removed_ready) as i32);
+    status.terminating = Some((tally.terminating + done.removed) as i32);
+}
+
+/// How a reconcile ends that is due again later. An error has a backoff of its own, which can be longer.
+fn outcome(host: &Host, job: &Job, result: Result<(), Error>, look_again: Option<Duration>) -> Result<Outcome, Error> {
+    match (result, look_again) {
         (Ok(()), look_again) => Ok(look_again.map_or(Outcome::Done, Outcome::RequeueAfter)),
         (Err(error), None) => Err(error),
         (Err(error), Some(delay)) => {

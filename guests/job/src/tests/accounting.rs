@@ -1,7 +1,11 @@
 //! Counting pods that have ended, each exactly once, whatever write fails.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
+
+use super::world::*;
+use crate::account::finish;
+use crate::verdict::Verdict;
+use crate::views::{Status, Uncounted};
 
 const FREEING: &str = "patch v1/Pod default/";
 
@@ -150,4 +154,28 @@ fn conditions_of_others_stay() {
     world.settle();
     assert_eq!(world.status()["conditions"][0], theirs);
     assert_eq!(world.conditions().len(), 3);
+}
+
+#[test]
+fn pods_that_are_free_already_are_counted_first_and_leave_room_for_others() {
+    let named = json!({"uncountedTerminatedPods": {"failed": ["uid-x", "uid-y"]}});
+    let world = World::of([job(0, 9).with("/status", named), pod("a").succeeded(), pod("b").succeeded()]);
+    world.cluster.set_config("max-uncounted-pods", "2");
+    world.try_sync().unwrap();
+    let first = &world.cluster.writes()[0].body["status"];
+    assert_eq!(
+        (&first["failed"], &first["uncountedTerminatedPods"]),
+        (&json!(2), &json!({"succeeded": ["uid-a", "uid-b"]}))
+    );
+}
+
+#[test]
+fn a_job_has_not_ended_while_pods_are_uncounted_or_terminating() {
+    let uncounted = Uncounted { failed: vec!["a".into()], ..Uncounted::default() };
+    let open = Status { uncounted_terminated_pods: uncounted, ..Status::default() };
+    let waiting = Status { terminating: Some(1), ..Status::default() };
+    for (mut status, ends) in [(open, false), (waiting, false), (Status::default(), true)] {
+        assert_eq!(finish(&mut status, &Verdict::completed(), NOON), ends);
+        assert_eq!((status.conditions.len() == 1, status.completion_time.is_some()), (ends, ends));
+    }
 }

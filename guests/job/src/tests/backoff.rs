@@ -1,8 +1,8 @@
 //! Waiting before failed pods are replaced.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
 use crate::backoff::{Record, wait_of_index};
 use crate::settings::Settings;
 use crate::views::Pod;

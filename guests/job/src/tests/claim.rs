@@ -1,8 +1,9 @@
 //! Adopting and releasing pods.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
+use crate::claim::claims;
 use crate::pods::FINALIZER;
 
 #[test]
@@ -20,7 +21,7 @@ fn orphans_are_adopted_with_owner_and_finalizer_after_a_live_check() {
 #[test]
 fn an_adopted_pod_that_has_ended_counts() {
     let world = World::of([job(1, 1), orphan("a").succeeded()]);
-    world.settle();
+    world.sync();
     assert_eq!((world.counts()[2], world.holds("a"), world.conditions().len()), (1, false, 2));
 }
 
@@ -41,6 +42,12 @@ fn nothing_is_adopted_for_a_job_that_is_gone_replaced_or_going_by_the_servers_wo
         // Nothing is made in its place, but what is not ours is released.
         assert_eq!(world.cluster.written(), ["patch v1/Pod default/lost"]);
     }
+}
+
+#[test]
+fn a_pod_that_lost_its_controller_between_the_two_lists_is_taken_once() {
+    let claims = claims(&job(1, 1).job(), pods([pod("a")]), pods([orphan("a"), orphan("b")]));
+    assert_eq!((names(&claims.kept), names(&claims.adopted)), (vec!["a"], vec!["b"]));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! How jobs end: why, when, and in which order it is said.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
 use crate::indexes::Indexes;
 use crate::tally::Tally;
 use crate::verdict::{judge, set_condition, stamped};
@@ -123,6 +123,12 @@ fn a_job_fails_at_its_deadline_and_is_looked_at_then() {
     assert_eq!(world.conditions()[1], "Failed DeadlineExceeded");
     let message = "Warning DeadlineExceeded Job was active longer than specified deadline";
     assert_eq!(world.cluster.events(), ["Normal SuccessfulDelete Deleted pod: a", message]);
+}
+
+#[test]
+fn a_job_that_ends_is_not_looked_at_again_at_its_deadline() {
+    let world = World::of([job(1, 1).with("/spec/activeDeadlineSeconds", 60), pod("a").succeeded()]);
+    assert_eq!((world.try_sync(), world.conditions().len()), (Ok(Outcome::Done), 2));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The pod failure policy.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
 
+use super::world::*;
 use crate::failure_policy::{Action, action};
 use crate::views::FailurePolicy;
 

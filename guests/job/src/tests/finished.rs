@@ -1,7 +1,8 @@
 //! Jobs that are not this controller's to run, or not any more.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
+
+use super::world::*;
 
 #[test]
 fn a_finished_job_is_left_alone_but_frees_pods_that_are_still_held() {

@@ -1,8 +1,9 @@
 //! Limits of failures for each index.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
+use crate::backoff::Record;
 use crate::pods::{FAILURES, IGNORED_FAILURES, INDEX};
 
 /// The annotations of the pod that was made for an index: failures, and ignored ones.
@@ -27,6 +28,8 @@ fn the_last_failed_pod_of_an_index_is_kept_until_its_successor_is_made() {
     // Two failures: 20 s.
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(20))));
     assert_eq!((world.holds("a"), world.counts()), (true, [1, 0, 0, 0]));
+    // The pod is the memory: nothing else is.
+    assert_eq!(world.cluster.host().recall::<Record>("uid-work"), None);
     world.cluster.advance(seconds(20));
     world.sync();
     assert_eq!((made(&world, 0), world.holds("a")), ((json!("2"), Value::Null), true));
@@ -41,6 +44,11 @@ fn of_several_failed_pods_only_the_last_is_kept() {
     world.sync();
     assert_eq!(["a", "b", "c"].map(|name| world.holds(name)), [false, true, false]);
     assert_eq!(world.counts()[3], 2);
+
+    // Of those that know of as many failures, it is the one that ended last.
+    let world = World::of([limited(1, 1, 9), failed("a", 1, 2), failed("b", 1, 5)]);
+    world.sync();
+    assert_eq!(["a", "b"].map(|name| world.holds(name)), [true, false]);
 }
 
 #[test]
@@ -118,4 +126,11 @@ fn failed_pods_of_indexes_that_succeeded_or_have_a_pod_are_freed() {
     world.sync();
     assert_eq!(["a", "c"].map(|name| world.holds(name)), [false, false]);
     assert_eq!((world.counts()[3], world.pod("c")["metadata"]["annotations"][INDEX].as_str()), (2, Some("1")));
+}
+
+#[test]
+fn a_failed_pod_that_was_counted_fails_no_index() {
+    let world = World::of([limited(1, 1, 0), pod_of("a", 0).failed(600).free()]);
+    world.settle();
+    assert_eq!((world.status()["failedIndexes"].as_str(), world.counts()), (Some(""), [1, 0, 0, 0]));
 }

@@ -1,8 +1,8 @@
 //! Indexed Jobs.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
 use crate::indexes::{Indexes, misplaced};
 use crate::pods::INDEX;
 
@@ -117,4 +117,21 @@ fn indexes_complete_in_order_where_a_step_has_a_limit() {
     assert_eq!((completed(&world).as_str(), world.conditions().len()), ("0-3", 1));
     world.settle();
     assert_eq!((world.counts()[2], world.conditions().len()), (4, 2));
+}
+
+#[test]
+fn pods_of_indexes_that_are_counted_already_do_not_fill_a_step() {
+    let ended = [("a", 0), ("b", 0), ("c", 1), ("d", 2), ("e", 3)].map(|(name, index)| pod_of(name, index).succeeded());
+    let status = json!({"completedIndexes": "0", "succeeded": 1});
+    let world = World::of([indexed(4, 4).with("/status", status)].into_iter().chain(ended));
+    world.cluster.set_config("max-uncounted-pods", "2");
+    world.sync();
+    assert_eq!(["a", "b", "c", "d", "e"].map(|name| world.holds(name)), [false, false, false, false, true]);
+}
+
+#[test]
+fn an_index_whose_pod_lost_the_finalizer_uncounted_is_run_again() {
+    let world = World::of([indexed(1, 2), pod_of("a", 0).succeeded().free()]);
+    world.settle();
+    assert_eq!((completed(&world).as_str(), count(&world.names(), "work-0-")), ("-", 1));
 }

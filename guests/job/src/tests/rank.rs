@@ -1,8 +1,8 @@
 //! Which pods go first.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
 use crate::rank;
 
 /// The names in the order in which pods go. They are given in the wrong order.

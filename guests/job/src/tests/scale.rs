@@ -1,7 +1,8 @@
 //! How many pods there should be, and making and deleting them.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
+
+use super::world::*;
 
 /// How many pods are made and deleted for a job with these pods.
 fn steps(job: Object, pods: impl IntoIterator<Item = Object>) -> (usize, usize) {

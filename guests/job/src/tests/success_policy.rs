@@ -1,9 +1,9 @@
 //! The success policy.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
 
+use super::world::*;
 use crate::intervals::Intervals;
 use crate::success_policy::met;
 use crate::views::SuccessPolicy;

@@ -1,7 +1,8 @@
 //! Suspended jobs.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
+
+use super::world::*;
 
 fn suspended() -> Object {
     job(2, 3).with("/spec/suspend", true)

@@ -1,8 +1,8 @@
 //! The pods that are made.
 
-use super::world::*;
 use flyball_sdk::prelude::*;
 
+use super::world::*;
 use crate::pods::{FINALIZER, INDEX};
 
 /// The first pod that a job makes, as it was sent.
