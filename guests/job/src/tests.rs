@@ -16,5 +16,6 @@ mod replacement;
 mod scale;
 mod success_policy;
 mod suspend;
+mod tally;
 mod template;
 mod world;

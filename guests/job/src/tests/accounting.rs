@@ -98,6 +98,16 @@ fn a_refused_freeing_keeps_the_pod_named_and_the_job_open() {
 }
 
 #[test]
+fn a_job_has_not_ended_while_a_pod_that_no_one_names_is_held() {
+    let world = World::of([indexed(2, 2), pod_of("a", 0).succeeded(), pod_of("b", 1).succeeded()]);
+    world.cluster.fail("patch", POD, refusal(500, "InternalError", "broken"));
+    world.try_sync().unwrap_err();
+    assert_eq!((world.conditions().len(), world.status()["completedIndexes"].as_str()), (1, Some("0,1")));
+    world.settle();
+    assert_eq!(world.conditions().len(), 2);
+}
+
+#[test]
 fn a_pod_that_vanished_while_it_was_freed_counts() {
     let world = World::of([job(1, 1), pod("a").succeeded()]);
     world.cluster.fail("patch", POD, refusal(404, "NotFound", "pods \"a\" not found"));

@@ -115,7 +115,8 @@ fn counted_failures_count() {
 #[test]
 fn under_a_policy_a_pod_fails_only_when_it_says_so() {
     let rules = [on_codes("FailJob", "In", &[7])];
-    let world = World::of([with_policy(job(1, 1), &rules), pod("a").going(5)]);
+    let policed = with_policy(job(1, 1), &rules).with("/spec/podReplacementPolicy", Value::Null);
+    let world = World::of([policed, pod("a").going(5)]);
     world.settle();
     assert_eq!((world.counts(), world.holds("a"), world.names().len()), ([0, 1, 0, 0], true, 1));
 }

@@ -134,3 +134,10 @@ fn a_failed_pod_that_was_counted_fails_no_index() {
     world.settle();
     assert_eq!((world.status()["failedIndexes"].as_str(), world.counts()), (Some(""), [1, 0, 0, 0]));
 }
+
+#[test]
+fn a_job_none_of_whose_indexes_failed_completes() {
+    let world = World::of([limited(2, 2, 0), pod_of("a", 0).succeeded(), pod_of("b", 1).succeeded()]);
+    world.settle();
+    assert_eq!(world.conditions(), ["SuccessCriteriaMet CompletionsReached", "Complete CompletionsReached"]);
+}

@@ -66,6 +66,13 @@ fn indexes_are_counted_when_they_finish_and_not_again_when_the_job_is_made_small
     let smaller = World::of([indexed(2, 2).with("/status", status), pod_of("a", 1)]);
     smaller.settle();
     assert_eq!(count(&smaller.metrics(), "job_finished_indexes_total"), 0);
+    smaller.end("a", "Succeeded");
+    smaller.edit_job(|job| {
+        job["status"]["completedIndexes"] = "0,3".into();
+        job["status"]["succeeded"] = 2.into();
+    });
+    smaller.settle();
+    assert!(smaller.metrics().contains(&"job_finished_indexes_total succeeded,global 1".into()));
 }
 
 #[test]

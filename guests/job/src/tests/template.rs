@@ -48,7 +48,8 @@ fn a_pod_of_an_index_is_told_so_by_annotation_label_name_host_name_and_variable(
             .with("/spec/template/spec/initContainers", json!([{"name": "i"}])),
     );
     let metadata = &pod["metadata"];
-    assert_eq!((&metadata["annotations"][INDEX], &metadata["labels"][INDEX]), (&json!("0"), &json!("0")));
+    assert_eq!(metadata["annotations"], json!({"batch.kubernetes.io/job-completion-index": "0"}));
+    assert_eq!(metadata["labels"], json!({"job": "work", "batch.kubernetes.io/job-completion-index": "0"}));
     assert_eq!((&metadata["generateName"], &pod["spec"]["hostname"]), (&json!("work-0-"), &json!("work-0")));
     let path = "metadata.labels['batch.kubernetes.io/job-completion-index']";
     let variable = json!({"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}});
