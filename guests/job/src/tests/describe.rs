@@ -56,6 +56,9 @@ fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
              "delayMs": 1000},
         ])
     );
+    let paths = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"];
+    assert_eq!(watches[3]["changes"], json!(paths.map(|path| json!({"path": path}))));
+    assert_eq!(watches[3]["map"], json!([{"to": "route"}]));
 }
 
 #[test]

@@ -180,6 +180,8 @@ fn a_condition_that_is_not_there_is_not_made_to_say_no() {
     assert_eq!(conditions[0].last_transition_time, Some(NOON));
     assert!(set_condition(&mut conditions, stamped("Suspended", "False", "JobResumed", "Job resumed", time(9))));
     assert_eq!((conditions.len(), conditions[0].last_probe_time), (1, Some(time(9))));
+    assert!(set_condition(&mut conditions, stamped("Suspended", "False", "Other", "Job resumed", NOON)));
+    assert!(set_condition(&mut conditions, stamped("Suspended", "False", "Other", "other", NOON)));
 }
 
 #[test]

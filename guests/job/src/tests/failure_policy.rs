@@ -147,3 +147,11 @@ fn what_a_pod_that_is_gone_did_stays_the_reason() {
     world.settle();
     assert_eq!((world.conditions().len(), &world.status()["conditions"][1]["message"]), (2, &json!(message)));
 }
+
+#[test]
+fn rules_are_only_about_pods_that_have_failed() {
+    let rules = [on_codes("FailJob", "In", &[1])];
+    let world = World::of([with_policy(job(1, 1), &rules), pod("a").exited(1, 5)]);
+    world.settle();
+    assert_eq!((world.counts(), world.conditions().len()), ([1, 0, 0, 0], 0));
+}

@@ -113,6 +113,15 @@ fn ignored_failures_of_an_index_are_told_on_beside_those_that_count() {
 }
 
 #[test]
+fn ignored_failures_of_one_index_are_not_told_to_another() {
+    let rules = json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [2]}}]);
+    let ignoring = limited(2, 2, 5).with("/spec/podFailurePolicy/rules", rules);
+    let world = World::of([ignoring, pod_of("a", 0).failed(0).exited(2, 600), pod_of("b", 1).failed(600)]);
+    world.sync();
+    assert_eq!((made(&world, 0), made(&world, 1)), ((json!("0"), json!("1")), (json!("1"), Value::Null)));
+}
+
+#[test]
 fn a_malformed_count_of_failures_is_none() {
     for text in ["x", "-3", "99999999999"] {
         assert_eq!(pod_of("a", 0).annotated(FAILURES, text).pod().earlier_failures(), 0, "{text}");

@@ -31,6 +31,7 @@ fn each_criterion_decides_before_the_next_ones() {
     assert_eq!(order([pod("a").ready(5), pod("b").ready(50)]), ["a", "b"]);
     let since_ever = pod("a").with("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
     assert_eq!(order([since_ever, pod("b").ready(5)]), ["a", "b"]);
+    assert_eq!(order([restarted("a", 0, 0), restarted("b", 1, 0).condition("Ready")]), ["a", "b"]);
     assert_eq!(order([restarted("a", 2, 0), restarted("b", 1, 9), restarted("c", 1, 3)]), ["a", "b", "c"]);
     let made = |name: &str, seconds: i64| pod(name).with("/metadata/creationTimestamp", ago(seconds));
     assert_eq!(order([made("a", 10), made("b", 100)]), ["a", "b"]);
