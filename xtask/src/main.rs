@@ -18,7 +18,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   build                         build the guests and the host, with the built-in controllers embedded
-  test [ARGUMENT…]              build, then run every test, or those that the arguments of `cargo test` name
+  test [--full] [ARGUMENT…]     build, then run every test, or those that the arguments of `cargo test` name; with
+                                --full, what goes on for a minute goes on for five
   demo [--once]                 play the life of a Deployment on a local control plane; stay up, or end after it
   demo --kubeconfig FILE        play the greeter's story on a cluster of your own, in one namespace, removed after
   differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind

@@ -6,8 +6,13 @@ use flyball_controlplane::Assets;
 use crate::run::{command, run, say};
 use crate::{build, guests};
 
-/// Builds what the tests need and runs them. What is given goes to `cargo test`, as in `--package flyball-cache`.
+/// Tells tests to take their time.
+const FULL: &str = "FLYBALL_TESTS_FULL";
+
+/// Builds what the tests need and runs them, the long ones in full length if `--full` is given. All else that is given
+/// goes to `cargo test`, as in `--package flyball-cache`.
 pub(crate) fn run_all(arguments: &[&str]) -> Result<()> {
+    let (full, arguments): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| **argument == "--full");
     let built = build::all()?;
     guests::build_stock()?;
     guests::build_go()?;
@@ -17,6 +22,9 @@ pub(crate) fn run_all(arguments: &[&str]) -> Result<()> {
     let mut cargo = command("cargo");
     // The tests of the binary build it again.
     cargo.args(["test", "--release"]).env(build::EMBEDDED, built.embedded);
+    if !full.is_empty() {
+        cargo.env(FULL, "1");
+    }
     if arguments.is_empty() {
         cargo.arg("--workspace");
     }
