@@ -23,17 +23,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     }
 }
 
-/// Compares, and fails where something differs. `only` names one scenario.
+/// Compares, and fails where something differs. `only` names a scenario, or a controller for all of its own.
 fn compare(only: Option<&str>) -> Result<()> {
     let scenarios = choose(only)?;
     let outcomes = play(Subject::Flyball, &scenarios)?;
-    println!("{:<28} {:>8} {:>8} {:>20}", "scenario", "objects", "events", "writes: ours/stock's");
+    println!("{:<44} {:>8} {:>8} {:>20}", "scenario", "objects", "events", "writes: ours/stock's");
     let mut found = Vec::new();
     for (name, outcome) in outcomes {
         let (golden, outcome) = match (Golden::read(&name), outcome) {
             (Ok(golden), Ok(outcome)) => (golden, outcome),
             (Err(error), _) | (_, Err(error)) => {
-                println!("{name:<28} {:>8} {:>8} {:>20}", "-", "-", "-");
+                println!("{name:<44} {:>8} {:>8} {:>20}", "-", "-", "-");
                 found.push(format!("{name}: {error:#}"));
                 continue;
             }
@@ -41,7 +41,7 @@ fn compare(only: Option<&str>) -> Result<()> {
         let differences = golden.compare(&outcome);
         let equal = |differences: &[String]| if differences.is_empty() { "equal" } else { "DIFFER" };
         let writes = format!("{} / {}", outcome.writes.total(), golden.limit());
-        println!("{name:<28} {:>8} {:>8} {writes:>20}", equal(&differences.objects), equal(&differences.events));
+        println!("{name:<44} {:>8} {:>8} {writes:>20}", equal(&differences.objects), equal(&differences.events));
         found.extend(differences.all().into_iter().map(|text| format!("{name}: {text}")));
     }
     ensure!(found.is_empty(), "Flyball differs from stock:\n{}", found.join("\n"));
@@ -62,12 +62,12 @@ fn bless(only: Option<&str>) -> Result<()> {
             runs.entry(name).or_default().push(outcome?);
         }
     }
-    println!("{:<28} {:>8} {:>8} {:>14}", "scenario", "objects", "events", "writes");
+    println!("{:<44} {:>8} {:>8} {:>14}", "scenario", "objects", "events", "writes");
     for (name, runs) in runs {
         let Some(golden) = Golden::of(&runs) else { continue };
         golden.write(&name)?;
         let (objects, events) = (golden.objects.len(), golden.events.len());
-        println!("{name:<28} {objects:>8} {events:>8} {:>14}", format!("{:?}", golden.writes));
+        println!("{name:<44} {objects:>8} {events:>8} {:>14}", format!("{:?}", golden.writes));
     }
     Ok(())
 }
@@ -75,9 +75,10 @@ fn bless(only: Option<&str>) -> Result<()> {
 fn choose(only: Option<&str>) -> Result<Vec<Scenario>> {
     let mut scenarios = Scenario::all()?;
     if let Some(only) = only {
-        scenarios.retain(|scenario| scenario.name == only);
+        let of_controller = format!("{only}/");
+        scenarios.retain(|scenario| scenario.name == only || scenario.name.starts_with(&of_controller));
         if scenarios.is_empty() {
-            bail!("there is no scenario {only}");
+            bail!("there is no scenario {only}, and no controller with scenarios of that name");
         }
     }
     Ok(scenarios)

@@ -3,6 +3,7 @@
 //!
 //! The binary and the plugins are those that `cargo xtask build` made.
 
+mod interceptor;
 mod proxy;
 mod scenario;
 
@@ -14,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
 use kube::Client;
 
+pub use interceptor::Interceptor;
 pub use proxy::Proxy;
 pub use scenario::*;
 

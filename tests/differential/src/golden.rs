@@ -75,6 +75,9 @@ impl Golden {
     pub fn write(&self, scenario: &str) -> Result<()> {
         let path = path(scenario);
         let text = serde_json::to_string_pretty(self)? + "\n";
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+        }
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 

@@ -1,7 +1,7 @@
 //! Takes away from objects what chance decides, so that two runs can be compared. Nothing else may be taken away: each
 //! rule here says why it is one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -14,18 +14,26 @@ const BY_BINARY: &str = "managedFields";
 const TIMES: &[&str] = &["Time", "Timestamp", "At"];
 /// A volume that the API server adds to pods has a random end of its name.
 const TOKEN_VOLUME: &str = "kube-api-access-";
+/// Each control plane has certificates of its own.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
 /// The objects without what chance decides, sorted.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     let label = |object: &Value| object["metadata"]["labels"]["pod-template-hash"].as_str().map(str::to_owned);
-    let hashes: BTreeSet<String> = objects.iter().filter_map(label).collect();
+    // The hash of a template is in names, labels, selectors and messages; it is the controller's own: no other reads it.
+    // UIDs are in the labels and the selector of Jobs.
+    let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
+    let owner = |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
+    let drawn: BTreeMap<String, &str> = (objects.iter().filter_map(label).map(|hash| (hash, "HASH")))
+        .chain(objects.iter().flat_map(|object| [uid(object), owner(object)]).flatten().map(|uid| (uid, "UID")))
+        .collect();
     let mut objects: Vec<Value> = objects
         .into_iter()
         .map(|mut object| {
             generated_name(&mut object);
             steps_of_a_rollout(&mut object);
             clean(&mut object);
-            without_hashes(&object, &hashes)
+            without_drawn(&object, &drawn)
         })
         .collect();
     objects.sort_by_cached_key(|object| format!("{} {object}", object["kind"]));
@@ -73,6 +81,7 @@ fn clean(value: &mut Value) {
     match value {
         Value::Object(fields) => clean_fields(fields),
         Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::String(text) if text.starts_with(CERTIFICATE) => *text = "certificates".into(),
         Value::String(text) if text.starts_with(TOKEN_VOLUME) => *text = format!("{TOKEN_VOLUME}*"),
         _ => {}
     }
@@ -91,16 +100,16 @@ fn clean_fields(fields: &mut Map<String, Value>) {
     }
 }
 
-/// The hash of a template is in names, labels, selectors and messages. It is the controller's own: no other reads it.
-fn without_hashes(object: &Value, hashes: &BTreeSet<String>) -> Value {
+/// Replaces what was drawn at random, or by hashing, wherever it stands.
+fn without_drawn(object: &Value, drawn: &BTreeMap<String, &str>) -> Value {
     match object {
         Value::String(text) => {
-            let text = hashes.iter().fold(text.clone(), |text, hash| text.replace(hash.as_str(), "HASH"));
+            let text = drawn.iter().fold(text.clone(), |text, (value, name)| text.replace(value.as_str(), name));
             Value::String(text)
         }
-        Value::Array(items) => items.iter().map(|item| without_hashes(item, hashes)).collect(),
+        Value::Array(items) => items.iter().map(|item| without_drawn(item, drawn)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), without_hashes(value, hashes))).collect()
+            fields.iter().map(|(name, value)| (name.clone(), without_drawn(value, drawn))).collect()
         }
         other => other.clone(),
     }

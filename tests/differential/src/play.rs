@@ -14,13 +14,17 @@ use crate::scenario::{Name, Scenario, Step, Which};
 /// How long nothing may have changed before a scenario counts as ended: longer than any retry that is still due.
 const QUIET: Duration = Duration::from_secs(4);
 /// How often what is there is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(500);
 /// The kinds that are compared.
-const COMPARED: [&str; 3] = ["Deployment", "ReplicaSet", "Pod"];
+const COMPARED: [&str; 7] =
+    ["Deployment", "ReplicaSet", "ReplicationController", "Job", "Pod", "ConfigMap", "ServiceAccount"];
+/// The kinds whose status says which generation it is about.
+const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
 
 /// Plays a scenario; answers the objects and the events that are there in the end.
 pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<(Vec<Value>, Vec<Value>)> {
-    let (client, namespace) = (&cluster.client, scenario.name.as_str());
+    let namespace = scenario.namespace();
+    let (client, namespace) = (&cluster.client, namespace.as_str());
     api::create(client, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
     // Until there is one, pods are refused.
     let account = Which { kind: "ServiceAccount".into(), name: Name::Is("default".into()) };
@@ -36,15 +40,15 @@ async fn take(client: &Client, namespace: &str, step: &Step) -> Result<()> {
     match step {
         Step::Create(object) => api::create(client, namespace, object).await,
         Step::Patch(which, patch) => {
-            let name = name_of(client, namespace, which).await?;
+            let name = find(client, namespace, which).await?.0;
             api::patch(client, &which.kind, namespace, &name, patch).await
         }
         Step::Delete(which) => {
-            let name = name_of(client, namespace, which).await?;
+            let (name, uid) = find(client, namespace, which).await?;
             api::delete(client, &which.kind, namespace, &name).await?;
             until(&format!("{} {name} is gone", which.kind), async || {
                 let objects = api::list(client, &which.kind, namespace).await?;
-                let there = objects.iter().any(|object| object["metadata"]["name"] == name.as_str());
+                let there = objects.iter().any(|object| object["metadata"]["uid"] == uid);
                 Ok(if there { Err("it is there".to_owned()) } else { Ok(()) })
             })
             .await
@@ -65,7 +69,7 @@ async fn wait(client: &Client, namespace: &str, which: &Which, expected: &BTreeM
         let objects = api::list(client, &which.kind, namespace).await?;
         let Some(object) = choose(&objects, which) else { return Ok(Err("there is none".to_owned())) };
         let (generation, seen) = (&object["metadata"]["generation"], &object["status"]["observedGeneration"]);
-        if generation.is_number() && which.kind != "Pod" && generation != seen {
+        if OBSERVED.contains(&which.kind.as_str()) && generation != seen {
             return Ok(Err(format!("its generation {generation} isn't observed yet, but {seen}")));
         }
         let different = expected.iter().find(|(path, value)| at(object, path) != *value);
@@ -77,10 +81,12 @@ async fn wait(client: &Client, namespace: &str, which: &Which, expected: &BTreeM
     .await
 }
 
-async fn name_of(client: &Client, namespace: &str, which: &Which) -> Result<String> {
+/// The name and the UID of an object.
+async fn find(client: &Client, namespace: &str, which: &Which) -> Result<(String, String)> {
     let objects = api::list(client, &which.kind, namespace).await?;
     let object = choose(&objects, which).with_context(|| format!("there is no {which}"))?;
-    Ok(object["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    Ok((text("name"), text("uid")))
 }
 
 fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {

@@ -1,6 +1,7 @@
 //! What a scenario file says.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use anyhow::{Context, Result};
@@ -13,7 +14,7 @@ use crate::folder;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The name of its file and of its namespace.
+    /// The controller that it is about, which is the name of its folder, and the name of its file: `job/indexed`.
     #[serde(skip)]
     pub name: String,
     /// What it is about, in a sentence.
@@ -30,9 +31,9 @@ pub(crate) enum Step {
     Create(Value),
     /// An object is changed by a merge patch.
     Patch(Which, Value),
-    /// An object is deleted, and gone before the next step.
+    /// An object is deleted, and gone before the next step; another of the same name may be there.
     Delete(Which),
-    /// One object has these values. A Deployment and a ReplicaSet must have been observed since their last change.
+    /// One object has these values. What has a generation must have been observed since its last change.
     Wait(Which, BTreeMap<String, Value>),
     /// There are so many objects of a kind.
     Count(String, usize),
@@ -81,18 +82,31 @@ impl Scenario {
     /// # Errors
     /// A file can't be read, or makes no sense.
     pub fn all() -> Result<Vec<Self>> {
-        let folder = folder("scenarios");
-        let files = fs::read_dir(&folder).with_context(|| format!("can't read {}", folder.display()))?;
         let mut scenarios = Vec::new();
-        for file in files {
-            let path = file?.path();
-            let text = fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
-            let mut scenario: Self =
-                serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", path.display()))?;
-            scenario.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            scenarios.push(scenario);
+        for controller in entries(&folder("scenarios"))? {
+            for path in entries(&controller)? {
+                let text = fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
+                let mut scenario: Self =
+                    serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", path.display()))?;
+                let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                scenario.name = format!("{}/{}", name(&controller), name(&path));
+                scenarios.push(scenario);
+            }
         }
-        scenarios.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(scenarios)
     }
+
+    /// The name of its namespace.
+    pub fn namespace(&self) -> String {
+        self.name.replace('/', "-")
+    }
+}
+
+/// What is in a folder, in the order of names.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(folder).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+    let mut entries: Vec<PathBuf> = entries.with_context(|| format!("can't read {}", folder.display()))?;
+    entries.sort();
+    Ok(entries)
 }

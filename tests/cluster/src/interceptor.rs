@@ -1,0 +1,119 @@
+//! Sees each write of the controllers before the API server makes it, as an admission webhook.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// Which requests are seen: those of controllers' service accounts, but no events and leases.
+const SEEN: &str = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') \
+                    && !(request.resource.resource in ['events', 'leases'])";
+
+/// A webhook that is called while this lives. It lets everything pass.
+pub struct Interceptor(JoinHandle<()>);
+
+impl Interceptor {
+    /// Calls `before` with each write, in words such as `create pods`; the write is made when that has returned.
+    pub async fn start<F>(client: &Client, before: impl Fn(String) -> F + Send + Sync + 'static) -> Result<Self>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("can't listen on 127.0.0.1")?;
+        let url = format!("https://{}/", listener.local_addr()?);
+        let certified =
+            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).context("can't make a certificate")?;
+        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)?;
+        let (acceptor, before) = (TlsAcceptor::from(Arc::new(config)), Arc::new(before));
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, before) = (acceptor.clone(), before.clone());
+                // The API server tries again if a connection fails.
+                tokio::spawn(async move { serve(stream, &acceptor, before).await.ok() });
+            }
+        });
+        let this = Self(task);
+        register(client, &url, certified.cert.pem()).await?;
+        Ok(this)
+    }
+}
+
+impl Drop for Interceptor {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn register(client: &Client, url: &str, certificate: String) -> Result<()> {
+    let webhook: ValidatingWebhookConfiguration = serde_json::from_value(json!({
+        "metadata": {"name": "interceptor"},
+        "webhooks": [{
+            "name": "interceptor.flyball.dev",
+            "clientConfig": {"url": url, "caBundle": ByteString(certificate.into_bytes())},
+            "rules": [{
+                "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"],
+                "operations": ["CREATE", "UPDATE", "DELETE"],
+            }],
+            "matchConditions": [{"name": "controllers", "expression": SEEN}],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "timeoutSeconds": 30,
+        }],
+    }))?;
+    let made = Api::all(client.clone()).create(&PostParams::default(), &webhook).await;
+    made.map(drop).context("can't register the webhook")
+}
+
+async fn serve<B, F>(stream: TcpStream, acceptor: &TlsAcceptor, before: Arc<B>) -> Result<()>
+where
+    B: Fn(String) -> F + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let stream = acceptor.accept(stream).await?;
+    let service = service_fn(move |request: Request<Incoming>| {
+        let before = before.clone();
+        async move {
+            let body = request.into_body().collect().await?.to_bytes();
+            let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let asked = &review["request"];
+            before(in_words(asked)).await;
+            let answer = json!({
+                "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                "response": {"uid": asked["uid"], "allowed": true},
+            });
+            Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(answer.to_string()))))
+        }
+    });
+    let served = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+    served.map_err(anyhow::Error::from_boxed)
+}
+
+/// What a write does, such as `update pods/status`.
+fn in_words(asked: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let words = format!("{} {}", text(&asked["operation"]).to_lowercase(), text(&asked["resource"]["resource"]));
+    match asked["subResource"].as_str() {
+        Some(part) if !part.is_empty() => format!("{words}/{part}"),
+        _ => words,
+    }
+}

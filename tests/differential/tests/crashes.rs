@@ -1,0 +1,140 @@
+//! A host that is killed at its writes and started again leaves behind what stock leaves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, Interceptor};
+use flyball_controlplane::{Options, Process};
+use flyball_differential::{Golden, Scenario, Subject, play_on};
+use tokio::sync::{mpsc, oneshot};
+
+/// What is played, side by side.
+const PLAYED: [&str; 7] = [
+    "deployment/rolling-update",
+    "deployment/rollback",
+    "job/backoff-limit-per-index",
+    "job/indexed",
+    "replicaset/created-and-scaled",
+    "replicationcontroller/adopted-and-released",
+    "root-ca-certificate-publisher/emptied",
+];
+/// After how many writes of a host's it is killed: at the first one of the first host, and so on.
+const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
+    let mut scenarios = Scenario::all()?;
+    scenarios.retain(|scenario| PLAYED.contains(&scenario.name.as_str()));
+    ensure!(scenarios.len() == PLAYED.len(), "some scenarios are not there");
+    let cluster = Cluster::start(Options::default()).await?;
+    let mut crashes = Crashes::start(&cluster, &KILLED_AT).await?;
+    let outcomes = tokio::select! {
+        outcomes = play_on(&cluster, &scenarios) => outcomes?,
+        error = crashes.happen(&cluster) => return Err(error),
+    };
+    ensure!(crashes.left() == 0, "{} kills did not come about: there were too few writes", crashes.left());
+    crashes.end(cluster).await?;
+    let mut differences = Vec::new();
+    for (name, outcome) in outcomes {
+        let outcome = outcome.with_context(|| format!("{name} didn't come to its end"))?;
+        let found = Golden::read(&name)?.compare(&outcome).objects;
+        differences.extend(found.into_iter().map(|text| format!("{name}: {text}")));
+    }
+    ensure!(differences.is_empty(), "what is left differs:\n{}", differences.join("\n"));
+    Ok(())
+}
+
+/// With `--full`: a kill at each write of a scenario for each controller.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
+    if std::env::var_os("FLYBALL_TESTS_FULL").is_none() {
+        println!("skipped: it takes long; run it with `cargo xtask test --full`");
+        return Ok(());
+    }
+    for name in PLAYED {
+        let all = Scenario::all()?;
+        let scenario = all.into_iter().find(|scenario| scenario.name == name).context("a scenario is not there")?;
+        for write in 1.. {
+            let cluster = Cluster::start(Options::default()).await?;
+            let mut crashes = Crashes::start(&cluster, &[write]).await?;
+            let mut outcomes = tokio::select! {
+                outcomes = play_on(&cluster, std::slice::from_ref(&scenario)) => outcomes?,
+                error = crashes.happen(&cluster) => return Err(error),
+            };
+            let killed = crashes.left() == 0;
+            crashes.end(cluster).await?;
+            let outcome = outcomes.remove(name).context("the scenario has no outcome")??;
+            let found = Golden::read(name)?.compare(&outcome).objects;
+            ensure!(found.is_empty(), "{name}, killed at write {write}:\n{}", found.join("\n"));
+            if !killed {
+                println!("{name}: killed at each of {} writes", write - 1);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A host, and what kills it.
+struct Crashes {
+    host: Process,
+    /// Asks for the kill, and waits for it.
+    asked: mpsc::Receiver<oneshot::Sender<()>>,
+    countdown: Arc<AtomicUsize>,
+    points: Vec<usize>,
+    _interceptor: Interceptor,
+}
+
+impl Crashes {
+    /// Starts a host that is to be killed after so many of its writes, then so many of the next one's, and so on.
+    async fn start(cluster: &Cluster, points: &[usize]) -> Result<Self> {
+        let mut points: Vec<usize> = points.iter().rev().copied().collect();
+        let countdown = Arc::new(AtomicUsize::new(points.pop().unwrap_or_default()));
+        let (ask, asked) = mpsc::channel(1);
+        let counted = countdown.clone();
+        let interceptor = Interceptor::start(&cluster.client, move |_| {
+            // It stays at 0, where nothing is killed any more.
+            let before = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            let ask = ask.clone();
+            async move {
+                let (killed, is_killed) = oneshot::channel();
+                if before == Ok(1) && ask.send(killed).await.is_ok() {
+                    // The write is made once nobody waits for its answer. An error means that the test has ended.
+                    let _ = is_killed.await;
+                }
+            }
+        })
+        .await?;
+        let host = Subject::Flyball.start(cluster, 200, 300)?;
+        // The first kill is among the points that are left to come.
+        Ok(Self { host, asked, countdown, points, _interceptor: interceptor })
+    }
+
+    /// Kills and starts hosts for as long as it is polled.
+    async fn happen(&mut self, cluster: &Cluster) -> anyhow::Error {
+        loop {
+            let Some(killed) = self.asked.recv().await else { return anyhow::anyhow!("the webhook has ended") };
+            let again = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
+                let _ = killed.send(());
+                self.countdown.store(self.points.pop().unwrap_or_default(), Ordering::SeqCst);
+                Subject::Flyball.start(cluster, 200, 300)
+            });
+            match again {
+                Ok(host) => self.host = host,
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// How many kills have not come about.
+    fn left(&self) -> usize {
+        self.points.len() + usize::from(self.countdown.load(Ordering::SeqCst) > 0)
+    }
+
+    async fn end(mut self, cluster: Cluster) -> Result<()> {
+        let status = self.host.stop().await?;
+        ensure!(status.success(), "the host ended with {status}");
+        cluster.shutdown().await
+    }
+}
