@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use http::Request;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The path of a kind's objects, in a namespace if it has such.
 ///
@@ -55,13 +55,13 @@ pub async fn patch(client: &Client, kind: &str, namespace: &str, name: &str, pat
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 
-/// Deletes an object.
+/// Deletes an object; its dependents are nobody's concern where no garbage collector runs.
 ///
 /// # Errors
 /// It wasn't deleted.
 pub async fn delete(client: &Client, kind: &str, namespace: &str, name: &str) -> Result<()> {
     let path = format!("{}/{name}", path(kind, namespace)?);
-    send(client, "DELETE", &path, None).await.map(drop)
+    send(client, "DELETE", &path, Some(&json!({"propagationPolicy": "Background"}))).await.map(drop)
 }
 
 async fn send(client: &Client, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {

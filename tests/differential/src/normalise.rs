@@ -1,7 +1,7 @@
 //! Takes away from objects what chance decides, so that two runs can be compared. Nothing else may be taken away: each
 //! rule here says why it is one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -21,16 +21,17 @@ const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     let label = |object: &Value| object["metadata"]["labels"]["pod-template-hash"].as_str().map(str::to_owned);
     // The hash of a template is in names, labels, selectors and messages; it is the controller's own: no other reads it.
-    // UIDs are in the labels and the selector of Jobs.
+    // UIDs are in the labels and the selector of Jobs. Names come first, since they have hashes in them.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
-    let drawn: BTreeMap<String, &str> = (objects.iter().filter_map(label).map(|hash| (hash, "HASH")))
-        .chain(objects.iter().flat_map(|object| [uid(object), owner(object)]).flatten().map(|uid| (uid, "UID")))
+    let uids = objects.iter().flat_map(|object| [uid(object), owner(object)]).flatten();
+    let drawn: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
+        .chain(uids.map(|uid| (uid, "UID".to_owned())))
+        .chain(objects.iter().filter_map(label).map(|hash| (hash, "HASH".to_owned())))
         .collect();
     let mut objects: Vec<Value> = objects
         .into_iter()
         .map(|mut object| {
-            generated_name(&mut object);
             steps_of_a_rollout(&mut object);
             clean(&mut object);
             without_drawn(&object, &drawn)
@@ -57,12 +58,10 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// A generated name ends at random.
-fn generated_name(object: &mut Value) {
-    let metadata = &mut object["metadata"];
-    if let Some(prefix) = metadata["generateName"].as_str() {
-        metadata["name"] = format!("{prefix}*").into();
-    }
+/// A generated name ends at random; messages quote it.
+fn generated_name(object: &Value) -> Option<(String, String)> {
+    let metadata = &object["metadata"];
+    Some((metadata["name"].as_str()?.to_owned(), format!("{}*", metadata["generateName"].as_str()?)))
 }
 
 /// In how many steps a ReplicaSet was scaled depends on when its pods became ready; that its controller has seen the
@@ -101,7 +100,7 @@ fn clean_fields(fields: &mut Map<String, Value>) {
 }
 
 /// Replaces what was drawn at random, or by hashing, wherever it stands.
-fn without_drawn(object: &Value, drawn: &BTreeMap<String, &str>) -> Value {
+fn without_drawn(object: &Value, drawn: &[(String, String)]) -> Value {
     match object {
         Value::String(text) => {
             let text = drawn.iter().fold(text.clone(), |text, (value, name)| text.replace(value.as_str(), name));
