@@ -93,13 +93,14 @@ impl Crashes {
         let countdown = Arc::new(AtomicUsize::new(points.pop().unwrap_or_default()));
         let (ask, asked) = mpsc::channel(1);
         let counted = countdown.clone();
-        let interceptor = Interceptor::start(&cluster.client, move |_| {
+        let interceptor = Interceptor::start(&cluster.client, move |write| {
             // It stays at 0, where nothing is killed any more.
             let before = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             let ask = ask.clone();
             async move {
                 let (killed, is_killed) = oneshot::channel();
                 if before == Ok(1) && ask.send(killed).await.is_ok() {
+                    println!("killed at: {write}");
                     // The write is made once nobody waits for its answer. An error means that the test has ended.
                     let _ = is_killed.await;
                 }
