@@ -113,14 +113,17 @@ pub struct Written {
     pub error: Option<ApiError>,
 }
 
-/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`
+/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`; `deletecollection v1/Pod default`
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.kind)?;
         if !self.subresource.is_empty() {
             write!(f, "/{}", self.subresource)?;
         }
-        write!(f, " {}", crate::Key::new(&self.namespace, &self.name))?;
+        match self.name.as_str() {
+            "" => write!(f, " {}", self.namespace)?,
+            name => write!(f, " {}", crate::Key::new(&self.namespace, name))?,
+        }
         self.error.iter().try_for_each(|error| write!(f, ": {error}"))
     }
 }
