@@ -65,9 +65,9 @@ impl Controller for NamespaceController {
         if !is_going {
             return Ok(Outcome::Done);
         }
-        match host.live_get::<Namespace>("", name)? {
-            Some(namespace) if namespace.meta.is_deleting() => empty(host, namespace),
-            _ => Ok(Outcome::Done),
+        match host.live_get("", name)? {
+            Some(namespace) => empty(host, namespace),
+            None => Ok(Outcome::Done),
         }
     }
 
@@ -93,7 +93,7 @@ fn grace_period(host: &Host) -> Result<Duration, Error> {
     flyball_sdk::duration::parse(&text).ok_or_else(wrong)
 }
 
-/// Empties a namespace that is being deleted as far as can be, and lets it go once it is empty.
+/// Empties a namespace as far as can be, if it is being deleted, and lets it go once it is empty.
 fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     let Some(namespace) = update::apply(host, namespace, update::mark_terminating)? else {
         return Ok(Outcome::Done);

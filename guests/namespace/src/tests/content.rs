@@ -6,6 +6,7 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;
 
 use super::world::*;
+use crate::{content, kinds};
 
 const WIDGET: &str = "example.com/v1/Widget";
 
@@ -158,6 +159,22 @@ fn objects_that_finalizers_hold_are_counted_and_waited_for() {
     }
     assert_eq!(world.sync(), Outcome::Done);
     assert!(world.namespace().is_none());
+}
+
+#[test]
+fn finalizers_are_waited_for_fifteen_seconds_whatever_else_remains() {
+    let world = World::of([held(MAP, "a", &["example.com/x"])]);
+    world.cluster.put_live(object(DEPLOYMENT, "web"));
+    let host = world.cluster.host();
+    let namespace = host.live_get("", "team").unwrap().unwrap();
+    let kinds = kinds::deletable(host.discover()).deletable;
+    let content = content::delete(&host, &namespace, &kinds);
+    assert_eq!((content.wait_seconds, content.failures.len()), (15, 1));
+    assert_eq!(
+        content.remaining.into_iter().collect::<Vec<_>>(),
+        [("configmaps.".into(), 1), ("deployments.apps".into(), 1)]
+    );
+    assert_eq!(content.finalizers.into_iter().collect::<Vec<_>>(), [("example.com/x".into(), 1)]);
 }
 
 #[test]
