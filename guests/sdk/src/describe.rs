@@ -20,11 +20,11 @@
 
 use std::time::Duration;
 
-use flyball_types::Kind;
 pub use flyball_types::description::{
     Change, ConfigKey, DeltaType, Description, FORMAT, Index, Mapping, Metric, MetricType, Permission, Queue, Ticker,
     To, Watch,
 };
+use flyball_types::{Kind, KindPattern};
 
 use crate::host::millis;
 use crate::view::View;
@@ -61,9 +61,9 @@ pub trait DescriptionExt: Sized {
     fn index(self, name: &str, kind: &str, path: &str) -> Self;
     /// Adds a key that is put into the primary queue at a period.
     fn ticker(self, key: &str, period: Duration) -> Self;
-    /// Asks for verbs on a kind.
+    /// Asks for verbs on a kind; `*` for all kinds.
     fn allow<'v>(self, kind: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self;
-    /// Asks for verbs on a kind's subresource.
+    /// Asks for verbs on a subresource of a kind, or of all.
     fn allow_on<'v>(self, kind: &str, subresource: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self;
     /// Asks for an import that needs a grant: `discovery`, `signer`, `raw`.
     fn import(self, name: &str) -> Self;
@@ -111,7 +111,7 @@ impl DescriptionExt for Description {
 
     fn allow_on<'v>(mut self, kind_name: &str, subresource: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self {
         let mut permission =
-            Permission { kind: kind(kind_name), subresource: subresource.into(), verbs: Default::default() };
+            Permission { kind: pattern(kind_name), subresource: subresource.into(), verbs: Default::default() };
         // Not collected: that would bring a sorting algorithm into every guest.
         for verb in verbs {
             permission.verbs.insert(verb.into());
@@ -303,4 +303,9 @@ fn last(watch: &mut Watch) -> &mut Mapping {
 /// A kind by its name. A wrong one is a mistake in the guest's source, found by the first test that calls `describe`.
 fn kind(name: &str) -> Kind {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`kind`], of a pattern.
+fn pattern(text: &str) -> KindPattern {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
 }

@@ -15,6 +15,9 @@ use crate::time::Time;
 use crate::view::View;
 use crate::write::{Answer, BatchBuilder, PatchType, Write};
 
+/// How many objects a page of [`Host::live_each`] holds: as many as client-go's.
+pub const LIVE_PAGE: u32 = 500;
+
 /// What a controller can ask for. Made by [`export!`](crate::export) in the sandbox and by
 /// [`testing::Cluster`](crate::testing::Cluster) in tests.
 #[derive(Clone, Copy)]
@@ -78,9 +81,48 @@ impl Host<'_> {
     /// # Errors
     /// The call failed, or an object is not as the view wants it.
     pub fn live_list<T: View>(&self, namespace: &str, parameters: &[(&str, &str)]) -> Result<LiveList<T>, Error> {
+        self.live_page(T::KIND, namespace, parameters, T::FIELDS)
+    }
+
+    /// Hands out one after the other all objects of a kind that lie in a namespace now (empty: in all), with no more than
+    /// [`LIVE_PAGE`] of them in memory; of each, these fields and what is always read. For a kind that is known only when
+    /// the controller runs; for one of a view, give its `KIND` and `FIELDS`.
+    ///
+    /// # Errors
+    /// A call failed, or an object is not a `T`; and what `visit` answers, which ends the list.
+    pub fn live_each<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        fields: &[&str],
+        mut visit: impl FnMut(T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let limit = LIVE_PAGE.to_string();
+        let mut token = String::new();
+        loop {
+            let mut parameters = vec![("limit", limit.as_str())];
+            if !token.is_empty() {
+                parameters.push(("continue", &token));
+            }
+            let page: LiveList<T> = self.live_page(kind, namespace, &parameters, fields)?;
+            page.items.into_iter().try_for_each(&mut visit)?;
+            if page.metadata.continue_token.is_empty() {
+                return Ok(());
+            }
+            token = page.metadata.continue_token;
+        }
+    }
+
+    fn live_page<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        parameters: &[(&str, &str)],
+        fields: &[&str],
+    ) -> Result<LiveList<T>, Error> {
         let parameters: Vec<_> = parameters.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let bytes = self.imports.live_list(T::KIND, namespace, &parameters, T::FIELDS)?;
-        serde_json::from_slice(&bytes).map_err(|error| Error::Malformed(format!("a list of {}", T::KIND), error))
+        let bytes = self.imports.live_list(kind, namespace, &parameters, fields)?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
     }
 
     /// The answer to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Granted by the import `raw`.
@@ -292,7 +334,25 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str, namespace: &str, name: &
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use crate::testing::Cluster;
+
+    #[test]
+    fn a_long_live_list_is_read_page_by_page() {
+        let count = 2 * super::LIVE_PAGE + 1;
+        let pod =
+            |n| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{n:04}"), "namespace": "a"}});
+        let cluster = Cluster::with((0..count).map(pod));
+        let mut names = Vec::new();
+        let visit = |pod: serde_json::Value| {
+            names.push(pod["metadata"]["name"].as_str().unwrap().to_owned());
+            Ok(())
+        };
+        cluster.host().live_each("v1/Pod", "a", &["spec"], visit).unwrap();
+        assert_eq!(names, (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>());
+        assert_eq!(cluster.live_reads(), ["list v1/Pod a", "list v1/Pod a", "list v1/Pod a"]);
+    }
 
     #[test]
     fn what_is_remembered_is_recalled_until_it_is_replaced_or_removed() {

@@ -71,6 +71,7 @@
 pub mod condition;
 pub mod controller;
 pub mod describe;
+pub mod discovery;
 pub mod duration;
 pub mod error;
 pub mod hash;
@@ -95,7 +96,7 @@ pub mod write;
 pub use condition::Condition;
 pub use controller::{Controller, Delta, Key, Outcome, Request, Routed};
 pub use error::{ApiResult, Context, Error};
-pub use flyball_types::{ApiError, FieldPath, Kind, LabelSelector};
+pub use flyball_types::{ApiError, FieldPath, Kind, KindPattern, LabelSelector};
 pub use host::Host;
 pub use imports::ObjectReference;
 pub use int_or_percent::IntOrPercent;

@@ -37,6 +37,7 @@
 
 mod imports;
 mod metadata;
+mod namespace;
 mod patch;
 mod store;
 
@@ -47,7 +48,7 @@ use std::time::Duration;
 
 use flyball_types::description::Description;
 use flyball_types::{ApiError, Kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::controller::{Controller, Outcome, Request};
 use crate::error::Error;
@@ -71,6 +72,7 @@ struct State {
     description: Option<Description>,
     faults: Vec<Fault>,
     writes: Vec<Written>,
+    live_reads: Vec<String>,
     events: Vec<Event>,
     enqueued: Vec<Enqueued>,
     logs: Vec<(Level, String)>,
@@ -111,14 +113,17 @@ pub struct Written {
     pub error: Option<ApiError>,
 }
 
-/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`
+/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`; `deletecollection v1/Pod default`
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.kind)?;
         if !self.subresource.is_empty() {
             write!(f, "/{}", self.subresource)?;
         }
-        write!(f, " {}", crate::Key::new(&self.namespace, &self.name))?;
+        match self.name.as_str() {
+            "" => write!(f, " {}", self.namespace)?,
+            name => write!(f, " {}", crate::Key::new(&self.namespace, name))?,
+        }
         self.error.iter().try_for_each(|error| write!(f, ": {error}"))
     }
 }
@@ -162,6 +167,7 @@ impl Default for Cluster {
             description: None,
             faults: Vec::new(),
             writes: Vec::new(),
+            live_reads: Vec::new(),
             events: Vec::new(),
             enqueued: Vec::new(),
             logs: Vec::new(),
@@ -169,7 +175,7 @@ impl Default for Cluster {
             config: BTreeMap::new(),
             memo: HashMap::new(),
             raw: HashMap::new(),
-            kinds: Value::Null,
+            kinds: json!({"kinds": [], "failed": []}),
             random: 0x9e37_79b9_7f4a_7c15,
         };
         Self { state: RefCell::new(state) }
@@ -233,7 +239,28 @@ impl Cluster {
         self.state.borrow_mut().kinds = kinds;
     }
 
-    /// Fails the next write (or live `get` or `list`) of this verb and kind.
+    /// Lets `discovery.kinds` answer this kind as well, after those that were served before; of two versions of a group the
+    /// first one served is the preferred one.
+    pub fn serve(&self, kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) {
+        let kinds = &mut self.state.borrow_mut().kinds["kinds"];
+        let group = |kind: &Value| kind_of(kind["kind"].as_str().expect("it is a text")).group;
+        let version = |kind: &Value| kind_of(kind["kind"].as_str().expect("it is a text")).version;
+        let mut served =
+            json!({"kind": kind, "plural": plural, "namespaced": namespaced, "verbs": verbs, "subresources": {}});
+        let kinds = kinds.as_array_mut().expect("the kinds are a list");
+        let first = kinds.iter().find(|known| group(known) == group(&served));
+        served["preferred"] = first.is_none_or(|first| version(first) == version(&served)).into();
+        kinds.push(served);
+    }
+
+    /// Lets `discovery.kinds` name this group version as one whose discovery failed.
+    pub fn fail_discovery(&self, group_version: &str, message: &str) {
+        let failed = json!({"groupVersion": group_version, "message": message});
+        let kinds = &mut self.state.borrow_mut().kinds;
+        kinds["failed"].as_array_mut().expect("the failures are a list").push(failed);
+    }
+
+    /// Fails the next write (or live `get` or `list`) of this verb and kind; `discover` of no kind is discovery itself.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }
@@ -311,6 +338,11 @@ impl Cluster {
     /// As [`writes`](Self::writes), each as a line: `create v1/Pod default/web-1`.
     pub fn written(&self) -> Vec<String> {
         self.writes().iter().map(Written::to_string).collect()
+    }
+
+    /// Every live read since the last call, refused ones too, each as a line: `list v1/Pod default`.
+    pub fn live_reads(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.borrow_mut().live_reads)
     }
 
     /// Every event since the last call of a function of this group, each as a line: `Normal Created Created pod: web-1`.

@@ -114,7 +114,9 @@ impl Catalogue {
             for (place, version) in group.versions.into_iter().enumerate() {
                 let group_version = Kind::new(&name, &version.version, "").api_version();
                 if version.freshness == "Stale" {
-                    catalogue.failed.push((group_version, "the server that serves it did not answer discovery".into()));
+                    // In client-go's words, as conditions of statuses show them.
+                    let message = format!("stale GroupVersion discovery: {group_version}");
+                    catalogue.failed.push((group_version, message));
                 }
                 for served in version.resources {
                     catalogue.push(served, &name, &version.version, place == 0);

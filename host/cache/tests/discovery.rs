@@ -70,6 +70,7 @@ async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
     assert!(discovery.cached(&Kind::new("example.com", "v2", "Widget")).unwrap().preferred);
     let catalogue = discovery.catalogue(Duration::from_secs(60)).await.unwrap();
     assert_eq!(catalogue.resources.len(), 3);
-    assert_eq!(catalogue.failed[0].0, "metrics.k8s.io/v1beta1");
+    let failed = ("metrics.k8s.io/v1beta1", "stale GroupVersion discovery: metrics.k8s.io/v1beta1");
+    assert_eq!(catalogue.failed, [(failed.0.to_owned(), failed.1.to_owned())]);
     assert_eq!(server.asked.load(Ordering::Relaxed), 4);
 }

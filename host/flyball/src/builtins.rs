@@ -27,6 +27,7 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
         include_str!("../policies/legacy-serviceaccount-token-cleaner-controller.toml"),
     ),
+    ("namespace-controller", include_str!("../policies/namespace-controller.toml")),
     ("replicaset-controller", include_str!("../policies/replicaset-controller.toml")),
     ("replicationcontroller-controller", include_str!("../policies/replicationcontroller-controller.toml")),
     (

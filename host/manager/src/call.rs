@@ -20,8 +20,9 @@ use crate::memo::MemoCall;
 use crate::services::Services;
 use crate::writer::Journal;
 
-/// How old the list of kinds may be that `discovery.kinds` answers.
-const DISCOVERY_AGE: Duration = Duration::from_secs(30);
+/// How old the list of kinds may be that `discovery.kinds` answers: so little that calls at the same time share a request,
+/// and that no kind is missed of which a guest sees objects or consequences.
+const DISCOVERY_AGE: Duration = Duration::from_secs(1);
 /// How long to wait before the server is asked again for a consistent read.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 

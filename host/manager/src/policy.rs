@@ -314,6 +314,29 @@ mod tests {
     }
 
     #[test]
+    fn a_star_is_every_kind_and_every_subresource() {
+        let text = "[[plugins.a.allow]]\nkinds = [\"*\"]\nsubresource = \"*\"\nverbs = [\"delete\"]";
+        let policy = parse(text).unwrap();
+        let widget = Kind::new("example.com", "v1", "Widget");
+        for subresource in ["", "status"] {
+            assert!(policy.plugins["a"].check("delete", &widget, subresource, "demo").is_ok());
+            assert!(policy.plugins["a"].check("update", &widget, subresource, "demo").is_err());
+        }
+        assert!(parse(&text.replace("[\"*\"]\nsub", "[\"v1/*\"]\nsub")).unwrap_err().contains("`v1/*` is not a kind"));
+    }
+
+    #[test]
+    fn a_trusted_plugin_that_asks_for_all_kinds_gets_them_and_no_other_verb() {
+        let asked = r#"{"format": 1, "name": "a", "queues": [{"name": "a"}],
+                        "permissions": [{"kind": "*", "verbs": ["delete"]}]}"#;
+        let policy = PluginPolicy::trusting(&Description::read(asked).unwrap());
+        let widget = Kind::new("example.com", "v1", "Widget");
+        assert!(policy.check("delete", &widget, "", "demo").is_ok());
+        assert!(policy.check("list", &widget, "", "demo").is_err());
+        assert!(policy.check("delete", &widget, "status", "demo").is_err());
+    }
+
+    #[test]
     fn what_is_no_policy_is_refused_with_the_place_and_the_reason() {
         for (text, expected) in [
             ("[plugins.a]\nallowed = []", "unknown field `allowed`"),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Kind;
+use crate::{Kind, KindPattern};
 
 mod check;
 
@@ -246,8 +246,8 @@ pub struct Ticker {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Permission {
-    /// The kind.
-    pub kind: Kind,
+    /// The kind, or `*` for all.
+    pub kind: KindPattern,
     /// A subresource, or empty for the object itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subresource: String,

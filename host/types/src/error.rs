@@ -51,6 +51,11 @@ impl ApiError {
         self.status == 404
     }
 
+    /// Whether the server does not know this verb for what was asked.
+    pub fn is_method_not_supported(&self) -> bool {
+        self.status == 405
+    }
+
     /// Whether the object changed since it was read.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"

@@ -83,6 +83,57 @@ impl From<Kind> for String {
     }
 }
 
+/// What a permission is about: one kind, or all of them. Written as the kind is, or `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum KindPattern {
+    /// Every kind, those included that the API server does not serve yet.
+    All,
+    /// This kind.
+    One(Kind),
+}
+
+impl KindPattern {
+    /// Whether the kind is among those meant.
+    pub fn matches(&self, kind: &Kind) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(one) => one == kind,
+        }
+    }
+}
+
+impl fmt::Display for KindPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("*"),
+            Self::One(kind) => kind.fmt(f),
+        }
+    }
+}
+
+impl FromStr for KindPattern {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        if text == "*" { Ok(Self::All) } else { text.parse().map(Self::One) }
+    }
+}
+
+impl TryFrom<String> for KindPattern {
+    type Error = KindError;
+
+    fn try_from(text: String) -> Result<Self, KindError> {
+        text.parse()
+    }
+}
+
+impl From<KindPattern> for String {
+    fn from(pattern: KindPattern) -> Self {
+        pattern.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +150,20 @@ mod tests {
     fn what_is_no_kind_is_refused() {
         for text in ["", "Pod", "v1/", "/v1/Pod", "a/b/c/d", "v1/Po d", "../v1/Pod"] {
             assert_eq!(text.parse::<Kind>(), Err(KindError(text.into())));
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_one_kind_or_all() {
+        let (pod, secret) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Secret"));
+        let matched = |text: &str| {
+            let pattern: KindPattern = text.parse().unwrap();
+            assert_eq!(pattern.to_string(), text);
+            [pattern.matches(&pod), pattern.matches(&secret)]
+        };
+        assert_eq!((matched("*"), matched("v1/Pod")), ([true, true], [true, false]));
+        for text in ["", "**", "*/*", "v1/*", "apps/*/Pod"] {
+            assert_eq!(text.parse::<KindPattern>(), Err(KindError(text.into())));
         }
     }
 }

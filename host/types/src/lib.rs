@@ -13,7 +13,7 @@ mod text;
 
 pub use error::ApiError;
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
-pub use kind::{Kind, KindError};
+pub use kind::{Kind, KindError, KindPattern};
 pub use mask::Mask;
 pub use path::{FieldPath, PathError, Step};
 pub use prune::{MetadataSink, Prune, PruneError};

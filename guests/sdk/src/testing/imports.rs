@@ -7,6 +7,7 @@ use flyball_types::description::{Permission, Watch};
 use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
 use serde_json::{Value, json};
 
+use crate::controller::Key;
 use crate::imports::{Imports, MetricOperation, ObjectReference, Pages, Question};
 use crate::log::Level;
 use crate::meta::Meta;
@@ -31,8 +32,9 @@ impl Imports for Cluster {
 
     fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError> {
         let state = &mut *self.state.borrow_mut();
-        state.admit("get", kind, "")?;
         let id = Id::new(kind, namespace, name);
+        state.live_reads.push(format!("get {kind} {}", Key::new(namespace, name)));
+        state.admit("get", kind, "")?;
         let found = state.live.get(&id).map_or_else(|| state.store.get(&id), Option::as_ref);
         let missing = || ApiError::new(404, "NotFound", format!("{kind} {name:?} not found"));
         prune(found.ok_or_else(missing)?, &mask(fields)?)
@@ -46,6 +48,7 @@ impl Imports for Cluster {
         fields: &[&str],
     ) -> Result<Vec<u8>, ApiError> {
         let state = &mut *self.state.borrow_mut();
+        state.live_reads.push(format!("list {kind} {namespace}"));
         state.admit("list", kind, "")?;
         let parameter = |name: &str| {
             parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
@@ -63,7 +66,14 @@ impl Imports for Cluster {
                 items.push(serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?);
             }
         }
-        Ok(json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string().into_bytes())
+        // A token says how many objects came before, in a list that is not kept: nothing may change between two pages.
+        let before = parameter("continue").parse().unwrap_or(0);
+        let limit = parameter("limit").parse().ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let after = items.len().saturating_sub(before).saturating_sub(limit);
+        let token = if after > 0 { (before + limit).to_string() } else { String::new() };
+        let page: Vec<Value> = items.into_iter().skip(before).take(limit).collect();
+        let list = json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
+        Ok(list.to_string().into_bytes())
     }
 
     fn live_raw(&self, path: &str) -> Result<Vec<u8>, ApiError> {
@@ -72,7 +82,12 @@ impl Imports for Cluster {
     }
 
     fn kinds(&self) -> Result<Vec<u8>, ApiError> {
-        Ok(self.state.borrow().kinds.to_string().into_bytes())
+        let state = &mut *self.state.borrow_mut();
+        if state.description.as_ref().is_some_and(|description| !description.imports.contains("discovery")) {
+            return Err(ApiError::denied("the plugin does not ask for `discovery`"));
+        }
+        state.fail_if_due("discover", "")?;
+        Ok(state.kinds.to_string().into_bytes())
     }
 
     /// Rounds run to their end, as side by side; so does all, if the batch has neither slow start nor stop on error.
@@ -333,7 +348,9 @@ impl State {
                 && (mask.is_whole() || subresource == "status" && mask.covers(&Mask::metadata()))
         };
         let may_get = |permission: &Permission| {
-            permission.kind.to_string() == kind && permission.subresource.is_empty() && permission.verbs.contains("get")
+            permission.kind.matches(&kind_of(kind))
+                && permission.subresource.is_empty()
+                && permission.verbs.contains("get")
         };
         if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get) {
             return Ok(());
@@ -348,7 +365,7 @@ impl State {
         let whole = if subresource.is_empty() { kind.to_owned() } else { format!("{kind}/{subresource}") };
         if let Some(description) = &self.description {
             let allowed = description.permissions.iter().any(|permission| {
-                permission.kind.to_string() == kind
+                permission.kind.matches(&kind_of(kind))
                     && permission.subresource == subresource
                     && permission.verbs.contains(verb)
             });
@@ -356,6 +373,11 @@ impl State {
                 return Err(ApiError::denied(format!("the plugin does not ask to {verb} {whole}")));
             }
         }
+        self.fail_if_due(verb, &whole)
+    }
+
+    /// Whether no failure is to be injected.
+    fn fail_if_due(&mut self, verb: &str, whole: &str) -> Result<(), ApiError> {
         let mut due = None;
         for (at, fault) in
             self.faults.iter_mut().enumerate().filter(|(_, fault)| fault.verb == verb && fault.kind == whole)

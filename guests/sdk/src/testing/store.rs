@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::time::Time;
 use crate::write::{PatchType, Propagation};
 
-use super::{kind_of, metadata, patch};
+use super::{kind_of, metadata, namespace, patch};
 
 /// Names an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,6 +204,7 @@ impl Store {
                 None => drop(new["metadata"].as_object_mut().and_then(|fields| fields.remove(own))),
             }
         }
+        namespace::keep_finalizers(id, subresource, &old, &mut new);
         if new == old {
             return Ok(old);
         }
@@ -213,7 +214,7 @@ impl Store {
         self.touch(&mut new);
         let deleted = !new["metadata"]["deletionTimestamp"].is_null();
         let graceful = new["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
-        if deleted && !graceful && !has_finalizers(&new) {
+        if deleted && !graceful && !has_finalizers(&new) && !namespace::is_held(id, &new) {
             self.objects.remove(id);
         } else {
             self.objects.insert(id.clone(), new.clone());
@@ -242,7 +243,7 @@ impl Store {
         let on_node = id.kind == "v1/Pod" && !text(&object, "/spec/nodeName").is_empty();
         let default = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
         let grace = if on_node { options.grace_seconds.unwrap_or(default) } else { 0 };
-        if grace == 0 && !has_finalizers(&object) {
+        if grace == 0 && !has_finalizers(&object) && !namespace::is_held(id, &object) {
             self.objects.remove(id);
             return Ok(object);
         }
@@ -250,6 +251,7 @@ impl Store {
             let at = self.now + std::time::Duration::from_secs(grace.unsigned_abs());
             object["metadata"]["deletionTimestamp"] = at.to_string().into();
             object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+            namespace::terminate(id, &mut object);
             self.touch(&mut object);
         }
         if let Entry::Occupied(mut entry) = self.objects.entry(id.clone()) {

@@ -135,6 +135,7 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KindPattern;
 
     const GOOD: &str = r#"{
         "format": 1, "name": "replicaset-controller", "queues": [{"name": "replicaset"}],
@@ -155,6 +156,18 @@ mod tests {
         assert_eq!(description.watches[1].map[1].delay_ms, 5);
         assert_eq!(description.queues[0].base_delay_ms, 5);
         assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
+    }
+
+    #[test]
+    fn a_permission_may_be_on_all_kinds() {
+        let asking = |kind: &str| {
+            let asked = format!(r#""permissions": [{{"kind": "{kind}", "verbs": ["delete"]}}], "unknown": true"#);
+            Description::read(&GOOD.replace(r#""unknown": true"#, &asked))
+        };
+        let description = asking("*").unwrap();
+        assert_eq!(description.permissions[0].kind, KindPattern::All);
+        assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
+        assert!(asking("v1/*").unwrap_err().to_string().contains("`v1/*` is not a kind"));
     }
 
     #[test]

@@ -1,0 +1,159 @@
+//! What lies in a namespace: deleted, pods first, and what remains is counted.
+//!
+//! Other objects may be what pods need until they have ended (their network policies, their quotas' limits), so nothing else
+//! is deleted while a pod remains.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flyball_sdk::prelude::*;
+
+use crate::failure::{is_not_supported, said};
+use crate::kinds::Deletable;
+use crate::views::{ITEM_FIELDS, Item, Namespace, Pod};
+
+/// How long finalizers of objects are waited for, in seconds.
+const FINALIZER_WAIT: u64 = 15;
+
+/// What became of the content of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// How many objects remain, by their kind as conditions name it.
+    pub remaining: BTreeMap<String, usize>,
+    /// How many of them each finalizer holds.
+    pub finalizers: BTreeMap<String, usize>,
+    /// Why objects could not be deleted, or why that is not known: one for each kind.
+    pub failures: Vec<String>,
+    /// In how many seconds what remains may be gone; 0 if nothing is waited for.
+    pub wait_seconds: u64,
+}
+
+/// Deletes what lies in a namespace: pods and, once there are none, all else.
+pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Content {
+    let (pods, others): (Vec<&Deletable>, Vec<&Deletable>) = kinds.iter().partition(|kind| kind.is_pods());
+    let mut content = Content::default();
+    if !pods.is_empty() {
+        match seconds_to_end(host, namespace) {
+            Ok(seconds) => delete_all(host, &namespace.meta.name, &pods, seconds, &mut content),
+            Err(error) => content.failures.push(said(&error)),
+        }
+    }
+    if content.remaining.is_empty() {
+        delete_all(host, &namespace.meta.name, &others, 0, &mut content);
+    }
+    content
+}
+
+/// How long the pods of a namespace may take to end, in seconds; 0 once that time has passed since it was deleted.
+fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
+    let mut longest = 0;
+    host.live_each(Pod::KIND, &namespace.meta.name, Pod::FIELDS, |pod: Pod| {
+        if !pod.has_ended() {
+            longest = longest.max(pod.grace_seconds.unwrap_or(0));
+        }
+        Ok(())
+    })?;
+    let longest = longest.unsigned_abs();
+    let since = namespace.meta.deletion_timestamp.map_or(Duration::ZERO, |deleted| host.now().since(deleted));
+    Ok(if since >= Duration::from_secs(longest) { 0 } else { longest })
+}
+
+/// Deletes all objects of these kinds, and counts what remains. `seconds` is how long their end may take; 0 if they should
+/// be gone at once.
+fn delete_all(host: &Host, namespace: &str, kinds: &[&Deletable], seconds: u64, content: &mut Content) {
+    let deleted = delete_collections(host, namespace, kinds);
+    let deleted = delete_each(host, namespace, deleted, kinds);
+    for (kind, deleted) in kinds.iter().zip(deleted) {
+        let counted = deleted.and_then(|()| count(host, namespace, kind, seconds, content));
+        if let Err(error) = counted {
+            content.failures.push(said(&error));
+        }
+    }
+}
+
+/// Deletes each kind's objects at once, the kinds side by side. Of each kind: whether that could be done.
+fn delete_collections(host: &Host, namespace: &str, kinds: &[&Deletable]) -> Vec<Result<bool, Error>> {
+    let at_once = kinds.iter().filter(|kind| kind.has_delete_collection);
+    let writes = at_once
+        .map(|kind| Write::delete_collection(&kind.kind, namespace, "", "").propagation(Propagation::Background));
+    let mut answers = host.batch().extend(writes).run().into_iter();
+    let answer = |kind: &&Deletable| {
+        if !kind.has_delete_collection {
+            return Ok(false);
+        }
+        match answers.next() {
+            Some(Ok(_)) => Ok(true),
+            Some(Err(error)) if is_not_supported(&error) => Ok(false),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(Error::failed("the host gave no answer")),
+        }
+    };
+    kinds.iter().map(answer).collect()
+}
+
+/// Deletes the objects of the kinds that could not be deleted at once, one by one.
+fn delete_each(
+    host: &Host,
+    namespace: &str,
+    deleted: Vec<Result<bool, Error>>,
+    kinds: &[&Deletable],
+) -> Vec<Result<(), Error>> {
+    let delete_listed = |(deleted, kind): (Result<bool, Error>, &&Deletable)| {
+        if deleted? {
+            return Ok(());
+        }
+        let Some(items) = list(host, namespace, kind)? else { return Ok(()) };
+        let write = |item: &Item| delete_exactly(namespace, kind, &item.metadata);
+        let answers = host.batch().extend(items.iter().map(write)).run();
+        let mut failures = answers.into_iter().filter_map(Result::err).filter(|error| !is_not_supported(error));
+        failures.next().map_or(Ok(()), |error| Err(error.into()))
+    };
+    deleted.into_iter().zip(kinds).map(delete_listed).collect()
+}
+
+/// The write that deletes an object, and no other that has taken its place.
+fn delete_exactly(namespace: &str, kind: &Deletable, meta: &Meta) -> Write {
+    let write = Write::delete(&kind.kind, namespace, &meta.name).propagation(Propagation::Background);
+    // Some aggregated servers give their objects no UID.
+    if meta.uid.is_empty() { write } else { write.uid(&meta.uid) }
+}
+
+/// Counts what remains of a kind. What neither a finalizer nor its own end holds is a failure.
+fn count(host: &Host, namespace: &str, kind: &Deletable, seconds: u64, content: &mut Content) -> Result<(), Error> {
+    let Some(items) = list(host, namespace, kind)?.filter(|items| !items.is_empty()) else { return Ok(()) };
+    content.remaining.insert(kind.resource(), items.len());
+    let mut is_held = false;
+    for finalizer in items.iter().flat_map(|item| &item.metadata.finalizers) {
+        *content.finalizers.entry(finalizer.clone()).or_default() += 1;
+        is_held = true;
+    }
+    let wait = match seconds {
+        0 if is_held => FINALIZER_WAIT,
+        seconds => seconds,
+    };
+    content.wait_seconds = content.wait_seconds.max(wait);
+    if wait > 0 {
+        return Ok(());
+    }
+    let Deletable { group, version, plural, .. } = kind;
+    Err(Error::failed(format!(
+        "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={plural}"
+    )))
+}
+
+/// The objects of a kind, as they are now; none if they can't be listed.
+fn list(host: &Host, namespace: &str, kind: &Deletable) -> Result<Option<Vec<Item>>, Error> {
+    if !kind.has_list {
+        return Ok(None);
+    }
+    let mut items = Vec::new();
+    let listed = host.live_each(&kind.kind, namespace, ITEM_FIELDS, |item: Item| {
+        items.push(item);
+        Ok(())
+    });
+    match listed {
+        Ok(()) => Ok(Some(items)),
+        Err(error) if error.api().is_some_and(is_not_supported) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
