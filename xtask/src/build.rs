@@ -9,8 +9,16 @@ use crate::guests;
 use crate::run::{command, is_fresh, run, say, workspace};
 
 /// The guests that are part of the host.
-const BUILT_INS: &[&str] =
-    &["serviceaccount", "rootca", "legacytokencleaner", "replicaset", "replicationcontroller", "deployment", "job"];
+const BUILT_INS: &[&str] = &[
+    "serviceaccount",
+    "serviceaccounttoken",
+    "rootca",
+    "legacytokencleaner",
+    "replicaset",
+    "replicationcontroller",
+    "deployment",
+    "job",
+];
 
 /// The variable that tells the host's build where they are.
 pub(crate) const EMBEDDED: &str = "FLYBALL_BUILTINS";

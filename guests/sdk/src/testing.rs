@@ -76,6 +76,10 @@ struct State {
     logs: Vec<(Level, String)>,
     metrics: Vec<(MetricOperation, String, Vec<String>, f64)>,
     config: BTreeMap<String, String>,
+    /// The keys that sign.
+    keys: Vec<String>,
+    /// The tokens that they signed.
+    signed: Vec<Signed>,
     memo: HashMap<String, (Vec<u8>, u32)>,
     raw: HashMap<String, Value>,
     kinds: Value,
@@ -143,6 +147,17 @@ impl fmt::Display for Event {
     }
 }
 
+/// A token that was signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The key's name.
+    pub key: String,
+    /// What was to be signed.
+    pub claims: Value,
+    /// What came of it.
+    pub token: String,
+}
+
 /// A key that was put into a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enqueued {
@@ -167,6 +182,8 @@ impl Default for Cluster {
             logs: Vec::new(),
             metrics: Vec::new(),
             config: BTreeMap::new(),
+            keys: Vec::new(),
+            signed: Vec::new(),
             memo: HashMap::new(),
             raw: HashMap::new(),
             kinds: Value::Null,
@@ -260,6 +277,11 @@ impl Cluster {
     pub fn set_config(&self, key: &str, value: &str) {
         self.state.borrow_mut().config.insert(key.into(), value.into());
     }
+
+    /// Gives the signer a key of this name. Its tokens are a toy, each another one.
+    pub fn add_key(&self, name: &str) {
+        self.state.borrow_mut().keys.push(name.into());
+    }
 }
 
 /// What is done.
@@ -331,6 +353,11 @@ impl Cluster {
     /// Every line that was logged since the last call.
     pub fn logged(&self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.state.borrow_mut().logs)
+    }
+
+    /// Every token that was ever signed.
+    pub fn signed(&self) -> Vec<Signed> {
+        self.state.borrow().signed.clone()
     }
 
     /// What was done to metrics since the last call: operation, name, labels and value.
