@@ -11,6 +11,7 @@ use crate::run::{command, is_fresh, run, say, workspace};
 /// The guests that are part of the host.
 const BUILT_INS: &[&str] = &[
     "serviceaccount",
+    "serviceaccounttoken",
     "rootca",
     "legacytokencleaner",
     "replicaset",

@@ -295,6 +295,27 @@ impl Host<'_> {
     }
 }
 
+/// Signing, with keys that the host holds and the operator names. Granted by the import `signer`.
+impl Host<'_> {
+    /// A JSON Web Token with these claims, in compact form.
+    ///
+    /// # Errors
+    /// The plugin may not use the key, or the host holds none of that name.
+    pub fn sign_jwt(&self, key: &str, claims: &impl Serialize) -> Result<String, ApiError> {
+        let claims = serde_json::to_vec(claims).expect("a map with string keys is valid JSON");
+        self.imports.sign_jwt(key, &claims)
+    }
+
+    /// The claims of a token that was signed by this key; whether they still hold is not looked at.
+    ///
+    /// # Errors
+    /// As [`sign_jwt`](Self::sign_jwt); `Unauthorized` if another key, or nobody, has signed it; or the claims are not a `T`.
+    pub fn verify_jwt<T: DeserializeOwned>(&self, key: &str, token: &str) -> Result<T, Error> {
+        let claims = self.imports.verify_jwt(key, token)?;
+        serde_json::from_slice(&claims).map_err(|error| Error::Malformed("the claims of a token".into(), error))
+    }
+}
+
 /// The memo: what the host keeps for the plugin's instances. It may be emptied between any two calls, so it holds only what
 /// can be derived again or done without.
 impl Host<'_> {
@@ -334,7 +355,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str, namespace: &str, name: &
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use crate::testing::Cluster;
 
@@ -364,5 +385,19 @@ mod tests {
         assert_eq!((host.recall("a"), host.recall::<String>("a"), host.recall::<u32>("b")), (Some(2), None, None));
         host.unremember("a");
         assert_eq!(host.recall::<u32>("a"), None);
+    }
+
+    #[test]
+    fn a_token_is_verified_by_the_key_that_signed_it_and_by_no_other() {
+        let cluster = Cluster::new();
+        cluster.add_key("a");
+        cluster.add_key("b");
+        let host = cluster.host();
+        let token = host.sign_jwt("a", &json!({"sub": "me"})).unwrap();
+        assert_eq!(host.verify_jwt::<Value>("a", &token).unwrap(), json!({"sub": "me"}));
+        for (key, token, status) in [("b", token.as_str(), 401), ("a", "made up", 401), ("c", token.as_str(), 404)] {
+            assert_eq!(host.verify_jwt::<Value>(key, token).unwrap_err().api().unwrap().status, status);
+        }
+        assert!(host.sign_jwt("c", &json!({})).unwrap_err().is_not_found());
     }
 }

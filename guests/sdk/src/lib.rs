@@ -68,6 +68,7 @@
 //! assert_eq!(cluster.written(), ["create v1/ResourceQuota team/pods"]);
 //! ```
 
+pub mod base64;
 pub mod condition;
 pub mod controller;
 pub mod describe;

@@ -78,6 +78,10 @@ struct State {
     logs: Vec<(Level, String)>,
     metrics: Vec<(MetricOperation, String, Vec<String>, f64)>,
     config: BTreeMap<String, String>,
+    /// The keys that sign.
+    keys: Vec<String>,
+    /// The tokens that they signed.
+    signed: Vec<Signed>,
     memo: HashMap<String, (Vec<u8>, u32)>,
     raw: HashMap<String, Value>,
     kinds: Value,
@@ -148,6 +152,17 @@ impl fmt::Display for Event {
     }
 }
 
+/// A token that was signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The key's name.
+    pub key: String,
+    /// What was to be signed.
+    pub claims: Value,
+    /// What came of it.
+    pub token: String,
+}
+
 /// A key that was put into a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enqueued {
@@ -173,6 +188,8 @@ impl Default for Cluster {
             logs: Vec::new(),
             metrics: Vec::new(),
             config: BTreeMap::new(),
+            keys: Vec::new(),
+            signed: Vec::new(),
             memo: HashMap::new(),
             raw: HashMap::new(),
             kinds: json!({"kinds": [], "failed": []}),
@@ -287,6 +304,11 @@ impl Cluster {
     pub fn set_config(&self, key: &str, value: &str) {
         self.state.borrow_mut().config.insert(key.into(), value.into());
     }
+
+    /// Gives the signer a key of this name. Its tokens are a toy, each another one.
+    pub fn add_key(&self, name: &str) {
+        self.state.borrow_mut().keys.push(name.into());
+    }
 }
 
 /// What is done.
@@ -363,6 +385,11 @@ impl Cluster {
     /// Every line that was logged since the last call.
     pub fn logged(&self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.state.borrow_mut().logs)
+    }
+
+    /// Every token that was ever signed.
+    pub fn signed(&self) -> Vec<Signed> {
+        self.state.borrow().signed.clone()
     }
 
     /// What was done to metrics since the last call: operation, name, labels and value.

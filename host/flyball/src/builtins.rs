@@ -11,12 +11,16 @@ pub(crate) struct Builtin {
     pub(crate) cwasm: &'static [u8],
 }
 
+/// The controller that makes tokens for Secrets, if the host has a key to sign them with.
+pub(crate) const TOKENS: &str = "serviceaccount-token-controller";
+
 include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
 /// The files that are not called by a name of their controller, and its canonical name.
 const FILES: &[(&str, &str)] = &[
     ("rootca", "root-ca-certificate-publisher-controller"),
     ("legacytokencleaner", "legacy-serviceaccount-token-cleaner-controller"),
+    ("serviceaccounttoken", TOKENS),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -35,6 +39,7 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
     ),
     ("serviceaccount-controller", include_str!("../policies/serviceaccount-controller.toml")),
+    (TOKENS, include_str!("../policies/serviceaccount-token-controller.toml")),
 ];
 
 impl Builtin {
@@ -67,5 +72,6 @@ mod tests {
         assert_eq!(name("replicationcontroller"), "replicationcontroller-controller");
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
         assert_eq!(name("legacytokencleaner"), "legacy-serviceaccount-token-cleaner-controller");
+        assert_eq!(name("serviceaccounttoken"), "serviceaccount-token-controller");
     }
 }

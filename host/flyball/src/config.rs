@@ -36,6 +36,8 @@ pub(crate) struct RunConfig {
     pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
     /// The bundle by which pods trust the API server.
     pub(crate) root_ca_file: Option<PathBuf>,
+    /// The key that signs tokens of service accounts.
+    pub(crate) service_account_key_file: Option<PathBuf>,
     /// After how long without use a service account's token of old is taken away.
     pub(crate) token_clean_up_period: Duration,
     /// Whether each built-in controller acts as its own service account.

@@ -2,6 +2,7 @@
 
 pub(crate) mod controllers;
 pub(crate) mod flags;
+pub(crate) mod keys;
 pub(crate) mod values;
 
 /// The names of its feature gates, with those of whole stages.

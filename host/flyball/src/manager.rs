@@ -57,6 +57,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         config: kcm::values::values(config, &parts.cluster)?,
         concurrency: config.concurrency.clone(),
     };
+    let signer = Arc::new(kcm::keys::keys(config)?);
     let cache = cache_folder();
     let engine = Engine::new(EngineOptions { cache: cache.clone(), ..EngineOptions::default() }).or_else(|error| {
         // Without a cache plugins are compiled at each start: slower, and nothing else.
@@ -67,6 +68,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         cluster: parts.cluster,
         engine,
         grants,
+        signer,
         qps: config.qps.map_or(0.0, f64::from),
         burst: config.burst,
         use_service_account_credentials: config.use_service_account_credentials,

@@ -23,6 +23,15 @@ pub(crate) struct Resolution {
     pub(crate) missing_by_name: Vec<&'static str>,
 }
 
+impl Resolution {
+    /// Leaves out a controller that lacks what it needs. Whether it would have run.
+    pub(crate) fn leave_out(&mut self, name: &str) -> bool {
+        let before = self.enabled.len();
+        self.enabled.retain(|enabled| enabled != name);
+        self.enabled.len() < before
+    }
+}
+
 impl Selection {
     /// Reads the items of the flag.
     pub(crate) fn new(items: &[String]) -> Self {
@@ -126,6 +135,15 @@ mod tests {
         assert!(!resolution.missing.contains(&"podgroup-protection-controller"));
         assert!(!resolution.missing.contains(&"bootstrap-signer-controller"));
         assert_eq!(resolution.missing_by_name, ["job-controller", "token-cleaner-controller"]);
+    }
+
+    #[test]
+    fn what_is_left_out_neither_runs_nor_is_missing() {
+        let mut resolution = selection("*").resolve(&BUILT);
+        assert!(resolution.leave_out("deployment-controller"));
+        assert!(!resolution.leave_out("token-cleaner-controller"));
+        assert_eq!(resolution.enabled, ["replicaset-controller"]);
+        assert!(!resolution.missing.contains(&"deployment-controller"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::{BUILTINS, Builtin};
+use crate::builtins::{BUILTINS, Builtin, TOKENS};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig};
 use crate::{logging, manager};
@@ -141,7 +141,15 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
         config.check_names(&[])?;
     }
     let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
-    let resolution = config.controllers.resolve(&available);
+    let mut resolution = config.controllers.resolve(&available);
+    let has_key = config.service_account_key_file.is_some();
+    let lacks_key = !has_key && resolution.leave_out(TOKENS);
+    if lacks_key {
+        tracing::info!(
+            controller = TOKENS,
+            "the controller does not run: --service-account-private-key-file names no key"
+        );
+    }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
     let nothing_to_run = resolution.enabled.is_empty() && config.plugin_dirs.is_empty();
     match (BUILTINS.is_empty(), resolution.missing.is_empty(), nothing_to_run) {
@@ -155,6 +163,9 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
     }
     if nothing_to_run {
         match resolution.missing_by_name.as_slice() {
+            [] if lacks_key => bail!(
+                "there is nothing to run: {TOKENS} needs --service-account-private-key-file, and there is no --plugin-dir"
+            ),
             [] => bail!(
                 "there is nothing to run: --controllers enables no built-in controller, and there is no --plugin-dir"
             ),

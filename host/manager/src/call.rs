@@ -86,13 +86,6 @@ impl Call {
         let failed = |error| ApiError::new(500, "InternalError", format!("the host failed to read: {error}"));
         async move { running.await.unwrap_or_else(|error| Err(failed(error))) }.boxed()
     }
-
-    fn no_key(&self, key: &str) -> ApiError {
-        match self.services.policy.check_import("signer") {
-            Err(denied) => denied,
-            Ok(()) => ApiError::new(404, "NotFound", format!("the host holds no key named `{key}`")),
-        }
-    }
 }
 
 fn invalid(error: impl std::fmt::Display) -> ApiError {
@@ -290,19 +283,19 @@ impl Imports for Call {
         self.memo.remove(key);
     }
 
-    fn sign_jwt(&self, key: &str, _claims: &[u8]) -> Result<String, ApiError> {
-        Err(self.no_key(key))
+    fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+        self.services.signer.sign_jwt(key, claims)
     }
 
-    fn verify_jwt(&self, key: &str, _token: &str) -> Result<Bytes, ApiError> {
-        Err(self.no_key(key))
+    fn verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
+        self.services.signer.verify_jwt(key, token)
     }
 
     fn sign_certificate(&self, key: &str, _request: &str, _options: &str) -> Result<String, ApiError> {
-        Err(self.no_key(key))
+        self.services.signer.sign_certificate(key)
     }
 
     fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
-        Err(self.no_key(key))
+        self.services.signer.trust_bundle(key)
     }
 }

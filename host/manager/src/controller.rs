@@ -251,7 +251,9 @@ struct GuestDelta<'a> {
 impl<'a> GuestDelta<'a> {
     fn new(watch: &'a str, delta: &'a flyball_cache::Delta) -> Option<Self> {
         let raw = |object: &'a Arc<flyball_cache::Object>| serde_json::from_slice(object.json()).ok();
-        let old = delta.old.as_ref().and_then(raw);
+        // What came and went before anybody asked has neither: its last version tells what it was.
+        let last = || delta.between.last().filter(|_| delta.new.is_none());
+        let old = delta.old.as_ref().or_else(last).and_then(raw);
         let new = delta.new.as_ref().and_then(raw);
         Some(Self { watch, delta_type: delta.delta_type(), old, new, initial: delta.initial })
     }
@@ -344,5 +346,32 @@ impl Worker {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_cache::{Delta, Object};
+
+    use super::*;
+
+    fn object(version: u32) -> Arc<Object> {
+        let json = format!(r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "{version}"}}}}"#);
+        Object::parse(json.as_bytes()).expect("it is an object")
+    }
+
+    fn old_version(delta: &Delta) -> Option<String> {
+        let json = serde_json::to_value(GuestDelta::new("v1/Secret", delta)).expect("it is JSON");
+        json["old"]["metadata"]["resourceVersion"].as_str().map(str::to_owned)
+    }
+
+    #[test]
+    fn a_guest_is_told_what_came_and_went_before_it_was_asked() {
+        let delta = Delta { old: None, new: None, between: vec![object(1), object(2)], initial: false };
+        assert_eq!(old_version(&delta).as_deref(), Some("2"));
+        let known = Delta { old: Some(object(1)), ..delta.clone() };
+        assert_eq!(old_version(&known).as_deref(), Some("1"));
+        let there = Delta { new: Some(object(3)), ..delta };
+        assert_eq!(old_version(&there), None);
     }
 }

@@ -3,7 +3,7 @@
 //! In the order of the flow: [`Manager`] loads plugins (`load.rs`, granted by [`policy`]) and opens what they watch. Each
 //! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
 //! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
-//! server through `client.rs` as an `identity.rs`. With several processes, `lease.rs` elects the one that acts, and
+//! server through `client.rs` as an `identity.rs`; tokens by `signer.rs`. With several processes, `lease.rs` elects the one that acts, and
 //! `fence.rs` holds the writes of the others back.
 
 mod call;
@@ -22,12 +22,14 @@ mod queue;
 mod rate;
 mod router;
 mod services;
+mod signer;
 mod views;
 mod writer;
 
 pub use lease::{LeaderElection, LeaseLost};
 pub use load::{BuiltIn, Grants, Origin, PluginError, plugins_in};
 pub use manager::{Manager, ManagerError, Options};
+pub use signer::{KeyError, Signer};
 
 /// A mutex's value. A panic under one of our locks leaves whole values behind, so poisoning says nothing.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -27,6 +27,7 @@ use crate::memo::Memo;
 use crate::queue::Queue;
 use crate::rate::RateLimiter;
 use crate::services::Services;
+use crate::signer::{Granted, Signer};
 use crate::views::Views;
 use crate::writer::Writer;
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub engine: Engine,
     /// Who gets what.
     pub grants: Grants,
+    /// The keys that sign for guests.
+    pub signer: Arc<Signer>,
     /// Calls in a second that each plugin may make to the API server; 0 for no limit.
     pub qps: f64,
     /// Calls at once.
@@ -343,6 +346,7 @@ impl Manager {
             metrics,
             metrics_warned: false.into(),
             config,
+            signer: Granted::new(self.options.signer.clone(), policy.clone()),
             runtime: tokio::runtime::Handle::current(),
             policy,
             description,

@@ -10,6 +10,10 @@
 //! kinds = ["v1/ConfigMap"]
 //! verbs = ["get", "create", "update", "delete"]
 //! namespaces = ["demo"]
+//!
+//! [plugins.issuer]
+//! imports = ["signer"]
+//! signer-keys = ["service-account"]
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +43,9 @@ pub struct PluginPolicy {
     pub allow: Vec<Rule>,
     /// The imports that it may use beyond those that need no grant: `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
+    /// The keys of the host with which `signer` signs and verifies for it. Each is named here, or not for it: no plugin gets
+    /// one because it asks.
+    pub signer_keys: BTreeSet<String>,
     /// Values of its configuration.
     pub config: BTreeMap<String, String>,
     /// How many keys it may reconcile at once, instead of what it asks for.
@@ -152,6 +159,10 @@ impl Policy {
                     format!("plugin `{plugin}`: `{account}` is not a service account: write `namespace/name`");
                 return Err(invalid(message));
             }
+            if !rules.signer_keys.is_empty() && !rules.imports.contains("signer") {
+                let message = format!("plugin `{plugin}`: `signer-keys` does nothing without `imports = [\"signer\"]`");
+                return Err(invalid(message));
+            }
         }
         Ok(policy)
     }
@@ -193,6 +204,15 @@ impl PluginPolicy {
             return Ok(());
         }
         Err(ApiError::denied(format!("the policy does not let this plugin use `{import}`")))
+    }
+
+    /// Whether `signer` may use this key for it. The answer does not tell whether the host holds such a key.
+    pub fn check_key(&self, key: &str) -> Result<(), ApiError> {
+        self.check_import("signer")?;
+        if self.signer_keys.contains(key) {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!("the policy does not let this plugin use the key `{key}`")))
     }
 }
 
@@ -337,11 +357,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_used_only_by_whom_the_operator_names_it_for() {
+        let policy = parse("[plugins.issuer]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]").unwrap();
+        let issuer = &policy.plugins["issuer"];
+        assert!(issuer.check_key("a").is_ok());
+        assert!(issuer.check_key("b").unwrap_err().message.contains("the key `b`"));
+        let asking = Description { imports: BTreeSet::from(["signer".into()]), ..Description::default() };
+        let trusted = PluginPolicy::trusting(&asking);
+        assert_eq!(trusted.check_key("a").unwrap_err().reason, "Denied");
+        let keys_alone = PluginPolicy { signer_keys: BTreeSet::from(["a".into()]), ..PluginPolicy::default() };
+        assert!(keys_alone.check_key("a").unwrap_err().message.contains("`signer`"));
+    }
+
+    #[test]
     fn what_is_no_policy_is_refused_with_the_place_and_the_reason() {
         for (text, expected) in [
             ("[plugins.a]\nallowed = []", "unknown field `allowed`"),
             ("[plugins.a]\nservice-account = \"a\"", "`a` is not a service account"),
             ("[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []", "`Pod` is not a kind"),
+            ("[plugins.a]\nsigner-keys = [\"a\"]", "does nothing without `imports = [\"signer\"]`"),
             ("[plugins.a.limits]\ncpu = \"fast\"", "`fast` is not a duration"),
             ("[plugins.a.limits]\nmemory = \"99999999999Gi\"", "is not an amount of memory"),
         ] {

@@ -1,4 +1,4 @@
-//! What one plugin works with: its reads, its writer, its queues, its events, memo, metrics and configuration. Shared by its
+//! What one plugin works with: its reads, its writer, its queues, its events, memo, metrics, configuration and keys. Shared by its
 //! calls, its routers and its workers.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use crate::events::Recorder;
 use crate::memo::Memo;
 use crate::policy::PluginPolicy;
 use crate::queue::Queue;
+use crate::signer::Granted;
 use crate::views::Views;
 use crate::writer::Writer;
 
@@ -35,6 +36,8 @@ pub(crate) struct Services {
     pub(crate) metrics_warned: AtomicBool,
     /// The operator's values.
     pub(crate) config: BTreeMap<String, String>,
+    /// The host's keys, as far as the plugin may use them.
+    pub(crate) signer: Granted,
     /// Where writes run, so that they outlive the call that made them.
     pub(crate) runtime: tokio::runtime::Handle,
 }

@@ -15,7 +15,7 @@ use crate::time::Time;
 use crate::write::{Action, Batch, Propagation, Write};
 
 use super::store::{DeleteOptions, Id, text};
-use super::{Cluster, Enqueued, Event, State, Written, kind_of};
+use super::{Cluster, Enqueued, Event, Signed, State, Written, kind_of};
 
 impl Imports for Cluster {
     fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Option<Vec<u8>>, ApiError> {
@@ -187,20 +187,43 @@ impl Imports for Cluster {
         self.state.borrow_mut().memo.remove(key);
     }
 
-    fn sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
-        Err(ApiError::denied("the fake cluster has no signer"))
+    fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+        let state = &mut *self.state.borrow_mut();
+        state.admit_key(key)?;
+        let claims = serde_json::from_slice(claims).map(Value::Object).map_err(invalid)?;
+        let token = format!("toy.{key}.{}", state.signed.len());
+        state.signed.push(Signed { key: key.into(), claims, token: token.clone() });
+        Ok(token)
     }
 
-    fn verify_jwt(&self, _: &str, _: &str) -> Result<Vec<u8>, ApiError> {
-        Err(ApiError::denied("the fake cluster has no signer"))
+    fn verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
+        let state = self.state.borrow();
+        state.admit_key(key)?;
+        let known = state.signed.iter().find(|signed| signed.key == key && signed.token == token);
+        let other = || ApiError::new(401, "Unauthorized", format!("the token was not signed by the key `{key}`"));
+        known.map(|signed| signed.claims.to_string().into_bytes()).ok_or_else(other)
     }
 
-    fn sign_certificate(&self, _: &str, _: &str, _: &str) -> Result<String, ApiError> {
-        Err(ApiError::denied("the fake cluster has no signer"))
+    fn sign_certificate(&self, key: &str, _: &str, _: &str) -> Result<String, ApiError> {
+        self.state.borrow().admit_key(key)?;
+        Err(ApiError::new(501, "NotImplemented", "the fake cluster signs no certificates"))
     }
 
-    fn trust_bundle(&self, _: &str) -> Result<String, ApiError> {
-        Err(ApiError::denied("the fake cluster has no signer"))
+    fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
+        self.state.borrow().admit_key(key)?;
+        Err(ApiError::new(501, "NotImplemented", "the fake cluster has no certificates"))
+    }
+}
+
+/// Signing.
+impl State {
+    /// Whether the plugin asks for the signer, and the key is there.
+    fn admit_key(&self, key: &str) -> Result<(), ApiError> {
+        if self.description.as_ref().is_some_and(|description| !description.imports.contains("signer")) {
+            return Err(ApiError::denied("the plugin does not ask for the import `signer`"));
+        }
+        let missing = || ApiError::new(404, "NotFound", format!("the host holds no key named `{key}`"));
+        self.keys.iter().any(|known| known == key).then_some(()).ok_or_else(missing)
     }
 }
 

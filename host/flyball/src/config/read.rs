@@ -78,6 +78,7 @@ impl RunConfig {
             concurrency,
             plugin_config: flags.plugin_config()?,
             root_ca_file: flags.path("root-ca-file"),
+            service_account_key_file: flags.path("service-account-private-key-file"),
             token_clean_up_period: flags.duration("legacy-service-account-token-clean-up-period"),
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout"),

@@ -208,7 +208,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("route-reconciliation-period", Duration, "10s", NotYet),
     flag("secondary-node-eviction-rate", Float, "0.01", NotYet),
     flag("secure-port", Int, "10257", Yes("Port to serve HTTPS on; 0 for none")),
-    flag("service-account-private-key-file", Text, "", NotYet),
+    flag(
+        "service-account-private-key-file",
+        Text,
+        "",
+        Yes("File of the RSA or EC key that signs tokens of service accounts; without it, none are made for Secrets"),
+    ),
     flag("service-cluster-ip-range", Text, "", NotYet),
     flag("show-hidden-metrics-for-version", Text, "", NotYet),
     flag("terminated-pod-gc-threshold", Int32, "12500", NotYet),

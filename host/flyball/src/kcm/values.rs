@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 
+use crate::builtins::TOKENS;
 use crate::config::RunConfig;
 
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
@@ -19,8 +20,10 @@ pub(crate) fn values(
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
+    let root_ca = root_ca(config, cluster)?;
     let from_flags = [
-        (ROOT_CA_PUBLISHER, "root-ca", root_ca(config, cluster)?),
+        (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
+        (TOKENS, "root-ca", root_ca),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
     ];
     let mut values = config.plugin_config.clone();
@@ -63,12 +66,14 @@ mod tests {
 
     #[test]
     fn pods_get_the_bundle_that_is_given_else_that_of_the_connection() {
-        let of_connection = &read(&[]).unwrap()[ROOT_CA_PUBLISHER]["root-ca"];
-        assert_eq!(of_connection, PEM);
+        let of_connection = read(&[]).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("of the file\n{PEM}")).unwrap();
         let given = read(&[&format!("--root-ca-file={}", file.path().display())]).unwrap();
-        assert_eq!(given[ROOT_CA_PUBLISHER]["root-ca"], format!("of the file\n{PEM}"));
+        for controller in [ROOT_CA_PUBLISHER, TOKENS] {
+            assert_eq!(of_connection[controller]["root-ca"], PEM);
+            assert_eq!(given[controller]["root-ca"], format!("of the file\n{PEM}"));
+        }
     }
 
     #[test]
