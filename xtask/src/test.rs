@@ -1,13 +1,11 @@
 //! `cargo xtask test`: builds everything, then runs every test that there is.
 
 use anyhow::Result;
+use flyball_cluster_tests::FULL;
 use flyball_controlplane::Assets;
 
 use crate::run::{command, run, say};
 use crate::{build, guests};
-
-/// Tells tests to take their time.
-const FULL: &str = "FLYBALL_TESTS_FULL";
 
 /// Builds what the tests need and runs them, the long ones in full length if `--full` is given. All else that is given
 /// goes to `cargo test`, as in `--package flyball-cache`.

@@ -1,37 +1,16 @@
 //! Which ReplicaSets are a Deployment's own: those that it controls and selects. One that it selects and that nobody controls
 //! is adopted; one that it controls and no longer selects is released.
 
+use flyball_sdk::claim::{self, Claimed, Claims};
 use flyball_sdk::prelude::*;
 
 use crate::rollout::{STAMP, stamp};
 use crate::views::{Deployment, Identity, ReplicaSet};
 
-/// What is to be done with the ReplicaSets that were found.
-#[derive(Clone, Debug, Default)]
-pub struct Claims {
-    /// They are its own.
-    pub kept: Vec<ReplicaSet>,
-    /// They are to become its own.
-    pub adopted: Vec<ReplicaSet>,
-    /// They are to be let go.
-    pub released: Vec<ReplicaSet>,
-}
-
-/// Judges the ReplicaSets that the Deployment controls, and those that nobody does. A Deployment that is being deleted
-/// neither adopts nor releases.
-pub fn claims(
-    deployment: &Deployment,
-    selector: &LabelSelector,
-    controlled: Vec<ReplicaSet>,
-    orphans: Vec<ReplicaSet>,
-) -> Claims {
-    let is_selected = |set: &ReplicaSet| selector.matches(&set.meta.labels);
-    let (kept, released): (Vec<_>, Vec<_>) = controlled.into_iter().partition(is_selected);
-    if deployment.meta.is_deleting() {
-        return Claims { kept, ..Claims::default() };
+impl Claimed for ReplicaSet {
+    fn meta(&self) -> &Meta {
+        &self.meta
     }
-    let is_free = |set: &ReplicaSet| is_selected(set) && set.meta.controller().is_none() && !set.meta.is_deleting();
-    Claims { kept, adopted: orphans.into_iter().filter(is_free).collect(), released }
 }
 
 /// The ReplicaSets of a Deployment, after those have been adopted and released that have to be.
@@ -46,7 +25,7 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
     let controlled = own().controller(&deployment.meta.uid).all()?;
     let orphans = if selector.is_nothing() { Vec::new() } else { own().orphans().selector(&selector).all()? };
 
-    let Claims { mut kept, mut adopted, released } = claims(deployment, &selector, controlled, orphans);
+    let Claims { mut kept, mut adopted, released } = Claims::of(&deployment.meta, &selector, controlled, orphans);
     let mut errors = Vec::new();
     if let Some(first) = adopted.first()
         && let Err(error) = may_adopt(host, deployment).doing(|| format!("adopting ReplicaSet {}", first.meta.key()))
@@ -55,9 +34,11 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
         adopted.clear();
     }
 
-    let adoptions = adopted.iter().map(|set| adoption(deployment, set));
-    let releases = released.iter().map(|set| release(deployment, set));
-    let mut answers = host.batch().extend(adoptions.chain(releases)).run().into_iter();
+    let owner = deployment.meta.controller_reference(Deployment::KIND);
+    let adoptions = adopted.iter().map(|set| claim::adoption(ReplicaSet::KIND, &set.meta, &owner));
+    let releases = released.iter().map(|set| claim::release(ReplicaSet::KIND, &set.meta, &deployment.meta));
+    let mut answers =
+        host.batch().extend(adoptions.chain(releases).map(|write| write.returning(STAMP))).run().into_iter();
     for (mut set, answer) in adopted.into_iter().zip(answers.by_ref()) {
         match answer {
             Ok(answer) => {
@@ -89,21 +70,6 @@ fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
     }
 }
 
-/// The UID in the patch lets it fail where another ReplicaSet has taken the name.
-fn adoption(deployment: &Deployment, set: &ReplicaSet) -> Write {
-    let owner = deployment.meta.controller_reference(Deployment::KIND);
-    patch(set, json!({"metadata": {"uid": set.meta.uid, "ownerReferences": [owner]}}))
-}
-
-fn release(deployment: &Deployment, set: &ReplicaSet) -> Write {
-    let owner = json!({"$patch": "delete", "uid": deployment.meta.uid});
-    patch(set, json!({"metadata": {"uid": set.meta.uid, "ownerReferences": [owner]}}))
-}
-
-fn patch(set: &ReplicaSet, patch: Value) -> Write {
-    Write::patch(ReplicaSet::KIND, &set.meta.namespace, &set.meta.name, PatchType::Strategic, &patch).returning(STAMP)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +78,7 @@ mod tests {
         let owner = owner.map(|uid| OwnerReference { uid: uid.into(), controller: true, ..OwnerReference::default() });
         let meta = Meta {
             name: name.into(),
+            uid: format!("uid-{name}"),
             labels: [("app".to_owned(), app.to_owned())].into(),
             owner_references: owner.into_iter().collect(),
             deletion_timestamp: deleting.then(Time::default),
@@ -120,14 +87,13 @@ mod tests {
         ReplicaSet { meta, ..ReplicaSet::default() }
     }
 
-    fn names(claims: &Claims) -> [Vec<&str>; 3] {
+    fn names(claims: &Claims<ReplicaSet>) -> [Vec<&str>; 3] {
         [&claims.kept, &claims.adopted, &claims.released]
             .map(|sets| sets.iter().map(|set| set.meta.name.as_str()).collect())
     }
 
-    fn judged(deleting: bool) -> Claims {
+    fn judged(deleting: bool) -> Claims<ReplicaSet> {
         let meta = Meta { deletion_timestamp: deleting.then(Time::default), ..Meta::default() };
-        let deployment = Deployment { meta, ..Deployment::default() };
         let controlled = vec![
             set("own", "web", Some("me"), false),
             set("own-going", "web", Some("me"), true),
@@ -139,7 +105,7 @@ mod tests {
             set("stranger", "other", None, false),
             set("taken", "web", Some("they"), false),
         ];
-        claims(&deployment, &"app=web".parse().unwrap(), controlled, orphans)
+        Claims::of(&meta, &"app=web".parse().unwrap(), controlled, orphans)
     }
 
     #[test]

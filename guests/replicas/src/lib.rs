@@ -67,7 +67,7 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
     let own = host.list::<Pod>().namespace(&key.namespace).controller(&set.meta.uid).all()?;
     let orphans = host.list::<Pod>().namespace(&key.namespace).orphans().selector(&selector).all()?;
     let terminating = claim::count_terminating(&selector, &own);
-    let active = claim::<F>(host, &set, &selector, own, orphans)?;
+    let active = claim::claim::<F>(host, &set, &selector, own, orphans)?;
 
     let failure = if set.meta.is_deleting() { None } else { scale::<F>(host, &set, &active)? };
 
@@ -82,42 +82,6 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         None => Ok(status::next_availability(&set, &active, &status, judged, host.now())
             .map_or(Outcome::Done, Outcome::RequeueAfter)),
     }
-}
-
-/// Adopts and releases, and answers the set's own active pods.
-fn claim<F: Flavored>(
-    host: &Host,
-    set: &Set,
-    selector: &LabelSelector,
-    own: Vec<Pod>,
-    orphans: Vec<Pod>,
-) -> Result<Vec<Pod>, Error> {
-    let is_active = |pods: Vec<Pod>| pods.into_iter().filter(Pod::is_active).collect();
-    let mut claims = claim::claims(set, selector, is_active(own), is_active(orphans));
-
-    let refused = match claims.adopted.is_empty() {
-        true => None,
-        false => recheck::<F>(host, set).doing(|| format!("adopting {} pods", claims.adopted.len())).err(),
-    };
-    if refused.is_some() {
-        claims.adopted.clear();
-    }
-
-    let owner = set.meta.controller_reference(F::FLAVOR.kind);
-    let adoptions = claims.adopted.iter().map(|pod| claim::adoption(pod, &owner));
-    let releases = claims.released.iter().map(|pod| claim::release(pod, &set.meta));
-    let answers = host.batch().extend(adoptions.chain(releases)).run();
-    let settled = claim::settle(claims, answers.into_iter().map(|answer| answer.map(drop)));
-    match (refused, settled) {
-        (None, settled) => settled,
-        (Some(refused), settled) => Err(Error::join([refused].into_iter().chain(settled.err())).expect("there is one")),
-    }
-}
-
-/// Whether the set may adopt: one uncached read, however many orphans there are.
-fn recheck<F: Flavored>(host: &Host, set: &Set) -> Result<(), Error> {
-    let live = host.live_get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
-    claim::may_adopt(set, live.map(|Of { view: live, .. }| live))
 }
 
 /// Makes or deletes pods, tells of it, and answers why it could not, if so.

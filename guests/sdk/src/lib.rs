@@ -69,6 +69,7 @@
 //! ```
 
 pub mod base64;
+pub mod claim;
 pub mod condition;
 pub mod controller;
 pub mod describe;

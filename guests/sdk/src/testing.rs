@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use flyball_types::description::Description;
+use flyball_types::description::{Description, Permission};
 use flyball_types::{ApiError, Kind};
 use serde_json::{Value, json};
 
@@ -150,6 +150,24 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)
     }
+}
+
+/// What a description asks for, a line for each permission: `v1/Pod status patch,update`.
+pub fn permissions(description: &Description) -> Vec<String> {
+    let line = |asked: &Permission| {
+        let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
+        format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
+    };
+    description.permissions.iter().map(line).collect()
+}
+
+/// Sets the field of an object at a JSON pointer; its parents are made, where they are missing.
+pub fn set_at(object: &mut Value, pointer: &str, value: impl Into<Value>) {
+    let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
+    *keys.fold(object, |at, key| match (at.is_array(), key.parse::<usize>()) {
+        (true, Ok(item)) => &mut at[item],
+        _ => &mut at[key],
+    }) = value.into();
 }
 
 /// A token that was signed.

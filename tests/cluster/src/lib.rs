@@ -19,6 +19,14 @@ pub use interceptor::Interceptor;
 pub use proxy::Proxy;
 pub use scenario::*;
 
+/// The variable by which tests that could go on for long are told to.
+pub const FULL: &str = "FLYBALL_TESTS_FULL";
+
+/// Whether [`FULL`] is set.
+pub fn is_full() -> bool {
+    std::env::var_os(FULL).is_some()
+}
+
 /// How long a test waits for what must come true; a failure says what was seen last.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it looks meanwhile.

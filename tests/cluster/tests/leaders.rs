@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Proxy, Space, finish, log_of, new_image, until};
+use flyball_cluster_tests::{Cluster, Proxy, Space, finish, is_full, log_of, new_image, until};
 use flyball_controlplane::{Options, Process};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
@@ -80,7 +80,7 @@ async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
 /// A minute of it; five with `--full`.
 #[tokio::test]
 async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Result<()> {
-    let seconds = if std::env::var_os("FLYBALL_TESTS_FULL").is_some() { 300 } else { 60 };
+    let seconds = if is_full() { 300 } else { 60 };
     let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
     let seed = rand::random();
     println!("seed {seed}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Interceptor};
+use flyball_cluster_tests::{Cluster, Interceptor, is_full};
 use flyball_controlplane::{Options, Process};
 use flyball_differential::{Golden, Scenario, Subject, play_on};
 use tokio::sync::{mpsc, oneshot};
@@ -48,7 +48,7 @@ async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
 /// With `--full`: a kill at each write of a scenario for each controller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
-    if std::env::var_os("FLYBALL_TESTS_FULL").is_none() {
+    if !is_full() {
         println!("skipped: it takes long; run it with `cargo xtask test --full`");
         return Ok(());
     }

@@ -1,9 +1,9 @@
 //! Adopting and releasing pods.
 
+use flyball_sdk::claim::Claims;
 use flyball_sdk::prelude::*;
 
 use super::world::*;
-use crate::claim::claims;
 use crate::pods::FINALIZER;
 
 #[test]
@@ -46,7 +46,8 @@ fn nothing_is_adopted_for_a_job_that_is_gone_replaced_or_going_by_the_servers_wo
 
 #[test]
 fn a_pod_that_lost_its_controller_between_the_two_lists_is_taken_once() {
-    let claims = claims(&job(1, 1).job(), pods([pod("a")]), pods([orphan("a"), orphan("b")]));
+    let job = job(1, 1).job();
+    let claims = Claims::of(&job.meta, &job.selector, pods([pod("a")]), pods([orphan("a"), orphan("b")]));
     assert_eq!((names(&claims.kept), names(&claims.adopted)), (vec!["a"], vec!["b"]));
 }
 

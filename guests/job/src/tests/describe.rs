@@ -2,7 +2,7 @@
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
-use flyball_sdk::testing::Cluster;
+use flyball_sdk::testing::{Cluster, permissions};
 
 use super::world::*;
 use crate::JobController;
@@ -16,12 +16,8 @@ fn watches(description: &Description) -> Vec<Value> {
 fn the_description_is_sound_and_asks_for_what_is_used() {
     let description = JobController::describe();
     description.check().unwrap();
-    let asked = description.permissions.iter().map(|asked| {
-        let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
-        format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
-    });
     assert_eq!(
-        asked.collect::<Vec<_>>(),
+        permissions(&description),
         [
             "v1/Pod  create,delete,patch",
             "batch/v1/Job  get",

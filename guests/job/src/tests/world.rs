@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
-use flyball_sdk::testing::Cluster;
+use flyball_sdk::testing::{Cluster, set_at};
 
 use crate::JobController;
 use crate::pods::{FINALIZER, INDEX};
@@ -97,11 +97,7 @@ pub(super) fn orphan(name: &str) -> Object {
 impl Object {
     /// Sets the field at a JSON pointer; its parents are made, where they are missing.
     pub(super) fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
-        let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
-        *keys.fold(&mut self.0, |at, key| match (at.is_array(), key.parse::<usize>()) {
-            (true, Ok(item)) => &mut at[item],
-            _ => &mut at[key],
-        }) = value.into();
+        set_at(&mut self.0, pointer, value);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
+use flyball_sdk::testing::permissions;
 
 use crate::NamespaceController;
 
@@ -9,12 +10,8 @@ use crate::NamespaceController;
 fn it_asks_for_what_it_uses() {
     let description = NamespaceController::describe();
     description.check().unwrap();
-    let asked = description.permissions.iter().map(|asked| {
-        let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
-        format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
-    });
     assert_eq!(
-        asked.collect::<Vec<_>>(),
+        permissions(&description),
         [
             "*  delete,deletecollection,list",
             "v1/Namespace  get",

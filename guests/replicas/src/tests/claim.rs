@@ -1,14 +1,16 @@
 //! Whose pods are whose.
 
+use flyball_sdk::claim::{Claims, adoption, may_adopt, release};
 use flyball_sdk::serde_json;
 use flyball_sdk::write::Action;
 
 use super::*;
-use crate::claim::{Claims, adoption, claims, count_terminating, may_adopt, release, settle};
+use crate::claim::count_terminating;
 use crate::views::Presence;
 
 fn claim(set: &Object, own: &[Object], orphans: &[Object]) -> [Vec<String>; 3] {
-    let Claims { kept, adopted, released } = claims(&set.set(), &selector("app=web"), pods(own), pods(orphans));
+    let Claims { kept, adopted, released } =
+        Claims::of(&set.set().meta, &selector("app=web"), pods(own), pods(orphans));
     [kept, adopted, released].map(|pods| names(&pods).into_iter().map(str::to_owned).collect())
 }
 
@@ -52,13 +54,14 @@ fn pods_that_are_going_count_while_they_run_and_are_selected() {
 fn a_set_may_adopt_only_while_the_server_knows_it_and_does_not_delete_it() {
     let live = |object: Object| Some(serde_json::from_value::<Presence>(object.0).unwrap());
     let set = web(1).set();
-    assert!(may_adopt(&set, live(web(1))).is_ok());
+    let may_adopt = |live: Option<Presence>| may_adopt(&set.meta, live.as_ref().map(|live| &live.meta));
+    assert!(may_adopt(live(web(1))).is_ok());
     for (live, problem) in [
         (None, "gone"),
         (live(web(1).with("/metadata/uid", "uid-new")), "another"),
         (live(web(1).going()), "being deleted"),
     ] {
-        let error = may_adopt(&set, live).unwrap_err().to_string();
+        let error = may_adopt(live).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
 }
@@ -72,7 +75,8 @@ fn patch_of(write: &Write) -> Value {
 
 #[test]
 fn an_adoption_adds_the_controller_to_this_very_pod() {
-    let write = adoption(&orphan("a").pod(), &web(1).set().meta.controller_reference("apps/v1/ReplicaSet"));
+    let write =
+        adoption("v1/Pod", &orphan("a").pod().meta, &web(1).set().meta.controller_reference("apps/v1/ReplicaSet"));
     assert_eq!((write.target.kind.as_str(), write.target.name.as_str()), ("v1/Pod", "a"));
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web",
                        "controller": true, "blockOwnerDeletion": true});
@@ -81,7 +85,7 @@ fn an_adoption_adds_the_controller_to_this_very_pod() {
 
 #[test]
 fn a_release_takes_the_set_from_the_owners_of_this_very_pod() {
-    let write = release(&pod("a").pod(), &web(1).set().meta);
+    let write = release("v1/Pod", &pod("a").pod().meta, &web(1).set().meta);
     let owner = json!({"$patch": "delete", "uid": "uid-web"});
     assert_eq!(patch_of(&write), json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}}));
 }
@@ -93,7 +97,7 @@ fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String>
         released: pods(&[pod("c"), pod("d")]),
     };
     let answers = [Err(adopted), Ok(()), Ok(()), Err(released)];
-    let own = settle(claims, answers.into_iter()).map_err(|error| error.to_string())?;
+    let own = claims.settle("pod", answers.into_iter()).map_err(|error| error.to_string())?;
     Ok(names(&own).into_iter().map(str::to_owned).collect())
 }
 

@@ -1,5 +1,7 @@
 //! What the controller declares.
 
+use flyball_sdk::testing::permissions;
+
 use super::*;
 use crate::ReplicaSets;
 
@@ -7,16 +9,8 @@ use crate::ReplicaSets;
 fn the_description_is_sound_and_asks_for_what_is_used() {
     let description = ReplicaSets::describe();
     description.check().unwrap();
-    let permissions: Vec<String> = description
-        .permissions
-        .iter()
-        .map(|asked| {
-            let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
-            format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
-        })
-        .collect();
     assert_eq!(
-        permissions,
+        permissions(&description),
         [
             "v1/Pod  create,delete,patch",
             "apps/v1/ReplicaSet  get",

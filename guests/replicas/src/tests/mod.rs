@@ -9,6 +9,7 @@ mod status;
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
+use flyball_sdk::testing::set_at;
 
 use crate::views::{Pod, Set};
 
@@ -69,8 +70,7 @@ fn orphan(name: &str) -> Object {
 impl Object {
     /// Sets the field at a JSON pointer; its parents are made, where they are missing.
     fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
-        let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
-        *keys.fold(&mut self.0, |at, key| &mut at[key]) = value.into();
+        set_at(&mut self.0, pointer, value);
         self
     }
 
