@@ -19,6 +19,7 @@ const BUILT_INS: &[&str] = &[
     "deployment",
     "job",
     "namespace",
+    "garbagecollector",
 ];
 
 /// The variable that tells the host's build where they are.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use flyball_types::description::Description;
+use flyball_types::{Reference, ReferenceError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -60,6 +61,14 @@ impl Request {
     pub fn new(queue: &str, key: &str) -> Self {
         Self { queue: queue.into(), key: Key::parse(key), attempt: 0 }
     }
+
+    /// The object of whatever kind that the key names, where mappings make [references](Reference).
+    ///
+    /// # Errors
+    /// The key is none; no retry can help.
+    pub fn reference(&self) -> Result<Reference, Error> {
+        self.key.to_string().parse().map_err(|error: ReferenceError| Error::Terminal(error.to_string()))
+    }
 }
 
 /// A key that names an object: `namespace/name`, or `name` if it is cluster-scoped.
@@ -81,6 +90,12 @@ impl Key {
     pub fn parse(text: &str) -> Self {
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         Self::new(namespace, name)
+    }
+}
+
+impl From<&Reference> for Key {
+    fn from(reference: &Reference) -> Self {
+        Self::parse(&reference.to_string())
     }
 }
 

@@ -21,8 +21,8 @@
 use std::time::Duration;
 
 pub use flyball_types::description::{
-    Change, ConfigKey, DeltaType, Description, FORMAT, Index, Mapping, Metric, MetricType, Permission, Queue, Ticker,
-    To, Watch,
+    Change, ConfigKey, DeltaType, Description, Discovered, FORMAT, Having, Index, Mapping, Metric, MetricType, Owners,
+    Permission, Queue, Ticker, To, Watch,
 };
 use flyball_types::{Kind, KindPattern};
 
@@ -42,6 +42,13 @@ pub fn watch<T: View>() -> Watch {
 /// A watch of a kind that declares no field.
 pub fn watch_kind(kind_name: &str) -> Watch {
     Watch { kind: Some(kind(kind_name)), ..Watch::default() }
+}
+
+/// A watch of whatever the API server serves, to be narrowed by [`can`](WatchExt::can) and [`except`](WatchExt::except). It
+/// keeps metadata alone, and declares no field.
+pub fn watch_discovered(period: Duration) -> Watch {
+    let discovered = Discovered { period_ms: millis(period), ..Discovered::default() };
+    Watch { discovered: Some(discovered), ..Watch::default() }
 }
 
 /// A queue with client-go's defaults.
@@ -152,8 +159,8 @@ impl DescriptionExt for Description {
     }
 }
 
-/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `on`, `to_queue` and `after` are about the mapping
-/// that was added last.
+/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `on`, `having`, `to_queue` and `after` are about the
+/// mapping that was added last.
 pub trait WatchExt: Sized {
     /// Declares the fields of another view of the same kind as well.
     fn and_view<T: View>(self) -> Self;
@@ -169,6 +176,14 @@ pub trait WatchExt: Sized {
     fn metadata_only(self) -> Self;
     /// Only modifications of this kind count; each call adds one.
     fn when(self, change: Change) -> Self;
+    /// Of discovered kinds only those with all of these verbs.
+    fn can(self, verbs: &[&str]) -> Self;
+    /// Of discovered kinds all but these.
+    fn except(self, kinds: &[&str]) -> Self;
+    /// The period of discovery is the value of this key of the configuration, where it has one.
+    fn every_config(self, key: &str) -> Self;
+    /// Failures of discovery raise this counter of the plugin's own.
+    fn errors_to(self, counter: &str) -> Self;
 
     /// Adds a mapping.
     fn map(self, to: To) -> Self;
@@ -212,6 +227,18 @@ pub trait WatchExt: Sized {
     fn to_key(self, key: &str) -> Self {
         self.map(To::Constant { key: key.into() })
     }
+    /// The key is a [`Reference`](crate::Reference) to the object.
+    fn reference(self) -> Self {
+        self.map(To::Reference)
+    }
+    /// The keys are references to all objects, of any watched kind, that name this one as an owner.
+    fn dependents(self) -> Self {
+        self.map(To::Dependents)
+    }
+    /// The keys are references to some of its owners, as it names them.
+    fn owner_references(self, which: Owners) -> Self {
+        self.map(To::OwnerReferences { which })
+    }
     /// The keys are what [`Controller::route`](crate::Controller::route) says.
     fn to_route(self) -> Self {
         self.map(To::Route)
@@ -221,6 +248,8 @@ pub trait WatchExt: Sized {
     fn orphans(self) -> Self;
     /// The last mapping is only for these types of delta.
     fn on(self, types: &[DeltaType]) -> Self;
+    /// The last mapping is only for objects with this value in this field, or among its strings.
+    fn having(self, path: &str, value: &str) -> Self;
     /// The last mapping goes to this queue.
     fn to_queue(self, name: &str) -> Self;
     /// The last mapping enqueues after this time.
@@ -267,8 +296,30 @@ impl WatchExt for Watch {
         self
     }
 
+    fn can(mut self, verbs: &[&str]) -> Self {
+        for &verb in verbs {
+            discovered(&mut self).verbs.insert(verb.into());
+        }
+        self
+    }
+
+    fn except(mut self, kinds: &[&str]) -> Self {
+        discovered(&mut self).except = kinds.iter().map(|name| kind(name)).collect();
+        self
+    }
+
+    fn every_config(mut self, key: &str) -> Self {
+        discovered(&mut self).config = key.into();
+        self
+    }
+
+    fn errors_to(mut self, counter: &str) -> Self {
+        discovered(&mut self).errors = counter.into();
+        self
+    }
+
     fn map(mut self, to: To) -> Self {
-        self.map.push(Mapping { to, on: Vec::new(), queue: String::new(), delay_ms: 0 });
+        self.map.push(Mapping { to, on: Vec::new(), queue: String::new(), delay_ms: 0, having: None });
         self
     }
 
@@ -285,6 +336,11 @@ impl WatchExt for Watch {
         self
     }
 
+    fn having(mut self, path: &str, value: &str) -> Self {
+        last(&mut self).having = Some(Having { path: path.into(), value: value.into() });
+        self
+    }
+
     fn to_queue(mut self, name: &str) -> Self {
         last(&mut self).queue = name.into();
         self
@@ -298,6 +354,10 @@ impl WatchExt for Watch {
 
 fn last(watch: &mut Watch) -> &mut Mapping {
     watch.map.last_mut().expect("a mapping comes before what is said of it")
+}
+
+fn discovered(watch: &mut Watch) -> &mut Discovered {
+    watch.discovered.as_mut().expect("the watch is one of discovered kinds")
 }
 
 /// A kind by its name. A wrong one is a mistake in the guest's source, found by the first test that calls `describe`.

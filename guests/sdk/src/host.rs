@@ -69,8 +69,22 @@ impl Host<'_> {
     /// # Errors
     /// The call failed, or the object is not as the view wants it.
     pub fn live_get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
-        match self.imports.live_get(T::KIND, namespace, name, T::FIELDS) {
-            Ok(bytes) => parse(&bytes, T::KIND, namespace, name).map(Some),
+        self.live_get_of(T::KIND, namespace, name, T::FIELDS)
+    }
+
+    /// As [`live_get`](Self::live_get), of a kind that is known only when the controller runs.
+    ///
+    /// # Errors
+    /// As [`live_get`](Self::live_get).
+    pub fn live_get_of<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Option<T>, Error> {
+        match self.imports.live_get(kind, namespace, name, fields) {
+            Ok(bytes) => parse(&bytes, kind, namespace, name).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -330,9 +344,21 @@ impl Host<'_> {
     /// # Errors
     /// The memo is full, or another instance was quicker.
     pub fn remember(&self, key: &str, value: &impl Serialize, object_uid: &str) -> Result<(), ApiError> {
+        self.put(key, value, object_uid, Duration::ZERO)
+    }
+
+    /// As [`remember`](Self::remember), for this time.
+    ///
+    /// # Errors
+    /// As [`remember`](Self::remember).
+    pub fn remember_for(&self, key: &str, value: &impl Serialize, time: Duration) -> Result<(), ApiError> {
+        self.put(key, value, "", time)
+    }
+
+    fn put(&self, key: &str, value: &impl Serialize, object_uid: &str, time: Duration) -> Result<(), ApiError> {
         let version = self.imports.memo_get(key).map_or(0, |(_, version)| version);
         let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
-        self.imports.memo_put(key, version, &value, object_uid, 0).map(drop)
+        self.imports.memo_put(key, version, &value, object_uid, millis(time)).map(drop)
     }
 
     /// Remembers nothing under this key.

@@ -86,7 +86,7 @@ pub trait Pages {
 /// A question to the cache. What is `None` does not narrow it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The kind, as in `v1/Pod`.
+    /// The kind, as in `v1/Pod`; `*` for all that are discovered.
     pub kind: String,
     /// Only those of this namespace.
     pub namespace: Option<String>,
@@ -94,6 +94,8 @@ pub struct Question {
     pub label_selector: Option<String>,
     /// Only those of which this index holds this value.
     pub index: Option<(String, String)>,
+    /// Only the one that has this UID.
+    pub uid: Option<String>,
     /// Only those that name this UID as an owner.
     pub owner: Option<String>,
     /// Only those that name this UID as their controller.

@@ -98,7 +98,7 @@ pub mod write;
 pub use condition::Condition;
 pub use controller::{Controller, Delta, Key, Outcome, Request, Routed};
 pub use error::{ApiResult, Context, Error};
-pub use flyball_types::{ApiError, FieldPath, Kind, KindPattern, LabelSelector};
+pub use flyball_types::{ApiError, FieldPath, Kind, KindPattern, LabelSelector, Reference};
 pub use host::Host;
 pub use imports::ObjectReference;
 pub use int_or_percent::IntOrPercent;

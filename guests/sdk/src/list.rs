@@ -40,6 +40,12 @@ impl<'a, T: View> List<'a, T> {
         self
     }
 
+    /// Only the one that has this UID.
+    pub fn uid(mut self, uid: &str) -> Self {
+        self.question.uid = Some(uid.into());
+        self
+    }
+
     /// Only those that name this UID as an owner.
     pub fn owner(mut self, uid: &str) -> Self {
         self.question.owner = Some(uid.into());

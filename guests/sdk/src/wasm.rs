@@ -83,6 +83,9 @@ impl Imports for Sandbox {
         if let Some((name, value)) = &question.index {
             query.index(name, value);
         }
+        if let Some(uid) = &question.uid {
+            query.uid(uid);
+        }
         if let Some(uid) = &question.owner {
             query.owner(uid);
         }

@@ -337,6 +337,9 @@ pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSele
 impl Indexer {
     /// A superset of what a question asks for, as narrow as one term makes it; each is still to be tested.
     pub(crate) fn candidates(&self, query: &ListQuery) -> Vec<Arc<Object>> {
+        if let Some(uid) = &query.uid {
+            return self.by_uid(uid).into_iter().cloned().collect();
+        }
         match self.narrowest(query) {
             Some(buckets) => {
                 let mut found = Vec::with_capacity(buckets.iter().map(|bucket| bucket.len()).sum());
@@ -352,6 +355,11 @@ impl Indexer {
             }
             None => self.iter().cloned().collect(),
         }
+    }
+
+    /// Whether some object names this UID as an owner; rarely true where none does.
+    pub(crate) fn may_own(&self, uid: &Uid) -> bool {
+        self.terms.get(self.hash(&Term::Owner(uid))).is_some()
     }
 
     /// The buckets whose union holds all that is asked for; none if every object may be.

@@ -82,6 +82,12 @@ impl Lister {
         self.read(|state| state.indexer.candidates(query), |object| query.matches(object))
     }
 
+    /// Whether some object may name this UID as an owner. Much cheaper than a list, for where the answer is mostly no.
+    pub fn may_own(&self, uid: &Uid) -> bool {
+        let core = self.informer.core();
+        !self.overlay.entries(core).is_empty() || core.state().indexer.may_own(uid)
+    }
+
     /// The objects of a namespace whose label selector at `path` matches these labels, in order of name. The path must be
     /// among the interest's `selectors`.
     pub fn selecting(&self, path: &FieldPath, namespace: &str, labels: &LabelSet) -> Vec<Arc<Object>> {

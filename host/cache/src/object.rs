@@ -125,6 +125,11 @@ impl Object {
         usize::from(self.finalizers)
     }
 
+    /// Whether it has this finalizer; known where the mask keeps finalizers.
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.strings(&FieldPath::of_fields(&["metadata", "finalizers"])).iter().any(|own| own == finalizer)
+    }
+
     /// Whether it is being deleted and nothing holds it any more, so that the server that answered it has removed it.
     pub fn is_gone(&self) -> bool {
         self.deleting && self.finalizers == 0 && !self.grace

@@ -13,6 +13,8 @@ pub struct ListQuery {
     pub labels: LabelSelector,
     /// Only those with this value at each of these paths. A path that is indexed is looked up, any other one is compared.
     pub fields: Vec<(FieldPath, String)>,
+    /// Only the one that has this UID.
+    pub uid: Option<Uid>,
     /// Only those that name this UID as an owner.
     pub owner: Option<Uid>,
     /// Only those that name this UID as their controller.
@@ -36,6 +38,7 @@ impl ListQuery {
             }
         };
         (self.namespace.is_empty() || self.namespace == object.namespace())
+            && self.uid.as_ref().is_none_or(|uid| *uid == object.uid)
             && names(&self.owner, false)
             && names(&self.controller, true)
             && !(self.orphans && object.controller().is_some())

@@ -11,6 +11,8 @@ pub(crate) struct Builtin {
     pub(crate) cwasm: &'static [u8],
 }
 
+/// The controller that `--enable-garbage-collector` switches off.
+pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 /// The controller that makes tokens for Secrets, if the host has a key to sign them with.
 pub(crate) const TOKENS: &str = "serviceaccount-token-controller";
 
@@ -26,6 +28,7 @@ const FILES: &[(&str, &str)] = &[
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     ("deployment-controller", include_str!("../policies/deployment-controller.toml")),
+    (GARBAGE_COLLECTOR, include_str!("../policies/garbage-collector-controller.toml")),
     ("job-controller", include_str!("../policies/job-controller.toml")),
     (
         "legacy-serviceaccount-token-cleaner-controller",

@@ -34,6 +34,8 @@ pub(crate) struct RunConfig {
     pub(crate) concurrency: BTreeMap<String, u32>,
     /// The operator's values by controller and key. They win over a policy's.
     pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
+    /// Whether the garbage-collector-controller may run.
+    pub(crate) enable_garbage_collector: bool,
     /// The bundle by which pods trust the API server.
     pub(crate) root_ca_file: Option<PathBuf>,
     /// The key that signs tokens of service accounts.

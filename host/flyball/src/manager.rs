@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
 use flyball_manager::{BuiltIn, Grants, LeaderElection, Manager, Options, Origin, plugins_in};
 use flyball_plugin::{Engine, EngineOptions};
-use flyball_serving::{HealthChecks, Metrics};
+use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use tokio_util::sync::CancellationToken;
 
 use crate::builtins::{Builtin, POLICIES};
@@ -30,6 +30,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
     /// Where each running controller has a check.
     pub(crate) health: HealthChecks,
+    /// What controllers show of themselves.
+    pub(crate) debug: DebugPages,
     /// Cancelled when the process is to end: what runs is finished, nothing new is started.
     pub(crate) shutdown: CancellationToken,
 }
@@ -77,6 +79,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         drain: config.shutdown_timeout,
         metrics: parts.metrics,
         health: parts.health,
+        debug: parts.debug,
     };
     let mut manager = Manager::load(options, &origins).await?;
     let names = manager.names();

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::{BUILTINS, Builtin, TOKENS};
+use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, TOKENS};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig};
 use crate::{logging, manager};
@@ -41,6 +41,7 @@ struct Host {
     config: Arc<RunConfig>,
     metrics: Metrics,
     health: HealthChecks,
+    debug: DebugPages,
     builtins: Vec<&'static Builtin>,
     cluster: Option<kube::Config>,
     port: Option<Bound>,
@@ -68,6 +69,7 @@ impl Host {
             config: Arc::new(config),
             metrics: Metrics::new(),
             health: HealthChecks::default(),
+            debug: DebugPages::default(),
             builtins: Vec::new(),
             cluster: None,
             port: None,
@@ -143,6 +145,9 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
     let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
     let mut resolution = config.controllers.resolve(&available);
     let has_key = config.service_account_key_file.is_some();
+    if !config.enable_garbage_collector && resolution.leave_out(GARBAGE_COLLECTOR) {
+        tracing::info!(controller = GARBAGE_COLLECTOR, "the controller does not run: --enable-garbage-collector=false");
+    }
     let lacks_key = !has_key && resolution.leave_out(TOKENS);
     if lacks_key {
         tracing::info!(
@@ -206,6 +211,7 @@ async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
     let access = access.map(|reviewer| reviewer as Arc<dyn AccessReviewer>);
     let endpoints = Endpoints {
         health: host.health.clone(),
+        debug: host.debug.clone(),
         metrics: host.metrics.clone(),
         authentication: Arc::new(authentication),
         authorization: Arc::new(Authorization::new(serving.authorization.clone(), access)),
@@ -248,6 +254,7 @@ async fn start_manager(host: &mut Host) -> anyhow::Result<()> {
         builtins: std::mem::take(&mut host.builtins),
         metrics: host.metrics.clone(),
         health: host.health.clone(),
+        debug: host.debug.clone(),
         shutdown: host.shutdown.clone(),
     };
     host.manager = Some(tokio::spawn(manager::run(parts)));

@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::Call;
+use crate::discovered::Following;
 use crate::policy::parse_duration;
 use crate::queue::{Queue, Reason};
 use crate::router::Router;
@@ -38,32 +39,29 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts the plugin on its informers, one for each watch of its description. Its workers begin when all are synced,
-    /// what they held was routed, and this process is `leading`.
+    /// Starts the plugin on its informers, each with the number of its watch in the description, and on those of the kinds
+    /// that it follows. Its workers begin when all are synced, what they held was routed, and this process is `leading`.
     pub(crate) fn start(
         plugin: Plugin,
         services: Arc<Services>,
-        informers: &[Informer],
+        informers: &[(usize, Informer)],
+        following: Option<Following>,
         concurrency: u32,
         leading: &watch::Receiver<bool>,
     ) -> Self {
         let stop = CancellationToken::new();
         let (mut workers, mut others) = (JoinSet::new(), JoinSet::new());
-        let (routed_sender, routed) = tokio::sync::watch::channel(informers.len());
-        for (watch, informer) in services.description.watches.iter().zip(informers) {
-            let routing = Routing {
-                plugin: plugin.clone(),
-                services: services.clone(),
-                router: Router::new(&services.description, watch),
-                watch: watch.kind.as_ref().map(Kind::to_string).unwrap_or_default(),
-                kind: Arc::new(informer.resource().kind.clone()),
-                left: routed_sender.clone(),
-            };
-            let synced = informer.clone();
+        let (routed_sender, routed) = tokio::sync::watch::channel(informers.len() + usize::from(following.is_some()));
+        for (watch, informer) in informers {
+            let (watch, informer, left) = (*watch, informer.clone(), routed_sender.clone());
+            others.spawn(until(stop.clone(), Routing::of(&plugin, &services, watch, informer, left)));
+        }
+        if let Some(following) = following {
+            let (plugin, services, left, watch) =
+                (plugin.clone(), services.clone(), routed_sender.clone(), following.watch());
             others.spawn(until(stop.clone(), async move {
-                // Mappings look up other kinds, so that all must be there.
-                synced.synced().await;
-                routing.run(synced.subscribe()).await;
+                let route = |informer, left| Routing::of(&plugin, &services, watch, informer, left);
+                following.run(services.clone(), route, || left.send_modify(|left| *left -= 1)).await;
             }));
         }
         drop(routed_sender);
@@ -162,6 +160,30 @@ struct Routing {
 }
 
 impl Routing {
+    /// Routes what an informer holds and its changes from then on, without end.
+    fn of(
+        plugin: &Plugin,
+        services: &Arc<Services>,
+        watch: usize,
+        informer: Informer,
+        left: tokio::sync::watch::Sender<usize>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let kind = informer.resource().kind.clone();
+        let routing = Self {
+            plugin: plugin.clone(),
+            services: services.clone(),
+            router: Router::new(&services.description, &services.description.watches[watch], &kind),
+            watch: kind.to_string(),
+            kind: Arc::new(kind),
+            left,
+        };
+        async move {
+            // Mappings look up other kinds, so that all must be there.
+            informer.synced().await;
+            routing.run(informer.subscribe()).await;
+        }
+    }
+
     async fn run(self, mut deltas: Deltas) {
         let mut initial = true;
         while let Some(batch) = deltas.next(ROUTED_AT_ONCE).await {

@@ -1,6 +1,6 @@
 //! The manager: wires reflectors, router, workqueues, guests and the writer together.
 //!
-//! In the order of the flow: [`Manager`] loads plugins (`load.rs`, granted by [`policy`]) and opens what they watch. Each
+//! In the order of the flow: [`Manager`] loads plugins (`load.rs`, granted by [`policy`]) and opens what they watch (`interest.rs`; kinds that come and go by `discovered.rs`). Each
 //! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
 //! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
 //! server through `client.rs` as an `identity.rs`; tokens by `signer.rs`. With several processes, `lease.rs` elects the one that acts, and
@@ -10,9 +10,12 @@ mod call;
 mod client;
 mod controller;
 mod describing;
+mod discovered;
 mod events;
 mod fence;
+mod graph;
 mod identity;
+mod interest;
 mod lease;
 mod load;
 mod manager;

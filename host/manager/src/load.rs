@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin};
 use flyball_types::Kind;
-use flyball_types::description::{Description, DescriptionError};
+use flyball_types::description::{Description, DescriptionError, Discovered, Watch};
 
 use crate::describing::Describing;
 use crate::policy::{LimitPolicy, PluginPolicy, Policy};
@@ -249,8 +249,15 @@ fn limits(policy: &LimitPolicy, concurrency: u32, queues: usize) -> Limits {
 
 /// What a plugin asks for, in words.
 fn wants(description: &Description) -> String {
-    let mut wants: Vec<String> =
-        description.watches.iter().filter_map(|watch| Some(format!("watch {}", watch.kind.as_ref()?))).collect();
+    let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
+        (Some(kind), _) => Some(format!("watch {kind}")),
+        (None, Some(Discovered { verbs, .. })) if verbs.is_empty() => Some("watch every kind".into()),
+        (None, discovered) => {
+            let verbs: Vec<&str> = discovered.as_ref()?.verbs.iter().map(String::as_str).collect();
+            Some(format!("watch every kind that one can {}", verbs.join(" and ")))
+        }
+    };
+    let mut wants: Vec<String> = description.watches.iter().filter_map(watched).collect();
     wants.extend(description.permissions.iter().map(|permission| {
         let verbs: Vec<&str> = permission.verbs.iter().map(String::as_str).collect();
         let slash = if permission.subresource.is_empty() { "" } else { "/" };

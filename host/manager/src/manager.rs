@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flyball_cache::{Discovery, DiscoveryError, Informer, InformerFactory, Interest, KubeSource, Scope};
+use flyball_cache::{Discovery, DiscoveryError, Informer, InformerFactory, KubeSource};
 use flyball_plugin::{Engine, Limits};
+use flyball_serving::debug::PageRegistration;
 use flyball_serving::health::Registration;
-use flyball_serving::{HealthChecks, Metrics};
-use flyball_types::description::{Description, MetricType, To, Watch};
-use flyball_types::{FieldPath, Mask};
+use flyball_serving::{DebugPages, HealthChecks, Metrics};
+use flyball_types::description::{MetricType, Watch};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::client::ClientBuilder;
@@ -18,9 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::ApiClient;
 use crate::controller::Controller;
+use crate::discovered::Following;
 use crate::events::Recorder;
 use crate::fence::Fence;
+use crate::graph;
 use crate::identity::Identity;
+use crate::interest::interest;
 use crate::lease::{Elector, LeaderElection, LeaseLost};
 use crate::load::{self, Grants, Loaded, Origin, PluginError};
 use crate::memo::Memo;
@@ -60,6 +64,8 @@ pub struct Options {
     pub metrics: Metrics,
     /// Where each running controller has a check.
     pub health: HealthChecks,
+    /// What controllers show of themselves.
+    pub debug: DebugPages,
 }
 
 /// The manager can't be set up. The message says whether the options must change.
@@ -82,7 +88,7 @@ pub struct Manager {
     loaded: Vec<Loaded>,
     /// The names of those that were left out, where they are known.
     refused: Vec<String>,
-    factory: InformerFactory,
+    factory: Arc<InformerFactory>,
     discovery: Arc<Discovery>,
     /// Calls as the host itself.
     host: kube::Client,
@@ -97,13 +103,16 @@ pub struct Manager {
 /// A plugin whose informers are open.
 struct Opened {
     loaded: Loaded,
-    informers: Vec<Informer>,
+    /// Each with the number of its watch in the description.
+    informers: Vec<(usize, Informer)>,
+    following: Option<Following>,
 }
 
 /// What runs, and what goes with it.
 struct Running {
     controller: Controller,
     _checks: [Registration; 2],
+    _graph: Option<PageRegistration>,
 }
 
 impl Manager {
@@ -127,7 +136,7 @@ impl Manager {
             reading.headers.push((http::header::USER_AGENT, agent));
         }
         let source = Arc::new(KubeSource::new(client(reading)?));
-        let factory = InformerFactory::new(source.clone());
+        let factory = Arc::new(InformerFactory::new(source.clone()));
         let discovery = Arc::new(Discovery::new(source));
 
         let loads = origins.iter().map(|origin| load::load(&options.engine, origin, &options.grants));
@@ -288,17 +297,26 @@ impl Manager {
             };
             resources.insert(kind.clone(), resource);
         }
-        let interest = |watch: &Watch| {
-            let resource = resources.get(watch.kind.as_ref()?)?.clone();
-            interest(&loaded.description, watch, resource)
+        let description = &loaded.description;
+        let following = loop {
+            match Following::open(&self.factory, &self.discovery, description, &loaded.policy).await {
+                Ok(following) => break following,
+                Err(error) => {
+                    tracing::debug!(error = crate::causes(&error), "the API server can't be asked what it serves")
+                }
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
         };
-        let informers = loaded.description.watches.iter().filter_map(interest);
-        let informers = informers.map(|interest| self.factory.informer(interest)).collect();
-        Ok(Opened { loaded, informers })
+        let open = |(number, watch): (usize, &Watch)| {
+            let resource = resources.get(watch.kind.as_ref()?)?.clone();
+            Some((number, self.factory.informer(interest(description, watch, resource)?)))
+        };
+        let informers = description.watches.iter().enumerate().filter_map(open).collect();
+        Ok(Opened { loaded, informers, following })
     }
 
     fn start(&self, opened: Opened) -> Result<Running, ManagerError> {
-        let Opened { loaded, informers } = opened;
+        let Opened { loaded, informers, following } = opened;
         let Loaded { plugin, description, policy, config, concurrency, limits, is_builtin } = loaded;
         let agent = format!("{} {}", product(&self.options.identity), description.name);
         let as_host = ApiClient::new(self.host.clone(), Identity::Host, &agent, self.fence.clone());
@@ -310,9 +328,13 @@ impl Manager {
             }
             None => as_host,
         };
-        let views = Arc::new(Views::new(&description, &informers, Limits::default().answer_bytes));
-        let per_second = policy.limits.writes_per_second.unwrap_or(self.options.qps);
-        let burst = policy.limits.writes_burst.unwrap_or(self.options.burst);
+        let named = informers.iter().map(|(_, informer)| informer);
+        let views = Views::new(&description, named, self.discovery.clone(), Limits::default().answer_bytes);
+        views.discover(following.iter().flat_map(Following::informers).cloned());
+        let views = Arc::new(views);
+        let Options { qps, burst, .. } = self.options;
+        let per_second = policy.limits.writes_per_second.map_or(qps, |rate| rate.of(qps));
+        let burst = policy.limits.writes_burst.map_or(burst, |rate| rate.of(burst.into()) as u32);
         let writer = Writer {
             client: client.clone(),
             discovery: self.discovery.clone(),
@@ -352,49 +374,26 @@ impl Manager {
             description,
         });
         tracing::info!(controller = &*name, concurrency, memory_limit = limits.memory, "starting");
-        let synced = informers.clone();
+        let (synced, settled) = (informers.clone(), following.as_ref().map(Following::settled));
         let checks = [
             self.options.health.add(&*name, || Ok(())),
             self.options.health.add_readiness(format!("{name}-informers"), move || {
-                match synced.iter().find(|informer| !informer.is_synced()) {
-                    Some(informer) => Err(format!("{} is not synced", informer.resource().kind)),
+                let unsettled = settled.as_ref().is_some_and(|settled| !settled.load(Ordering::Acquire));
+                match synced.iter().find(|(_, informer)| !informer.is_synced()) {
+                    Some((_, informer)) => Err(format!("{} is not synced", informer.resource().kind)),
+                    None if unsettled => Err("not all discovered kinds are synced".into()),
                     None => Ok(()),
                 }
             }),
         ];
-        let controller = Controller::start(plugin, services, &informers, concurrency, &self.leading.subscribe());
-        Ok(Running { controller, _checks: checks })
+        let page = following.is_some().then(|| {
+            let views = services.views.clone();
+            self.options.debug.add(&name, "graph", move |query| graph::page(&views, query))
+        });
+        let controller =
+            Controller::start(plugin, services, &informers, following, concurrency, &self.leading.subscribe());
+        Ok(Running { controller, _checks: checks, _graph: page })
     }
-}
-
-/// What a watch wants of an informer; none if its selectors make no sense, which was checked.
-fn interest(description: &Description, watch: &Watch, resource: Arc<flyball_cache::ApiResource>) -> Option<Interest> {
-    let kind = watch.kind.as_ref()?;
-    let scope = Scope {
-        namespace: watch.namespace.clone(),
-        labels: watch.label_selector.parse().ok()?,
-        fields: watch.field_selector.parse().ok()?,
-    };
-    let mut mask = Mask::parse(&watch.fields).ok()?;
-    // What mappings and filters look at is kept too.
-    let changes = watch.changes.iter().filter_map(|change| match change {
-        flyball_types::description::Change::Path(path) => path.parse::<FieldPath>().ok(),
-        _ => None,
-    });
-    let named = watch.map.iter().filter_map(|mapping| match &mapping.to {
-        To::Named { path, .. } => path.parse::<FieldPath>().ok(),
-        _ => None,
-    });
-    changes.chain(named).for_each(|path| mask.add(&path));
-    let indexes = description.indexes.iter().filter(|index| index.kind == *kind);
-    let indexes = indexes.filter_map(|index| index.path.parse().ok()).collect();
-    let mappings = description.watches.iter().flat_map(|watch| &watch.map);
-    let selectors = mappings.filter_map(|mapping| match &mapping.to {
-        To::Selecting { kind: selecting, path, .. } if selecting == kind => path.parse().ok(),
-        _ => None,
-    });
-    let selectors = selectors.collect();
-    Some(Interest { resource, scope, metadata_only: watch.metadata_only, mask, indexes, selectors })
 }
 
 /// What the process calls itself in the User-Agent.

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flyball_types::description::Description;
+use flyball_types::description::{Description, Watch};
 use flyball_types::{ApiError, Kind};
 use serde::Deserialize;
 
@@ -84,10 +84,33 @@ pub struct LimitPolicy {
     /// Memory of one instance, as in `256Mi`.
     #[serde(deserialize_with = "bytes")]
     pub memory: Option<u64>,
-    /// Writes per second, on average.
-    pub writes_per_second: Option<f64>,
-    /// Writes at once.
-    pub writes_burst: Option<u32>,
+    /// Requests per second, on average.
+    pub writes_per_second: Option<Rate>,
+    /// Requests at once.
+    pub writes_burst: Option<Rate>,
+}
+
+/// A limit of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag")]
+pub enum Rate {
+    /// So many.
+    Exactly(f64),
+    /// So many times what each plugin has by the flags `--kube-api-qps` and `--kube-api-burst`.
+    Times {
+        /// How many times.
+        times: f64,
+    },
+}
+
+impl Rate {
+    /// The limit, where the flag gives so many.
+    pub(crate) fn of(self, flag: f64) -> f64 {
+        match self {
+            Self::Exactly(limit) => limit,
+            Self::Times { times } => times * flag,
+        }
+    }
 }
 
 /// A policy that can't be used. Reading it again helps only after it was corrected.
@@ -171,9 +194,12 @@ impl Policy {
 impl PluginPolicy {
     /// Grants what the plugin asks for, all of it.
     pub fn trusting(description: &Description) -> Self {
-        let watches = description.watches.iter().filter_map(|watch| watch.kind.as_ref());
+        let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
+            (Some(kind), _) => Some(kind.to_string()),
+            (None, discovered) => discovered.as_ref().map(|_| "*".into()),
+        };
         let watch = Rule {
-            kinds: watches.map(Kind::to_string).collect(),
+            kinds: description.watches.iter().filter_map(watched).collect(),
             verbs: BTreeSet::from(["watch".into()]),
             ..Rule::default()
         };
@@ -377,11 +403,19 @@ mod tests {
             ("[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []", "`Pod` is not a kind"),
             ("[plugins.a]\nsigner-keys = [\"a\"]", "does nothing without `imports = [\"signer\"]`"),
             ("[plugins.a.limits]\ncpu = \"fast\"", "`fast` is not a duration"),
+            ("[plugins.a.limits]\nwrites-burst = \"many\"", "a limit is a number, or `{ times = 2 }`"),
             ("[plugins.a.limits]\nmemory = \"99999999999Gi\"", "is not an amount of memory"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected) && error.contains("policy.toml"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rate_is_a_number_or_a_multiple_of_what_the_flags_say() {
+        let policy = parse("[plugins.a.limits]\nwrites-per-second = { times = 20 }\nwrites-burst = 7").unwrap();
+        let limits = &policy.plugins["a"].limits;
+        assert_eq!((limits.writes_per_second.unwrap().of(50.0), limits.writes_burst.unwrap().of(50.0)), (1000.0, 7.0));
     }
 
     #[test]

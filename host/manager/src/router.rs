@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_cache::{Delta, Object, OwnerReference, Uid};
-use flyball_types::description::{Change, DeltaType, Description, Mapping, To, Watch};
-use flyball_types::{FieldPath, Kind};
+use flyball_types::description::{Change, DeltaType, Description, Having, Mapping, Owners, To, Watch};
+use flyball_types::{FieldPath, Kind, Reference};
 
 /// What the mappings need to know of the plugin's caches.
 pub(crate) trait Lookup {
@@ -17,6 +17,12 @@ pub(crate) trait Lookup {
     fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<String>;
     /// The keys of the objects of a kind, in this namespace (all, if empty).
     fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String>;
+    /// The object of this UID among all kinds that the plugin watches.
+    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)>;
+    /// References to the objects of all kinds that the plugin watches which name this UID as an owner.
+    fn dependents(&self, uid: &Uid) -> Vec<Reference>;
+    /// Whether objects of a kind lie in namespaces; none if the server is not known to serve it.
+    fn is_namespaced(&self, kind: &Kind) -> Option<bool>;
 }
 
 /// A key that a delta yields.
@@ -45,6 +51,7 @@ enum Counted {
 
 struct Route {
     to: Target,
+    having: Option<(FieldPath, String)>,
     on: Vec<DeltaType>,
     queue: usize,
     delay: Duration,
@@ -54,16 +61,31 @@ enum Target {
     Itself,
     Controller(Kind),
     Owner(Kind),
-    Named { path: FieldPath, namespaced: bool },
-    Selecting { kind: Kind, path: FieldPath, orphans: bool },
-    Keys { kind: Kind, in_namespace: bool },
+    Named {
+        path: FieldPath,
+        namespaced: bool,
+    },
+    Selecting {
+        kind: Kind,
+        path: FieldPath,
+        orphans: bool,
+    },
+    Keys {
+        kind: Kind,
+        in_namespace: bool,
+    },
     Namespace,
     Constant(Arc<str>),
+    /// References to objects of this watch's kind.
+    Reference(Kind),
+    Dependents,
+    OwnerReferences(Owners),
 }
 
 impl Router {
-    /// The router of a watch. The description was checked: paths that don't parse map to nothing.
-    pub(crate) fn new(description: &Description, watch: &Watch) -> Self {
+    /// The router of a watch, for the objects of this kind. The description was checked: paths that don't parse map to
+    /// nothing.
+    pub(crate) fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
         let changes = watch.changes.iter().filter_map(|change| {
             Some(match change {
                 Change::Generation => Counted::Generation,
@@ -71,7 +93,7 @@ impl Router {
                 Change::Path(path) => Counted::Path(path.parse().ok()?),
             })
         });
-        let routes = watch.map.iter().filter_map(|mapping| Route::new(description, mapping));
+        let routes = watch.map.iter().filter_map(|mapping| Route::new(description, mapping, kind));
         let asks_guest = watch.map.iter().any(|mapping| mapping.to == To::Route);
         Self { changes: changes.collect(), routes: routes.collect(), asks_guest }
     }
@@ -91,7 +113,7 @@ impl Router {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         for route in self.routes.iter().filter(|route| route.on.is_empty() || route.on.contains(&delta_type)) {
-            for object in delta.versions() {
+            for object in delta.versions().filter(|object| route.is_for(object)) {
                 for key in route.to.keys(object, lookup) {
                     let routed = Routed { queue: route.queue, key, delay: route.delay };
                     if seen.insert(routed.clone()) {
@@ -120,7 +142,7 @@ impl Counted {
 }
 
 impl Route {
-    fn new(description: &Description, mapping: &Mapping) -> Option<Self> {
+    fn new(description: &Description, mapping: &Mapping, own: &Kind) -> Option<Self> {
         let to = match mapping.to.clone() {
             To::Itself => Target::Itself,
             To::Controller { kind } => Target::Controller(kind),
@@ -131,10 +153,23 @@ impl Route {
             To::All { kind } => Target::Keys { kind, in_namespace: false },
             To::Namespace => Target::Namespace,
             To::Constant { key } => Target::Constant(key.into()),
+            To::Reference => Target::Reference(own.clone()),
+            To::Dependents => Target::Dependents,
+            To::OwnerReferences { which } => Target::OwnerReferences(which),
             To::Route => return None,
         };
+        let having = match mapping.having.clone() {
+            Some(Having { path, value }) => Some((path.parse().ok()?, value)),
+            None => None,
+        };
         let queue = description.queues.iter().position(|queue| queue.name == mapping.queue).unwrap_or(0);
-        Some(Self { to, on: mapping.on.clone(), queue, delay: Duration::from_millis(mapping.delay_ms.into()) })
+        let delay = Duration::from_millis(mapping.delay_ms.into());
+        Some(Self { to, having, on: mapping.on.clone(), queue, delay })
+    }
+
+    fn is_for(&self, object: &Object) -> bool {
+        let has = |(path, value): &(FieldPath, String)| object.strings(path).iter().any(|own| own == value);
+        self.having.as_ref().is_none_or(has)
     }
 }
 
@@ -161,7 +196,42 @@ impl Target {
             }
             Self::Namespace => vec![object.namespace().into()],
             Self::Constant(key) => vec![key.clone()],
+            Self::Reference(kind) => vec![reference(kind, object).to_string().into()],
+            Self::Dependents => all(lookup.dependents(object.uid()).iter().map(Reference::to_string).collect()),
+            Self::OwnerReferences(which) => {
+                let owners = object.owners().iter().filter(|owner| is_among(*which, object, owner, lookup));
+                owners.map(|owner| named_owner(object, owner, lookup).to_string().into()).collect()
+            }
         }
+    }
+}
+
+/// The reference to an object of the cache.
+pub(crate) fn reference(kind: &Kind, object: &Object) -> Reference {
+    let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+    Reference { kind: kind.clone(), namespace, name, uid: object.uid().to_string() }
+}
+
+/// An owner as its dependent names it: in the same namespace, unless its kind is known to have none.
+pub(crate) fn named_owner(object: &Object, owner: &OwnerReference, lookup: &impl Lookup) -> Reference {
+    let namespace = match lookup.is_namespaced(&owner.kind) {
+        Some(false) => String::new(),
+        _ => object.namespace().to_owned(),
+    };
+    Reference { kind: (*owner.kind).clone(), namespace, name: owner.name.to_string(), uid: owner.uid.to_string() }
+}
+
+/// Whether a mapping is about this owner.
+fn is_among(which: Owners, object: &Object, owner: &OwnerReference, lookup: &impl Lookup) -> bool {
+    let found = || lookup.by_uid(&owner.uid);
+    let is_as_named = |(kind, found): (Kind, Arc<Object>)| {
+        (&kind.group, &kind.kind) == (&owner.kind.group, &owner.kind.kind)
+            && *found.name() == *owner.name
+            && (found.namespace().is_empty() || found.namespace() == object.namespace())
+    };
+    match which {
+        Owners::Missing => !object.is_deleting() && !found().is_some_and(is_as_named),
+        Owners::Deleting => found().is_some_and(|(_, found)| found.is_deleting()),
     }
 }
 
@@ -209,6 +279,31 @@ mod tests {
             let found = self.0.iter().filter(|_| namespace.is_empty() || namespace == "demo");
             found.map(|known| format!("demo/{}", known.0)).collect()
         }
+
+        /// One whose selector asks for `going` is being deleted.
+        fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
+            let (name, uid, app) = self.0.iter().find(|known| Uid::new(known.1) == *uid)?;
+            let mut metadata = json!({"namespace": "demo", "name": name, "uid": uid, "resourceVersion": "1"});
+            if *app == "going" {
+                metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }
+            let object = Object::parse(json!({"metadata": metadata}).to_string().as_bytes()).expect("an object");
+            Some((Kind::new("apps", "v1", "Deployment"), object))
+        }
+
+        fn dependents(&self, uid: &Uid) -> Vec<Reference> {
+            let kind = Kind::new("apps", "v1", "ReplicaSet");
+            let owned = ["a", "b"].map(|name| (name.to_owned(), format!("{uid}-{name}")));
+            owned.map(|(name, uid)| Reference { kind: kind.clone(), namespace: "demo".into(), name, uid }).into()
+        }
+
+        fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+            match kind.kind.as_str() {
+                "Deployment" => Some(true),
+                "Node" => Some(false),
+                _ => None,
+            }
+        }
     }
 
     const CACHE: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "db")]);
@@ -237,7 +332,7 @@ mod tests {
             "watches": [watch, {"kind": "apps/v1/Deployment"}],
         });
         let description = Description::read(&description.to_string()).expect("a description");
-        Router::new(&description, &description.watches[0])
+        Router::new(&description, &description.watches[0], &Kind::new("apps", "v1", "ReplicaSet"))
     }
 
     fn delta(old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Delta {
@@ -297,6 +392,54 @@ mod tests {
             let router = router(json!({"map": [mapping]}));
             assert_eq!(keys(&router, &delta(None, Some(object.clone()))), expected, "{mapping}");
         }
+    }
+
+    #[test]
+    fn references_name_objects_of_whatever_kind() {
+        let object = set(json!({}));
+        let keys = |to: &str| keys(&router(json!({"map": [{"to": to}]})), &delta(Some(object.clone()), None));
+        assert_eq!(keys("reference"), ["apps/v1/ReplicaSet/demo/web-1/u"]);
+        assert_eq!(keys("dependents"), ["apps/v1/ReplicaSet/demo/a/u-a", "apps/v1/ReplicaSet/demo/b/u-b"]);
+    }
+
+    #[test]
+    fn owners_are_missing_where_no_cache_holds_them_as_they_are_named() {
+        let router = router(json!({"map": [{"to": "ownerReferences", "which": "missing"}]}));
+        let owned = |kind: &str, name: &str, uid: &str| {
+            let api_version = if kind == "Node" { "v1" } else { "apps/v1beta1" };
+            set(json!({"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}]}))
+        };
+        let keys = |object: Arc<Object>| keys(&router, &delta(None, Some(object)));
+        assert_eq!(keys(owned("Deployment", "web", "u-web")), Vec::<String>::new());
+        assert_eq!(keys(owned("Deployment", "web", "u-old")), ["apps/v1beta1/Deployment/demo/web/u-old"]);
+        assert_eq!(keys(owned("Deployment", "other", "u-web")), ["apps/v1beta1/Deployment/demo/other/u-web"]);
+        assert_eq!(keys(owned("StatefulSet", "web", "u-web")), ["apps/v1beta1/StatefulSet/demo/web/u-web"]);
+        assert_eq!(keys(owned("Node", "n", "u-n")), ["v1/Node//n/u-n"]);
+        let mut going = owned_by("web", "u-old");
+        going["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert_eq!(keys(set(going)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn owners_that_are_being_deleted_are_known_by_their_uid() {
+        const GOING: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "going")]);
+        let router = router(json!({"map": [{"to": "ownerReferences", "which": "deleting"}]}));
+        let keys = |object| -> Vec<String> {
+            let routed = router.route(&delta(Some(set(object)), None), &GOING);
+            routed.iter().map(|routed| routed.key.to_string()).collect()
+        };
+        assert_eq!(keys(owned_by("web", "u-web")), Vec::<String>::new());
+        assert_eq!(keys(owned_by("db", "u-db")), ["apps/v1/Deployment/demo/db/u-db"]);
+    }
+
+    #[test]
+    fn a_mapping_may_be_for_objects_with_a_value_in_a_field() {
+        let having = json!({"path": "metadata.finalizers", "value": "orphan"});
+        let router = router(json!({"map": [{"to": "itself", "having": having}]}));
+        let keys = |finalizers: Value| keys(&router, &delta(None, Some(set(json!({"finalizers": finalizers})))));
+        assert_eq!(keys(json!(["other", "orphan"])), ["demo/web-1"]);
+        assert_eq!(keys(json!(["other"])), Vec::<String>::new());
+        assert_eq!(keys(Value::Null), Vec::<String>::new());
     }
 
     #[test]

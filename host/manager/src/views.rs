@@ -1,25 +1,33 @@
 //! What one plugin sees of the cluster: the kinds that it watches, each through the cache and its own acknowledged writes,
 //! reduced to the fields that it declared. Every read by a guest passes [`Views::of`], the one grant check.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
-use flyball_cache::{Informer, ListQuery, Lister, Object, OverlayWriter, Uid, View};
+use flyball_cache::{Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid, View};
 use flyball_plugin::{Listing, Query};
 use flyball_types::description::Description;
-use flyball_types::{ApiError, FieldPath, Kind, LabelSelector, Mask};
+use flyball_types::{ApiError, FieldPath, Kind, LabelSelector, Mask, Reference};
 use serde_json::Value;
 
 use crate::lock;
-use crate::router::Lookup;
+use crate::router::{self, Lookup};
 
 /// Masks that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
 const MASKS_KEPT: usize = 256;
 
+/// The name of all discovered kinds in a query.
+const ALL_KINDS: &str = "*";
+
 /// What one plugin sees.
 pub(crate) struct Views {
+    /// The kinds that the description names.
     kinds: HashMap<Kind, Vec<Lister>>,
+    /// Those that its watches discover, as they are now.
+    discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
+    discovery: Arc<Discovery>,
     indexes: HashMap<(Kind, String), FieldPath>,
     overlay: OverlayWriter,
     masks: Mutex<HashMap<Vec<String>, Arc<Mask>>>,
@@ -28,20 +36,61 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    /// Views on these informers, one for each watch of the description, in its order.
-    pub(crate) fn new(description: &Description, informers: &[Informer], answer_bytes: usize) -> Self {
+    /// Views on these informers, of the watches that name a kind.
+    pub(crate) fn new<'a>(
+        description: &Description,
+        informers: impl IntoIterator<Item = &'a Informer>,
+        discovery: Arc<Discovery>,
+        answer_bytes: usize,
+    ) -> Self {
         let overlay = OverlayWriter::new();
         let mut kinds: HashMap<Kind, Vec<Lister>> = HashMap::new();
         for informer in informers {
-            let view = View { mask: informer.mask().clone(), namespaces: None };
-            let lister = Lister::new(informer.clone(), overlay.reader(), view);
-            kinds.entry(informer.resource().kind.clone()).or_default().push(lister);
+            kinds.entry(informer.resource().kind.clone()).or_default().push(lister(informer, &overlay));
         }
         let index = |index: &flyball_types::description::Index| {
             Some(((index.kind.clone(), index.name.clone()), index.path.parse().ok()?))
         };
         let indexes = description.indexes.iter().filter_map(index).collect();
-        Self { kinds, indexes, overlay, masks: Mutex::default(), answer_bytes }
+        let (discovered, masks) = (RwLock::default(), Mutex::default());
+        Self { kinds, discovered, discovery, indexes, overlay, masks, answer_bytes }
+    }
+
+    /// From now on shows these informers of a discovered kind's objects, and no others.
+    pub(crate) fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
+        let known = self.discovered();
+        let keep = |informer: Informer| {
+            let kind = informer.resource().kind.clone();
+            let lister = known.get(&kind).cloned().unwrap_or_else(|| lister(&informer, &self.overlay));
+            (kind, lister)
+        };
+        let new = informers.into_iter().map(keep).collect();
+        *self.discovered.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+    }
+
+    fn discovered(&self) -> Arc<BTreeMap<Kind, Lister>> {
+        self.discovered.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The listers of a kind; none if the plugin does not watch it.
+    fn listers(&self, kind: &Kind) -> Cow<'_, [Lister]> {
+        match self.kinds.get(kind) {
+            Some(listers) => Cow::Borrowed(listers),
+            None => self.discovered().get(kind).cloned().into_iter().collect(),
+        }
+    }
+
+    /// The listers of the kinds that the description names.
+    fn named(&self) -> impl Iterator<Item = (&Kind, &Lister)> {
+        self.kinds.iter().flat_map(|(kind, all)| all.iter().map(move |lister| (kind, lister)))
+    }
+
+    /// Hands out each object that the plugin sees, of all kinds.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&Kind, &Arc<Object>)) {
+        let discovered = self.discovered();
+        for (kind, lister) in self.named().chain(&*discovered) {
+            lister.list(&ListQuery::default()).iter().for_each(|object| visit(kind, object));
+        }
     }
 
     /// The object of that name, reduced to `fields`.
@@ -52,7 +101,7 @@ impl Views {
         name: &str,
         fields: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        let (_, listers) = self.of(kind)?;
+        let listers = self.of(kind)?;
         let mask = self.mask(fields)?;
         let Some((lister, object)) = listers.iter().find_map(|lister| Some((lister, lister.get(namespace, name)?)))
         else {
@@ -68,7 +117,7 @@ impl Views {
         let (listers, question) = self.question(query)?;
         let mask = self.mask(&query.fields)?;
         let mut found: Vec<(Lister, Arc<Object>)> = Vec::new();
-        for lister in listers {
+        for lister in &*listers {
             let of_one = lister.list(&question).into_iter().map(|object| (lister.clone(), object));
             found.extend(of_one);
         }
@@ -76,13 +125,14 @@ impl Views {
             found.sort_by(|(_, a), (_, b)| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
             found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
         }
-        Ok(Box::new(Snapshot { objects: found.into_iter(), held: None, mask, answer_bytes: self.answer_bytes }))
+        let (objects, names_kinds) = (found.into_iter(), query.kind == ALL_KINDS);
+        Ok(Box::new(Snapshot { objects, held: None, mask, names_kinds, answer_bytes: self.answer_bytes }))
     }
 
     /// How many objects match.
     pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
         let (listers, question) = self.question(query)?;
-        let count = match listers {
+        let count = match &*listers {
             [lister] => lister.count(&question),
             listers => {
                 let uids = listers.iter().flat_map(|lister| lister.list(&question)).map(|object| object.uid().clone());
@@ -102,7 +152,7 @@ impl Views {
         resource_version: &str,
         whole: bool,
     ) -> Option<Value> {
-        let listers = self.kinds.get(kind)?;
+        let listers = self.listers(kind);
         let enough = |lister: &&Lister| {
             let mask = lister.informer().mask();
             if whole { mask.is_whole() } else { mask.covers(&Mask::metadata()) }
@@ -117,7 +167,7 @@ impl Views {
 
     /// The server acknowledged a write with this object.
     pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) {
-        for lister in self.kinds.get(kind).into_iter().flatten() {
+        for lister in &*self.listers(kind) {
             if let Err(error) = self.overlay.written(lister.informer(), answer) {
                 tracing::warn!(%kind, %error, "the server's answer to a write is not an object");
             }
@@ -126,7 +176,7 @@ impl Views {
 
     /// The server acknowledged a delete with this answer.
     pub(crate) fn deleted(&self, kind: &Kind, namespace: &str, name: &str, answer: &[u8]) {
-        for lister in self.kinds.get(kind).into_iter().flatten() {
+        for lister in &*self.listers(kind) {
             if let Err(error) = self.overlay.deleted(lister.informer(), namespace, name, answer) {
                 tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
             }
@@ -134,8 +184,8 @@ impl Views {
     }
 
     /// The informers of a kind.
-    pub(crate) fn informers<'a>(&'a self, kind: &Kind) -> impl Iterator<Item = &'a Informer> {
-        self.kinds.get(kind).into_iter().flatten().map(Lister::informer)
+    pub(crate) fn informers(&self, kind: &Kind) -> Vec<Informer> {
+        self.listers(kind).iter().map(|lister| lister.informer().clone()).collect()
     }
 
     /// Gives back the memory of writes that the reflectors have seen.
@@ -144,26 +194,32 @@ impl Views {
     }
 
     /// The grant check of all cached reads: a plugin reads what it watches.
-    fn of(&self, kind: &str) -> Result<(Kind, &[Lister]), ApiError> {
-        let parsed: Kind = kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
-        match self.kinds.get(&parsed) {
-            Some(listers) => Ok((parsed, listers)),
-            None => Err(ApiError::denied(format!("this plugin does not watch {kind}: add a watch to its description"))),
+    fn of(&self, kind: &str) -> Result<Cow<'_, [Lister]>, ApiError> {
+        if kind == ALL_KINDS {
+            return Ok(self.discovered().values().cloned().collect());
         }
+        let listers = self.listers(&parse(kind)?);
+        if listers.is_empty() {
+            return Err(ApiError::denied(format!("this plugin does not watch {kind}: add a watch to its description")));
+        }
+        Ok(listers)
     }
 
-    fn question(&self, query: &Query) -> Result<(&[Lister], ListQuery), ApiError> {
-        let (kind, listers) = self.of(&query.kind)?;
+    fn question(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
+        let listers = self.of(&query.kind)?;
         let labels: LabelSelector =
             query.label_selector.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
-        let field = |(name, value): &(String, String)| match self.indexes.get(&(kind.clone(), name.clone())) {
-            Some(path) => Ok((path.clone(), value.clone())),
-            None => Err(ApiError::denied(format!("this plugin declares no index `{name}` over {kind}"))),
+        let field = |(name, value): &(String, String)| {
+            let path =
+                if query.kind == ALL_KINDS { None } else { self.indexes.get(&(parse(&query.kind)?, name.clone())) };
+            let undeclared = || ApiError::denied(format!("this plugin declares no index `{name}` over {}", query.kind));
+            Ok((path.ok_or_else(undeclared)?.clone(), value.clone()))
         };
         let question = ListQuery {
             namespace: query.namespace.clone(),
             labels,
-            fields: query.indexes.iter().map(field).collect::<Result<_, _>>()?,
+            fields: query.indexes.iter().map(field).collect::<Result<_, ApiError>>()?,
+            uid: query.uid.as_deref().map(Uid::new),
             owner: query.owner.as_deref().map(Uid::new),
             controller: query.controller.as_deref().map(Uid::new),
             orphans: query.orphans,
@@ -187,6 +243,16 @@ impl Views {
     }
 }
 
+/// Reads an informer through all that its handle asked for.
+fn lister(informer: &Informer, overlay: &OverlayWriter) -> Lister {
+    let view = View { mask: informer.mask().clone(), namespaces: None };
+    Lister::new(informer.clone(), overlay.reader(), view)
+}
+
+fn parse(kind: &str) -> Result<Kind, ApiError> {
+    kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
 impl Lookup for Views {
     fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
         let listers = self.kinds.get(kind)?;
@@ -205,6 +271,25 @@ impl Lookup for Views {
         let listers = self.kinds.get(kind).into_iter().flatten();
         listers.flat_map(|lister| lister.list(&ListQuery::namespace(namespace))).map(|found| found.key()).collect()
     }
+
+    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
+        let discovered = self.discovered();
+        self.named().chain(&*discovered).find_map(|(kind, lister)| Some((kind.clone(), lister.by_uid(uid)?)))
+    }
+
+    fn dependents(&self, uid: &Uid) -> Vec<Reference> {
+        let owned = ListQuery { owner: Some(uid.clone()), ..ListQuery::default() };
+        let discovered = self.discovered();
+        let owning = self.named().chain(&*discovered).filter(|(_, lister)| lister.may_own(uid));
+        let references = |(kind, lister): (&Kind, &Lister)| -> Vec<Reference> {
+            lister.list(&owned).iter().map(|object| router::reference(kind, object)).collect()
+        };
+        owning.flat_map(references).collect()
+    }
+
+    fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+        self.discovery.cached(kind).map(|resource| resource.namespaced)
+    }
 }
 
 /// What a query found, page by page.
@@ -213,6 +298,8 @@ struct Snapshot {
     /// An object that was too large for the page before.
     held: Option<Vec<u8>>,
     mask: Option<Arc<Mask>>,
+    /// Whether each object says of what kind it is.
+    names_kinds: bool,
     answer_bytes: usize,
 }
 
@@ -234,6 +321,14 @@ impl Listing for Snapshot {
             } else if let Some((lister, object)) = self.objects.next() {
                 let projected = lister.project(&object, self.mask.as_deref(), &mut page);
                 projected.map_err(|error| ApiError::denied(error.to_string()))?;
+                if self.names_kinds {
+                    let Kind { kind, .. } = &lister.informer().resource().kind;
+                    let api_version = lister.informer().resource().kind.api_version();
+                    // An object begins with a brace, and its name follows.
+                    let named =
+                        format!("{{\"apiVersion\":{},\"kind\":{},", Value::from(api_version), Value::from(&**kind));
+                    page.splice(start..=start, named.bytes());
+                }
             } else {
                 page.truncate(before);
                 break;

@@ -97,6 +97,8 @@ pub struct Query {
     pub label_selector: String,
     /// Only objects of which each of these indexes holds this value.
     pub indexes: Vec<(String, String)>,
+    /// Only the object that has this UID.
+    pub uid: Option<String>,
     /// Only objects that name this UID as an owner.
     pub owner: Option<String>,
     /// Only objects that name this UID as their controller.

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use serde_json::json;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use crate::{Authentication, Authorization, HealthChecks, Metrics};
+use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics};
 
 /// What is served, and to whom.
 #[derive(Clone)]
@@ -19,6 +19,8 @@ pub struct Endpoints {
     pub health: HealthChecks,
     /// Behind `/metrics`.
     pub metrics: Metrics,
+    /// Behind `/debug/controllers/`.
+    pub debug: DebugPages,
     /// Who asks.
     pub authentication: Arc<Authentication>,
     /// Whether they may.
@@ -75,9 +77,17 @@ impl Endpoints {
                 Some(Err(reason)) => {
                     text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
                 }
-                None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+                None => not_found(),
             },
-            _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+            ("debug", Some(path)) => {
+                let page = path.strip_prefix("controllers/").and_then(|path| path.split_once('/'));
+                let query = uri.query().unwrap_or_default();
+                match page.and_then(|(controller, page)| self.debug.show(controller, page, query)) {
+                    Some(page) => answer(StatusCode::OK, page.content_type, page.body),
+                    None => not_found(),
+                }
+            }
+            _ => not_found(),
         }
     }
 
@@ -92,6 +102,10 @@ impl Endpoints {
         }
         text(code, report.text(pairs().any(|(key, _)| key == "verbose")))
     }
+}
+
+fn not_found() -> Response<Full<Bytes>> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
 }
 
 fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use flyball_serving::debug::Page;
 use flyball_serving::review::{Access, AccessReviewer, ReviewError, TokenReviewer, TrustLookup};
 use flyball_serving::{
-    Authentication, AuthenticationOptions, Authorization, AuthorizationOptions, BindError, Certificate, Endpoints,
-    HealthChecks, Metrics, ServingOptions, TlsOptions, User, bind,
+    Authentication, AuthenticationOptions, Authorization, AuthorizationOptions, BindError, Certificate, DebugPages,
+    Endpoints, HealthChecks, Metrics, ServingOptions, TlsOptions, User, bind,
 };
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request, StatusCode};
@@ -48,7 +49,10 @@ impl AccessReviewer for Fake {
                 return Err(ReviewError::Timeout);
             }
             let known = user.name == "scraper" || user.groups.iter().any(|group| group == "monitoring");
-            Ok(Access { allowed: known && verb == "get" && path == "/metrics", reason: "says the fake".to_owned() })
+            Ok(Access {
+                allowed: known && verb == "get" && (path == "/metrics" || path.starts_with("/debug/")),
+                reason: "says the fake".to_owned(),
+            })
         })
     }
 }
@@ -101,6 +105,7 @@ struct Server {
     address: std::net::SocketAddr,
     roots: RootCertStore,
     health: HealthChecks,
+    debug: DebugPages,
     clients: Authority,
     proxies: Authority,
     shutdown: CancellationToken,
@@ -125,14 +130,16 @@ impl Server {
         let (clients, proxies) = (Authority::new()?, Authority::new()?);
         let fake = Arc::new(Fake { client_ca: clients.pem.clone(), proxy_ca: proxies.pem.clone() });
         let authentication = AuthenticationOptions { token_ttl: Duration::from_secs(10), ..Default::default() };
+        let debug = DebugPages::default();
         let endpoints = Endpoints {
             health: health.clone(),
             metrics: Metrics::new(),
+            debug: debug.clone(),
             authentication: Arc::new(Authentication::new(authentication, Some(fake.clone()), Some(fake.clone()))),
             authorization: Arc::new(Authorization::new(AuthorizationOptions::default(), Some(fake))),
         };
         let serving = tokio::spawn(bound.serve(endpoints, shutdown.clone()));
-        Ok(Self { address, roots, health, clients, proxies, shutdown, serving, _files: files })
+        Ok(Self { address, roots, health, debug, clients, proxies, shutdown, serving, _files: files })
     }
 
     /// Asks over a connection of its own.
@@ -254,6 +261,21 @@ async fn only_a_trusted_proxy_may_name_a_user() -> anyhow::Result<()> {
     // A client's certificate holds, whatever its headers claim.
     let other = server.clients.client("prometheus", "others")?;
     assert_eq!(server.ask("/metrics", named(), Some(other)).await?.0, StatusCode::FORBIDDEN);
+    server.stop().await
+}
+
+#[tokio::test]
+async fn a_controller_shows_a_page_to_those_who_may_see_it() -> anyhow::Result<()> {
+    let server = Server::start().await?;
+    let page = |query: &[(String, String)]| Page { content_type: "text/vnd.graphviz", body: format!("{query:?}") };
+    let _page = server.debug.add("some-controller", "graph", page);
+    let path = "/debug/controllers/some-controller/graph?uid=a";
+    assert_eq!(server.ask(path, HeaderMap::new(), None).await?.0, StatusCode::FORBIDDEN);
+    let (status, body) = server.with_token(path, "scraper").await?;
+    assert_eq!((status, body.as_str()), (StatusCode::OK, r#"[("uid", "a")]"#));
+    for path in ["/debug/controllers/some-controller/other", "/debug/controllers/other/graph", "/debug/pprof"] {
+        assert_eq!(server.with_token(path, "scraper").await?.0, StatusCode::NOT_FOUND);
+    }
     server.stop().await
 }
 

@@ -61,8 +61,12 @@ pub struct Description {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Watch {
-    /// The kind, as in `apps/v1/ReplicaSet`.
+    /// The kind, as in `apps/v1/ReplicaSet`; none if the kinds are `discovered`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
+    /// Instead of one kind, whichever the API server serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discovered: Option<Discovered>,
     /// Only this namespace; all if empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -84,6 +88,27 @@ pub struct Watch {
     /// How a change becomes keys; none, if the kind is only read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<Mapping>,
+}
+
+/// Every kind that the API server serves in its preferred version, as kinds come and go. Of their objects metadata alone is
+/// kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Discovered {
+    /// Only kinds with all of these verbs, beside `list` and `watch`, without which none can be followed.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub verbs: BTreeSet<String>,
+    /// Without these kinds; their version does not matter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<Kind>,
+    /// How often the server is asked what it serves.
+    pub period_ms: u32,
+    /// A key of `config` whose value, a duration such as `10s`, goes before `period_ms`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    /// A counter among `metrics`, raised when the server does not say what it serves, and for kinds that can't be listed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub errors: String,
 }
 
 /// A modification that counts.
@@ -126,9 +151,22 @@ pub struct Mapping {
     /// Enqueue only after this time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ms: u32,
+    /// Only for objects with this value in this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub having: Option<Having>,
 }
 
-/// What the keys of a mapping are. Keys of objects are `namespace/name`, or `name` if cluster-scoped.
+/// A value that a field must have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Having {
+    /// A field path to a string or to strings, of which one must be it.
+    pub path: String,
+    /// The value.
+    pub value: String,
+}
+
+/// What the keys of a mapping are. Keys of objects are `namespace/name`, or `name` if cluster-scoped; mappings across kinds
+/// make [references](crate::Reference).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum To {
@@ -178,8 +216,28 @@ pub enum To {
         /// The key.
         key: String,
     },
+    /// A reference to the object itself.
+    Reference,
+    /// References to all objects, of any kind that the plugin watches, that name this one as an owner by its UID.
+    Dependents,
+    /// References to its owners, as it names them: an owner may not exist, or lie elsewhere.
+    OwnerReferences {
+        /// Which of them.
+        which: Owners,
+    },
     /// What the guest's `route` says.
     Route,
+}
+
+/// Some of an object's owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Owners {
+    /// Those that the caches don't hold as they are named (by UID, group, kind, namespace and name), while the object itself
+    /// is not being deleted.
+    Missing,
+    /// Those that the caches hold, under that UID, and that are being deleted.
+    Deleting,
 }
 
 /// An index over objects of a kind.

@@ -8,6 +8,7 @@ mod kind;
 mod mask;
 mod path;
 mod prune;
+mod reference;
 mod selector;
 mod text;
 
@@ -17,5 +18,6 @@ pub use kind::{Kind, KindError, KindPattern};
 pub use mask::Mask;
 pub use path::{FieldPath, PathError, Step};
 pub use prune::{MetadataSink, Prune, PruneError};
+pub use reference::{Reference, ReferenceError};
 pub use selector::{LabelSelector, Labels, Operator, Requirement, SelectorError};
 pub use text::Text;

@@ -235,7 +235,11 @@ impl State {
             let kind = Some(kind_of(kind));
             return Ok(vec![Watch { kind, fields: vec![".".into()], ..Watch::default() }]);
         };
-        let own = |watch: &&Watch| watch.kind.as_ref().is_some_and(|own| own.to_string() == kind);
+        let own = |watch: &&Watch| match (&watch.kind, &watch.discovered) {
+            (Some(own), _) => own.to_string() == kind,
+            (None, Some(discovered)) => kind == "*" || !discovered.except.iter().any(|own| own.to_string() == kind),
+            (None, None) => false,
+        };
         let watches: Vec<Watch> = description.watches.iter().filter(own).cloned().collect();
         if watches.is_empty() {
             return Err(ApiError::denied(format!("{kind} is not among the plugin's watches")));
@@ -247,7 +251,8 @@ impl State {
     fn project(&self, kind: &str, object: &Value, fields: &[impl AsRef<str>]) -> Result<Vec<u8>, ApiError> {
         let mut declared = Mask::default();
         for watch in self.watches(kind)? {
-            declared.unite(&if watch.metadata_only { Mask::metadata() } else { Mask::default() });
+            let metadata_only = watch.metadata_only && watch.discovered.is_none();
+            declared.unite(&if metadata_only { Mask::metadata() } else { Mask::default() });
             declared.unite(&Mask::parse(&watch.fields).map_err(invalid)?);
         }
         let wanted = mask(fields)?;
@@ -267,14 +272,30 @@ impl State {
             let meta = meta(object);
             question.namespace.as_ref().is_none_or(|namespace| *namespace == meta.namespace)
                 && selector.matches(&meta.labels)
+                && question.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
                 && question.owner.as_ref().is_none_or(|uid| meta.owner_references.iter().any(|own| own.uid == *uid))
                 && question.controller.as_ref().is_none_or(|uid| meta.is_controlled_by(uid))
                 && (!question.orphans || meta.controller().is_none())
                 && index.as_ref().is_none_or(|(path, value)| path.lookup(object).contains(&value.as_str()))
                 && in_scope(&watches, object)
         };
-        let found = self.store.of_kind(&question.kind).filter(matches);
-        found.map(|object| self.project(&question.kind, object, &question.fields)).collect()
+        let names_kinds = question.kind == "*";
+        let kinds = if names_kinds { self.store.kinds() } else { vec![question.kind.clone()] };
+        let kinds = kinds.iter().filter(|kind| self.watches(kind).is_ok());
+        let found = kinds.flat_map(|kind| self.store.of_kind(kind)).filter(matches);
+        found
+            .map(|object| {
+                let projected = self.project(&question.kind, object, &question.fields)?;
+                if !names_kinds {
+                    return Ok(projected);
+                }
+                let mut named: Value = serde_json::from_slice(&projected).map_err(invalid)?;
+                for field in ["apiVersion", "kind"] {
+                    named[field] = object[field].clone();
+                }
+                Ok(named.to_string().into_bytes())
+            })
+            .collect()
     }
 
     fn index(&self, kind: &str, name: &str) -> Result<FieldPath, ApiError> {

@@ -59,6 +59,13 @@ impl Store {
         self.objects.iter().filter(move |(id, _)| id.kind == kind).map(|(_, object)| object)
     }
 
+    /// The kinds of which there are objects.
+    pub(super) fn kinds(&self) -> Vec<String> {
+        let mut kinds: Vec<String> = self.objects.keys().map(|id| id.kind.clone()).collect();
+        kinds.dedup();
+        kinds
+    }
+
     pub(super) fn remove(&mut self, id: &Id) -> Option<Value> {
         self.objects.remove(id)
     }

@@ -77,6 +77,7 @@ impl RunConfig {
             burst: if burst == 0 { 10 } else { flags.at_least("kube-api-burst", 1)? },
             concurrency,
             plugin_config: flags.plugin_config()?,
+            enable_garbage_collector: flags.bool("enable-garbage-collector"),
             root_ca_file: flags.path("root-ca-file"),
             service_account_key_file: flags.path("service-account-private-key-file"),
             token_clean_up_period: flags.duration("legacy-service-account-token-clean-up-period"),

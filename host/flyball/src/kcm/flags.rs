@@ -96,7 +96,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("disabled-metrics", Texts, "[]", NotYet),
     flag("emulated-version", Texts, "[]", NotYet),
     flag("enable-dynamic-provisioning", Bool, "true", Already(&["false"])),
-    flag("enable-garbage-collector", Bool, "true", Already(&["false"])),
+    flag(
+        "enable-garbage-collector",
+        Bool,
+        "true",
+        Yes("Run the garbage-collector-controller. Must be what the API server's flag of this name says"),
+    ),
     flag("enable-hostpath-provisioner", Bool, "false", Already(&["false"])),
     flag("enable-leader-migration", Bool, "false", Already(&["false"])),
     flag("endpoint-updates-batch-period", Duration, "0s", NotYet),

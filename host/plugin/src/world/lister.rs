@@ -69,6 +69,10 @@ impl HostQuery for State {
         self.narrow(query, entry + name.len() + value.len(), |question| question.indexes.push((name, value)))
     }
 
+    fn uid(&mut self, query: Resource<OpenQuery>, uid: String) -> wasmtime::Result<()> {
+        self.narrow(query, uid.len(), |question| question.uid = Some(uid))
+    }
+
     fn owner(&mut self, query: Resource<OpenQuery>, uid: String) -> wasmtime::Result<()> {
         self.narrow(query, uid.len(), |question| question.owner = Some(uid))
     }

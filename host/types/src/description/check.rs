@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Description, FORMAT, To};
+use super::{Change, Description, Discovered, FORMAT, Metric, MetricType, To, Watch};
 use crate::{FieldPath, Kind, LabelSelector};
 
 /// A description that can't be used; only another build of the plugin helps.
@@ -63,10 +63,21 @@ impl Description {
         }
         let watched: BTreeSet<&Kind> = self.watches.iter().filter_map(|watch| watch.kind.as_ref()).collect();
         for (number, watch) in self.watches.iter().enumerate() {
-            let Some(kind) = &watch.kind else { return Some(format!("watch {number} names no kind")) };
-            if let Some(problem) = watch.find_problem(&watched, unknown_queue) {
-                return Some(format!("watch of {kind}: {problem}"));
+            let what = match (&watch.kind, &watch.discovered) {
+                (Some(kind), None) => kind.to_string(),
+                (None, Some(_)) => "discovered kinds".into(),
+                (Some(_), Some(_)) => return Some(format!("watch {number} names a kind and discovers others")),
+                (None, None) => return Some(format!("watch {number} names no kind")),
+            };
+            let problem = watch.find_problem(&watched, unknown_queue);
+            let problem =
+                problem.or_else(|| watch.discovered.as_ref().and_then(|own| self.find_undiscoverable(own, watch)));
+            if let Some(problem) = problem {
+                return Some(format!("watch of {what}: {problem}"));
             }
+        }
+        if self.watches.iter().filter(|watch| watch.discovered.is_some()).count() > 1 {
+            return Some("two watches discover kinds: what one of them leaves out, the other would show".into());
         }
         for index in &self.indexes {
             if !watched.contains(&index.kind) {
@@ -82,6 +93,24 @@ impl Description {
             }
         }
         None
+    }
+
+    fn find_undiscoverable(&self, discovered: &Discovered, watch: &Watch) -> Option<String> {
+        if discovered.period_ms == 0 {
+            return Some("it has no period".into());
+        }
+        let counter = |metric: &Metric| metric.name == discovered.errors && metric.metric_type == MetricType::Counter;
+        if !discovered.errors.is_empty() && !self.metrics.iter().any(counter) {
+            return Some(format!("it counts into `{}`, which is no counter among the metrics", discovered.errors));
+        }
+        if !watch.field_selector.is_empty() {
+            return Some("it has a field selector, and not every kind knows the same fields".into());
+        }
+        if let Some(path) = watch.fields.iter().find(|path| !path.starts_with("metadata")) {
+            return Some(format!("it reads `{path}`, and only metadata is kept of discovered kinds"));
+        }
+        let itself = watch.map.iter().any(|mapping| mapping.to == To::Itself);
+        itself.then(|| "a mapping to `itself` does not tell the kinds apart: use `reference`".into())
     }
 }
 
@@ -102,6 +131,9 @@ impl super::Watch {
         for mapping in &self.map {
             if unknown_queue(&mapping.queue) {
                 return Some(format!("a mapping names the queue `{}`, which is not described", mapping.queue));
+            }
+            if let Some(Err(error)) = mapping.having.as_ref().map(|having| having.path.parse::<FieldPath>()) {
+                return Some(error.to_string());
             }
             match &mapping.to {
                 To::Named { path, .. } => {
@@ -171,6 +203,33 @@ mod tests {
     }
 
     #[test]
+    fn discovered_kinds_have_a_period_and_only_what_all_kinds_have() {
+        let following = |watch: &str| {
+            let watch = format!(r#"{{"discovered": {{"verbs": ["delete"], "periodMs": 30000}}, {watch}}}, {{"kind""#);
+            Description::read(&GOOD.replacen(r#"{"kind""#, &watch, 1))
+        };
+        let description = following(r#""map": [{"to": "reference"}, {"to": "ownerReferences", "which": "missing"}]"#);
+        let description = description.unwrap();
+        assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
+        for (watch, expected) in [
+            (r#""kind": "v1/Pod""#, "names a kind and discovers others"),
+            (r#""fields": ["spec"]"#, "only metadata is kept"),
+            (r#""fieldSelector": "metadata.name=a""#, "not every kind knows"),
+            (r#""map": [{"to": "itself"}]"#, "use `reference`"),
+            (r#""map": [{"to": "reference", "having": {"path": "a..b", "value": ""}}]"#, "a..b"),
+            (r#""discovered": {"periodMs": 0}"#, "duplicate field"),
+        ] {
+            let error = following(watch).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let timeless = GOOD.replacen(r#"{"kind""#, r#"{"discovered": {}}, {"kind""#, 1);
+        assert!(Description::read(&timeless).unwrap_err().to_string().contains("no period"));
+        let counting = r#"{"discovered": {"periodMs": 1, "errors": "lost"}}, {"kind""#;
+        let error = Description::read(&GOOD.replacen(r#"{"kind""#, counting, 1)).unwrap_err().to_string();
+        assert!(error.contains("`lost`, which is no counter"), "{error}");
+    }
+
+    #[test]
     fn what_does_not_fit_together_is_refused_with_the_place() {
         for (from, to, expected) in [
             (r#""format": 1"#, r#""format": 9"#, "format 9"),
@@ -228,15 +287,24 @@ mod tests {
                 "map": [
                     {"to": "named", "path": "spec.nodeName", "namespaced": false},
                     {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true},
-                    {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5}
+                    {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5},
+                    {"to": "reference", "having": {"path": "metadata.finalizers", "value": "orphan"}},
+                    {"to": "ownerReferences", "which": "deleting"}
                 ]
+            }, {
+                "discovered": {
+                    "verbs": ["delete"], "except": ["v1/Event"], "periodMs": 1, "config": "period", "errors": "c"
+                }
             }],
             "indexes": [{"name": "i", "kind": "v1/Pod", "path": "spec"}],
             "queues": [{"name": "q", "baseDelayMs": 1, "maxDelayMs": 2, "qps": 1, "burst": 1, "maxRetries": 1}],
             "tickers": [{"key": "k", "queue": "q", "periodMs": 1, "config": "period"}],
             "permissions": [{"kind": "v1/Pod", "subresource": "status", "verbs": ["update"]}],
             "imports": ["discovery"], "config": {"period": {"default": "1s", "help": "h"}},
-            "metrics": [{"name": "m", "help": "h", "labels": ["l"], "type": {"histogram": [1.0]}}]
+            "metrics": [
+                {"name": "m", "help": "h", "labels": ["l"], "type": {"histogram": [1.0]}},
+                {"name": "c", "help": "h", "type": "counter"}
+            ]
         }"#;
         let description = Description::read(full).expect("it is valid");
         let mut there = BTreeSet::new();

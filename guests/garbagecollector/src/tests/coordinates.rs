@@ -1,0 +1,101 @@
+//! Owners that don't lie where their dependents say.
+
+use super::*;
+
+/// The key of an owner as its dependents name it.
+fn named(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind}/{namespace}/{name}/u-{name}")
+}
+
+#[test]
+fn an_owner_that_does_not_exist_has_its_dependents_looked_at() {
+    let cluster = cluster([map("one", &[("gone", false)]), map("two", &[("gone", false)]), map("other", &[])]);
+    collect(&cluster, &key("gone")).unwrap();
+    assert_eq!(queued(&cluster), [key("one"), key("two")]);
+    assert_eq!(cluster.written(), Vec::<String>::new());
+}
+
+#[test]
+fn only_dependents_that_name_an_absent_owner_just_so_are_looked_at() {
+    let mut misnaming = map("misnaming", &[]);
+    misnaming["metadata"]["ownerReferences"] = json!([owner("v1", "Secret", "owner", false)]);
+    let cluster = cluster([map("owner", &[]), map("child", &[("owner", false)]), misnaming]);
+    cluster.serve("v1/Secret", "secrets", true, &["delete", "list", "watch"]);
+    collect(&cluster, &named("v1/Secret", "a", "owner")).unwrap();
+    assert_eq!(queued(&cluster), [key("misnaming")]);
+    collect(&cluster, &key("misnaming")).unwrap();
+    assert_eq!(cluster.written(), ["delete v1/ConfigMap a/misnaming"]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(cluster.written(), Vec::<String>::new());
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_none_and_an_event_tells() {
+    let mut owner = map("owner", &[]);
+    owner["metadata"]["namespace"] = "b".into();
+    let cluster = cluster([owner, map("child", &[("owner", false)])]);
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!(
+        cluster.events(),
+        [
+            "Warning OwnerRefInvalidNamespace ownerRef [v1/ConfigMap, namespace: a, name: owner, uid: u-owner] does not exist \
+          in namespace \"a\""
+        ]
+    );
+    assert_eq!(queued(&cluster), [key("child")]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(cluster.written(), ["delete v1/ConfigMap a/child"]);
+}
+
+#[test]
+fn a_cluster_scoped_object_with_an_owner_in_a_namespace_is_told_of_and_stays() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
+        "name": "n", "uid": "u-n", "ownerReferences": [owner("v1", "ConfigMap", "owner", false)],
+    }});
+    let cluster = cluster([map("owner", &[]), node]);
+    collect(&cluster, &named("v1/ConfigMap", "", "owner")).unwrap();
+    collect(&cluster, "v1/Node//n/u-n").unwrap();
+    assert_eq!(cluster.events().len(), 1);
+    assert_eq!((cluster.written(), queued(&cluster)), (vec![], vec![]));
+}
+
+#[test]
+fn a_cluster_scoped_owner_owns_in_every_namespace() {
+    let mut child = map("child", &[]);
+    child["metadata"]["ownerReferences"] = json!([owner("v1", "Node", "n", false)]);
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u-n"}});
+    let cluster = cluster([node, child]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(cluster.written(), Vec::<String>::new());
+    cluster.remove("v1/Node", "", "n");
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(cluster.live_reads(), ["get v1/Node n"]);
+    assert_eq!(cluster.written(), ["delete v1/ConfigMap a/child"]);
+}
+
+#[test]
+fn a_reference_with_another_version_of_the_kind_is_as_good() {
+    let mut child = map("child", &[]);
+    child["metadata"]["ownerReferences"] = json!([owner("example.com/v1alpha1", "Widget", "w", false)]);
+    let mut widget = map("w", &[]);
+    widget["apiVersion"] = "example.com/v1".into();
+    widget["kind"] = "Widget".into();
+    let cluster = cluster([widget, child]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!((cluster.written(), cluster.live_reads()), (vec![], vec![]));
+}
+
+#[test]
+fn an_owner_too_new_for_the_caches_is_looked_at_again() {
+    let cluster = cluster([map("child", &[("new", false)])]);
+    cluster.put_live(map("new", &[]));
+    assert!(matches!(collect(&cluster, &key("new")).unwrap(), Outcome::RequeueAfter(_)));
+    assert_eq!(queued(&cluster), Vec::<String>::new());
+}
+
+#[test]
+fn an_owner_without_dependents_is_not_asked_for() {
+    let cluster = cluster([]);
+    assert_eq!(collect(&cluster, &key("gone")).unwrap(), Outcome::Done);
+    assert_eq!(cluster.live_reads(), Vec::<String>::new());
+}

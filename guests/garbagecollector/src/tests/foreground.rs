@@ -1,0 +1,104 @@
+//! Owners that wait for their dependents.
+
+use super::*;
+use crate::FOREGROUND;
+use flyball_sdk::testing::refusal;
+
+#[test]
+fn an_owner_waits_for_those_that_block_it_and_sees_to_it_that_they_go() {
+    let cluster = cluster([
+        going(map("owner", &[]), FOREGROUND),
+        map("blocks", &[("owner", true)]),
+        map("does-not", &[("owner", false)]),
+        going(map("going", &[("owner", true)]), "x"),
+    ]);
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!((cluster.written(), queued(&cluster)), (vec![], vec![key("blocks")]));
+}
+
+#[test]
+fn an_owner_that_nothing_blocks_goes() {
+    let cluster = cluster([going(map("owner", &[]), FOREGROUND), map("does-not", &[("owner", false)])]);
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!(cluster.written(), ["patch v1/ConfigMap a/owner"]);
+    assert!(cluster.object(MAP, "a", "owner").is_none());
+}
+
+#[test]
+fn other_finalizers_of_an_owner_stay() {
+    let mut owner = going(map("owner", &[]), FOREGROUND);
+    owner["metadata"]["finalizers"] = json!(["first", FOREGROUND, "last"]);
+    let cluster = cluster([owner]);
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!(cluster.object(MAP, "a", "owner").unwrap()["metadata"]["finalizers"], json!(["first", "last"]));
+}
+
+#[test]
+fn a_dependent_without_dependents_goes_in_the_background() {
+    let cluster = cluster([going(map("owner", &[]), FOREGROUND), map("child", &[("owner", true)])]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(cluster.writes()[0].options["propagationPolicy"], "Background");
+}
+
+#[test]
+fn a_dependent_with_dependents_goes_in_the_foreground() {
+    let cluster = cluster([
+        going(map("owner", &[]), FOREGROUND),
+        map("child", &[("owner", true)]),
+        map("grandchild", &[("child", true)]),
+    ]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(cluster.writes()[0].options["propagationPolicy"], "Foreground");
+    collect(&cluster, &key("grandchild")).unwrap();
+    assert_eq!(cluster.writes()[0].options["propagationPolicy"], "Background");
+    collect(&cluster, &key("child")).unwrap();
+    collect(&cluster, &key("owner")).unwrap();
+    assert_eq!(cluster.objects(MAP), Vec::<Value>::new());
+}
+
+#[test]
+fn an_owner_that_waits_is_left_by_a_dependent_that_another_owner_keeps() {
+    let cluster = cluster([
+        going(map("owner", &[]), FOREGROUND),
+        map("other", &[]),
+        map("child", &[("owner", true), ("other", true)]),
+    ]);
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!(owners(&cluster, "child"), ["other"]);
+    collect(&cluster, &key("owner")).unwrap();
+    assert!(cluster.object(MAP, "a", "owner").is_none());
+}
+
+#[test]
+fn a_circle_is_broken_by_whoever_would_close_it() {
+    let cluster = cluster([going(map("one", &[("two", true)]), FOREGROUND), map("two", &[("one", true)])]);
+    collect(&cluster, &key("two")).unwrap();
+    assert_eq!(cluster.written(), ["patch v1/ConfigMap a/two", "delete v1/ConfigMap a/two"]);
+    let two = cluster.object(MAP, "a", "two").unwrap();
+    assert_eq!(two["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
+    collect(&cluster, &key("one")).unwrap();
+    collect(&cluster, &key("two")).unwrap();
+    assert_eq!(cluster.objects(MAP), Vec::<Value>::new());
+}
+
+#[test]
+fn a_finalizer_is_found_where_it_lies_now() {
+    let cluster = cluster([going(map("owner", &[]), FOREGROUND)]);
+    let mut now = going(map("owner", &[]), "first");
+    now["metadata"]["finalizers"] = json!(["first", FOREGROUND]);
+    cluster.fail("patch", MAP, refusal(422, "Invalid"));
+    cluster.put_live(now);
+    let _ = collect(&cluster, &key("owner"));
+    let writes = cluster.writes();
+    assert_eq!(writes[1].body[1]["path"], "/metadata/finalizers/1");
+}
+
+#[test]
+fn a_change_that_never_fits_is_an_error_in_the_end() {
+    let cluster = cluster([going(map("owner", &[]), FOREGROUND)]);
+    for _ in 0..5 {
+        cluster.fail("patch", MAP, refusal(422, "Invalid"));
+    }
+    assert!(collect(&cluster, &key("owner")).is_err());
+    assert_eq!(cluster.written().len(), 5);
+}

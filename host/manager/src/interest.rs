@@ -1,0 +1,39 @@
+//! From a watch of a description to what is asked of an informer.
+
+use std::sync::Arc;
+
+use flyball_cache::{ApiResource, Interest, Scope};
+use flyball_types::description::{Change, Description, To, Watch};
+use flyball_types::{FieldPath, Mask};
+
+/// What a watch wants of an informer of this kind; none if its selectors make no sense, which was checked.
+pub(crate) fn interest(description: &Description, watch: &Watch, resource: Arc<ApiResource>) -> Option<Interest> {
+    let scope = Scope {
+        namespace: watch.namespace.clone(),
+        labels: watch.label_selector.parse().ok()?,
+        fields: watch.field_selector.parse().ok()?,
+    };
+    let mut mask = Mask::parse(&watch.fields).ok()?;
+    // What mappings and filters look at is kept too.
+    let changes = watch.changes.iter().filter_map(|change| match change {
+        Change::Path(path) => path.parse::<FieldPath>().ok(),
+        _ => None,
+    });
+    let named = watch.map.iter().filter_map(|mapping| match &mapping.to {
+        To::Named { path, .. } => path.parse::<FieldPath>().ok(),
+        _ => None,
+    });
+    let having = watch.map.iter().filter_map(|mapping| mapping.having.as_ref()?.path.parse::<FieldPath>().ok());
+    changes.chain(named).chain(having).for_each(|path| mask.add(&path));
+    let kind = &resource.kind;
+    let indexes = description.indexes.iter().filter(|index| index.kind == *kind);
+    let indexes = indexes.filter_map(|index| index.path.parse().ok()).collect();
+    let mappings = description.watches.iter().flat_map(|watch| &watch.map);
+    let selecting = |own: &To| match own {
+        To::Selecting { kind: selecting, path, .. } if selecting == kind => path.parse().ok(),
+        _ => None,
+    };
+    let selectors = mappings.filter_map(|mapping| selecting(&mapping.to)).collect();
+    let metadata_only = watch.metadata_only || watch.discovered.is_some();
+    Some(Interest { resource, scope, metadata_only, mask, indexes, selectors })
+}

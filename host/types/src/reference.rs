@@ -1,0 +1,88 @@
+//! Keys that name an object of whatever kind, as mappings across kinds make them and guests read them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Kind;
+
+/// Names one object, wherever it lies. As a key it is written `apps/v1/ReplicaSet/namespace/name/uid`: without a group in the
+/// core one, as kinds are, and with an empty namespace if it is cluster-scoped; `~1` stands for a slash within a part, `~0`
+/// for `~`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reference {
+    /// Its kind; the version is the one that the reference was found with.
+    pub kind: Kind,
+    /// Empty if it is cluster-scoped.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// A key that is not a reference. No retry can help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` does not name an object: it would be written `apps/v1/ReplicaSet/namespace/name/uid`")]
+pub struct ReferenceError(pub String);
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind: Kind { group, version, kind }, namespace, name, uid } = self;
+        let parts = [group, version, kind, namespace, name, uid];
+        for (place, part) in parts[usize::from(group.is_empty())..].iter().enumerate() {
+            if place > 0 {
+                f.write_str("/")?;
+            }
+            if part.contains(['~', '/']) {
+                f.write_str(&part.replace('~', "~0").replace('/', "~1"))?;
+            } else {
+                f.write_str(part)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceError> {
+        let parts: Vec<String> = text.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+        let (group, parts) = match parts.as_slice() {
+            [group, rest @ ..] if rest.len() == 5 => (group.as_str(), rest),
+            rest => ("", rest),
+        };
+        let [version, kind, namespace, name, uid] = parts else { return Err(ReferenceError(text.into())) };
+        let kind = Kind::new(group, version, kind);
+        Ok(Self { kind, namespace: namespace.clone(), name: name.clone(), uid: uid.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(kind: &str, namespace: &str, name: &str) -> Reference {
+        let kind = kind.parse().unwrap();
+        Reference { kind, namespace: namespace.into(), name: name.into(), uid: "u-1".into() }
+    }
+
+    #[test]
+    fn a_reference_reads_back_as_it_was_written() {
+        for (reference, text) in [
+            (reference("apps/v1/ReplicaSet", "demo", "web"), "apps/v1/ReplicaSet/demo/web/u-1"),
+            (reference("v1/Node", "", "n1"), "v1/Node//n1/u-1"),
+            (reference("v1/Pod", "demo", "a/~1b"), "v1/Pod/demo/a~1~01b/u-1"),
+        ] {
+            assert_eq!(reference.to_string(), text);
+            assert_eq!(text.parse(), Ok(reference));
+        }
+    }
+
+    #[test]
+    fn what_has_not_as_many_parts_is_no_reference() {
+        for text in ["", "demo/web", "v1/Pod/demo/web", "apps/v1/ReplicaSet/demo/web/u/x"] {
+            assert_eq!(text.parse::<Reference>(), Err(ReferenceError(text.into())));
+        }
+    }
+}
