@@ -8,6 +8,13 @@ use futures::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
+/// The `Accept` header for whole objects.
+pub const JSON: &str = "application/json";
+/// The `Accept` header for the metadata of an object; whole objects from a server that can't leave the rest out.
+pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// The same for a list.
+pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Get {

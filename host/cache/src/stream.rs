@@ -9,12 +9,9 @@ use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::resource::push_parameter;
-use crate::source::{Chunks, collect};
+use crate::source::{Chunks, JSON, METADATA, METADATA_LIST, collect};
 use crate::{Get, Source, SourceError};
 
-const JSON: &str = "application/json";
-const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// How many objects a page holds.
 const PAGE: u32 = 500;
 /// How long an answer may take; of a watch, its head.

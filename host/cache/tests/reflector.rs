@@ -237,7 +237,10 @@ async fn the_scope_and_the_wish_for_metadata_alone_are_asked_of_the_server() {
     informer.synced().await;
     assert_eq!(contents(&informer), ["a/web=101"]);
     assert!(server.requests()[0].starts_with("labelSelector=app%3Dweb&watch=true"));
-    assert_eq!(server.inner().accepts, ["application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"]);
+    assert_eq!(
+        server.inner().accepts,
+        ["application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"]
+    );
     server.put("a", "web", json!({"metadata": {"labels": {"app": "db"}}}));
     sleep(Duration::from_millis(10)).await;
     assert!(contents(&informer).is_empty());

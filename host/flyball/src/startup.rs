@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
-use flyball_serving::{Authentication, Authorization, Bound, Endpoints, HealthChecks, Metrics, bind};
+use flyball_serving::{Authentication, Authorization, Bound, DebugPages, Endpoints, HealthChecks, Metrics, bind};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::client::ClientBuilder;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_plugin::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Query};
 use flyball_types::{ApiError, Mask};
 use futures::FutureExt;
@@ -92,6 +93,11 @@ fn invalid(error: impl std::fmt::Display) -> ApiError {
     ApiError::invalid(error.to_string())
 }
 
+/// Whether all of these fields are metadata, so that the server need not send more.
+fn is_metadata(fields: &[String]) -> bool {
+    !fields.is_empty() && Mask::parse(fields).is_ok_and(|mask| Mask::metadata().covers(&mask))
+}
+
 /// The answer reduced to these fields; whole if there are none.
 fn project(answer: Bytes, fields: &[String], is_list: bool) -> Result<Bytes, ApiError> {
     if fields.is_empty() || fields.iter().any(|path| path == ".") {
@@ -125,10 +131,11 @@ impl Imports for Call {
         fields: &'a [String],
     ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
         let (kind, namespace, name) = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-        let read = self.on_host(|services| async move {
+        let accept = if is_metadata(fields) { METADATA } else { JSON };
+        let read = self.on_host(move |services| async move {
             let resource = services.readable(&kind, "get", &namespace).await?;
             let path = resource.object(&namespace, &name, "").map_err(invalid)?;
-            services.client.call(ApiCall::get(path)).await
+            services.client.call(ApiCall::get(path).answered_by(accept)).await
         });
         async move { project(read.await?, fields, false) }.boxed()
     }
@@ -141,7 +148,8 @@ impl Imports for Call {
         fields: &'a [String],
     ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
         let (kind, namespace, parameters) = (kind.to_owned(), namespace.to_owned(), parameters.to_vec());
-        let read = self.on_host(|services| async move {
+        let accept = if is_metadata(fields) { METADATA_LIST } else { JSON };
+        let read = self.on_host(move |services| async move {
             let resource = services.readable(&kind, "list", &namespace).await?;
             let mut path = resource.collection(&namespace).map_err(invalid)?;
             for (key, value) in &parameters {
@@ -150,7 +158,7 @@ impl Imports for Call {
                 }
                 flyball_cache::resource::push_parameter(&mut path, key, value);
             }
-            services.client.call(ApiCall::get(path)).await
+            services.client.call(ApiCall::get(path).answered_by(accept)).await
         });
         async move { project(read.await?, fields, true) }.boxed()
     }

@@ -39,11 +39,18 @@ pub(crate) struct Call {
     path: String,
     content_type: &'static str,
     body: Bytes,
+    /// The `Accept` header.
+    accept: &'static str,
 }
 
 impl Call {
     fn new(method: Method, path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
-        Self { method, path: path.into(), content_type, body }
+        Self { method, path: path.into(), content_type, body, accept: "application/json" }
+    }
+
+    /// Asks for the answer in this form.
+    pub(crate) fn answered_by(self, accept: &'static str) -> Self {
+        Self { accept, ..self }
     }
 
     pub(crate) fn get(path: impl Into<String>) -> Self {
@@ -115,7 +122,7 @@ impl ApiClient {
             .method(method)
             .uri(path)
             .header(USER_AGENT, &self.user_agent)
-            .header(ACCEPT, "application/json");
+            .header(ACCEPT, call.accept);
         if !call.body.is_empty() {
             request = request.header(CONTENT_TYPE, call.content_type);
         }

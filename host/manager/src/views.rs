@@ -165,6 +165,11 @@ impl Views {
         serde_json::from_slice(object.json()).ok()
     }
 
+    /// Whether the plugin sees no more of a kind's objects than their metadata.
+    pub(crate) fn shows_metadata_alone(&self, kind: &Kind) -> bool {
+        self.listers(kind).iter().all(|lister| Mask::metadata().covers(&lister.view().mask))
+    }
+
     /// The server acknowledged a write with this object.
     pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) {
         for lister in &*self.listers(kind) {

@@ -9,6 +9,7 @@ mod options;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flyball_cache::source::METADATA;
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
 use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Kind, Mask};
@@ -74,7 +75,11 @@ impl Writer {
         let returns = Mask::parse(&write.returns).map_err(|error| ApiError::invalid(error.to_string()))?;
         let options = Options::parse(&write.options)?;
         let resource = self.resolve(kind).await?;
-        let call = self.call(write, &resource, &options).await?;
+        let mut call = self.call(write, &resource, &options).await?;
+        // Where nobody looks at more, the server need not send more.
+        if target.subresource.is_empty() && Mask::metadata().covers(&returns) && self.views.shows_metadata_alone(kind) {
+            call = call.answered_by(METADATA);
+        }
         self.rate.turn().await;
         let answer = self.client.call(call).await?;
 
@@ -101,14 +106,15 @@ impl Writer {
     /// Where the kind lies in the API.
     pub(crate) async fn resolve(&self, kind: &Kind) -> Result<Arc<ApiResource>, ApiError> {
         self.discovery.resolve(kind).await.map_err(|error| match error {
-            DiscoveryError::UnknownKind(_) => ApiError::new(404, "NotFound", error.to_string()),
+            DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
             DiscoveryError::Source(_) => ApiError::new(0, "Unreachable", error.to_string()),
         })
     }
 
     /// Makes the plugin see its own write.
     fn acknowledge(&self, write: &Write, kind: &Kind, head: &Head, answer: &Bytes) {
-        let is_object = head.kind == kind.kind && head.api_version == kind.api_version();
+        let is_whole = head.kind == kind.kind && head.api_version == kind.api_version();
+        let is_object = is_whole || head.kind == "PartialObjectMetadata";
         if matches!(write.operation, Operation::Delete) {
             self.views.deleted(kind, &write.target.namespace, &write.target.name, answer);
         } else if is_object {

@@ -46,9 +46,14 @@ impl ApiError {
         self.status == 0 && self.reason == "Timeout"
     }
 
+    /// The API server serves no such kind; no call was made. Whether an object of it exists is not known.
+    pub fn unknown_kind(message: impl Into<String>) -> Self {
+        Self::new(404, "UnknownKind", message)
+    }
+
     /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
-        self.status == 404
+        self.status == 404 && self.reason != "UnknownKind"
     }
 
     /// Whether the server does not know this verb for what was asked.
