@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
-use crate::api;
 use crate::scenario::{Compared, Scenario};
+use crate::{api, secrets};
 
 /// How long nothing may have changed before a scenario counts as ended: longer than any retry that is still due.
 const QUIET: Duration = Duration::from_secs(4);
@@ -36,13 +36,14 @@ pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest>
     let begun = Instant::now();
     let (mut seen, mut since) = (Vec::new(), Instant::now());
     loop {
-        let rest = look(client, scenario).await?;
+        let mut rest = look(client, scenario).await?;
         let all = rest.objects.iter().chain(&rest.events);
         let versions: Vec<String> = all.map(|object| object["metadata"]["resourceVersion"].to_string()).collect();
         if is_leaving(&rest.objects) || versions != seen {
             (seen, since) = (versions, Instant::now());
         }
         if since.elapsed() >= QUIET {
+            secrets::review(client, &mut rest.objects).await?;
             return Ok(rest);
         }
         ensure!(begun.elapsed() < 2 * PATIENCE, "the scenario {} doesn't come to rest", scenario.name);

@@ -1,7 +1,24 @@
-//! What Secrets hold, made readable: texts instead of base64, and the claims of tokens instead of their signatures.
+//! What Secrets hold, made readable: texts instead of base64, and the claims of tokens instead of their signatures, with what
+//! the API server says of them.
 
+use anyhow::Result;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
+use kube::Client;
 use serde_json::{Value, json};
+
+use crate::api;
+
+/// Asks the API server about the token of each Secret that has one: who it is for, if it is valid. The answer becomes a field
+/// of the Secret.
+pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()> {
+    for secret in objects.iter_mut().filter(|object| object["type"] == "kubernetes.io/service-account-token") {
+        let Some(token) = text(&secret["data"]["token"]) else { continue };
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        secret["tokenReview"] = api::send(client, "POST", path, Some(&review)).await?["status"].take();
+    }
+    Ok(())
+}
 
 /// Decodes the data of a Secret; other objects, and what is no text, stay as they are.
 pub(crate) fn decode(object: &mut Value) {
@@ -9,11 +26,15 @@ pub(crate) fn decode(object: &mut Value) {
         return;
     }
     for value in object["data"].as_object_mut().into_iter().flat_map(|data| data.values_mut()) {
-        let bytes = value.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
-        if let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        if let Some(text) = text(value) {
             *value = token(&text).unwrap_or(Value::String(text));
         }
     }
+}
+
+/// What a value of a Secret's data is, if it is a text.
+fn text(value: &Value) -> Option<String> {
+    String::from_utf8(BASE64_STANDARD.decode(value.as_str()?).ok()?).ok()
 }
 
 /// What a signed token says. Its signature differs with each, and its key's id with each control plane.
