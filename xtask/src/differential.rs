@@ -72,11 +72,20 @@ fn bless(only: Option<&str>) -> Result<()> {
     }
     let scenarios = choose(only)?;
     let mut runs: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    let mut failed = Vec::new();
     for run in 1..=RUNS {
         say(&format!("stock plays, {run} of {RUNS}"));
         for (name, outcome) in play(Subject::Stock, &scenarios)? {
-            runs.entry(name).or_default().push(outcome?);
+            match outcome {
+                Ok(outcome) => runs.entry(name).or_default().push(outcome),
+                Err(error) => failed.push(format!("{name}: {error:#}")),
+            }
         }
+        ensure!(
+            failed.is_empty(),
+            "no golden is written, since stock didn't come to the end of:\n{}",
+            failed.join("\n")
+        );
     }
     println!("{:<60} {:>8} {:>8} {:>14}", "scenario", "objects", "events", "writes");
     for (name, runs) in runs {
