@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use flyball_cluster_tests::{Cluster, guest};
 use flyball_controlplane::{Assets, Options, Process};
+use flyball_differential::plane::WORKLOADS;
 use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ pub(crate) fn measure(small: bool) -> Result<()> {
 async fn load(subject: Subject, deployments: usize, replicas: usize) -> Result<Cost> {
     let cluster = Cluster::without_nodes(Options { audit: true, ..Options::default() }).await?;
     let mut nodes = start_nodes(&cluster)?;
-    let mut controllers = subject.start(&cluster, QPS, BURST)?;
+    let mut controllers = subject.start(&cluster, &WORKLOADS, QPS, BURST)?;
     let client = &cluster.client;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     api::create(client, "", &namespace).await?;

@@ -86,6 +86,21 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_into_etcd_is_served() -> Result<()> {
+    let plane = start(quiet()).await?;
+    let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
+    let mut map = serde_json::to_value(maps.create(&PostParams::default(), &config_map("old", "yes")).await?)?;
+    map["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
+    plane.put_into_etcd("/registry/configmaps/default/old", &map).await?;
+    until("the map is old", async || {
+        let served = serde_json::to_value(maps.get("old").await?)?;
+        Ok(served["metadata"]["creationTimestamp"] == "2020-01-01T00:00:00Z" && served["data"] == map["data"])
+    })
+    .await?;
+    plane.shutdown().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_kubeconfig_is_its_users_and_has_no_rights_but_theirs() -> Result<()> {
     let plane = start(quiet()).await?;
     for (path, user, may_list_secrets) in [

@@ -5,45 +5,94 @@ use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-/// The path of a kind's objects, in a namespace if it has such.
+/// The kinds whose objects lie in namespaces, where they are served, and in which group version.
+const NAMESPACED: &[(&str, &str, &str)] = &[
+    ("ConfigMap", "api/v1", "configmaps"),
+    ("Deployment", "apis/apps/v1", "deployments"),
+    ("Event", "api/v1", "events"),
+    ("Job", "apis/batch/v1", "jobs"),
+    ("Pod", "api/v1", "pods"),
+    ("ReplicaSet", "apis/apps/v1", "replicasets"),
+    ("ReplicationController", "api/v1", "replicationcontrollers"),
+    ("Secret", "api/v1", "secrets"),
+    ("Service", "api/v1", "services"),
+    ("ServiceAccount", "api/v1", "serviceaccounts"),
+];
+/// The others.
+const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
+    ("APIService", "apis/apiregistration.k8s.io/v1", "apiservices"),
+    ("ClusterRole", "apis/rbac.authorization.k8s.io/v1", "clusterroles"),
+    ("CustomResourceDefinition", "apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
+    ("Namespace", "api/v1", "namespaces"),
+    ("Node", "api/v1", "nodes"),
+];
+
+/// The path of a kind's objects, in a namespace if it has such. A custom kind is written with its version and group, as in
+/// `Widget.v1.example.com`; it has namespaces, and its plural ends with an s.
 ///
 /// # Errors
 /// No scenario has needed the kind yet, so it isn't known.
 pub fn path(kind: &str, namespace: &str) -> Result<String> {
-    let (group, plural) = match kind {
-        "Deployment" => ("apis/apps/v1", "deployments"),
-        "ReplicaSet" => ("apis/apps/v1", "replicasets"),
-        "Pod" => ("api/v1", "pods"),
-        "ReplicationController" => ("api/v1", "replicationcontrollers"),
-        "ConfigMap" => ("api/v1", "configmaps"),
-        "Job" => ("apis/batch/v1", "jobs"),
-        "Event" => ("api/v1", "events"),
-        "ServiceAccount" => ("api/v1", "serviceaccounts"),
-        "Namespace" => return Ok("/api/v1/namespaces".into()),
-        "Node" => return Ok("/api/v1/nodes".into()),
-        _ => bail!("the kind {kind} isn't known here: add its path"),
-    };
-    Ok(format!("/{group}/namespaces/{namespace}/{plural}"))
+    let find = |kinds: &'static [(&str, &str, &str)]| kinds.iter().find(|(name, ..)| *name == kind);
+    if let Some((_, group, plural)) = find(NAMESPACED) {
+        return Ok(format!("/{group}/namespaces/{namespace}/{plural}"));
+    }
+    if let Some((_, group, plural)) = find(CLUSTER_SCOPED) {
+        return Ok(format!("/{group}/{plural}"));
+    }
+    let mut custom = kind.splitn(3, '.');
+    if let (Some(name), Some(version), Some(group)) = (custom.next(), custom.next(), custom.next()) {
+        return Ok(format!("/apis/{group}/{version}/namespaces/{namespace}/{}s", name.to_lowercase()));
+    }
+    bail!("the kind {kind} isn't known here: add its path")
 }
 
-/// All objects of a kind, in the order of their names.
+/// Whether a kind's objects lie in namespaces.
+pub fn is_namespaced(kind: &str) -> bool {
+    CLUSTER_SCOPED.iter().all(|(name, ..)| *name != kind)
+}
+
+/// How the kind of an object is written, from what it says of itself.
+///
+/// # Errors
+/// It does not say what it is.
+pub fn kind_of(object: &Value) -> Result<String> {
+    let kind = object["kind"].as_str().context("an object has no kind")?;
+    let version = object["apiVersion"].as_str().with_context(|| format!("a {kind} has no apiVersion"))?;
+    let is_known = NAMESPACED.iter().chain(CLUSTER_SCOPED).any(|(name, ..)| *name == kind);
+    Ok(match version.split_once('/') {
+        Some((group, version)) if !is_known => format!("{kind}.{version}.{group}"),
+        _ => kind.to_owned(),
+    })
+}
+
+/// All objects of a kind, in the order of their names; none where the kind is not served.
 ///
 /// # Errors
 /// The API server didn't answer a list.
 pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
     let path = path(kind, namespace)?;
-    let mut list: Value = send(client, "GET", &path, None).await?;
+    let Some(mut list) = found(send(client, "GET", &path, None).await)? else { return Ok(Vec::new()) };
     let Value::Array(items) = list["items"].take() else { bail!("{path} answered no list") };
     Ok(items)
 }
 
-/// Creates an object.
+/// An object, if it is there.
+///
+/// # Errors
+/// The API server didn't answer.
+pub async fn get(client: &Client, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
+    let path = format!("{}/{name}", path(kind, namespace)?);
+    found(send(client, "GET", &path, None).await)
+}
+
+/// Creates an object. One that names a namespace gets there.
 ///
 /// # Errors
 /// It wasn't created.
-pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<()> {
-    let kind = object["kind"].as_str().context("an object has no kind")?;
-    send(client, "POST", &path(kind, namespace)?, Some(object)).await.map(drop)
+pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace);
+    send(client, "POST", &path(&kind_of(object)?, namespace)?, Some(object)).await
 }
 
 /// Changes an object by a merge patch.
@@ -55,19 +104,63 @@ pub async fn patch(client: &Client, kind: &str, namespace: &str, name: &str, pat
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 
-/// Deletes an object; its dependents are nobody's concern where no garbage collector runs.
+/// Deletes an object; its dependents are the garbage collector's concern, where one runs.
 ///
 /// # Errors
 /// It wasn't deleted.
 pub async fn delete(client: &Client, kind: &str, namespace: &str, name: &str) -> Result<()> {
-    let path = format!("{}/{name}", path(kind, namespace)?);
-    send(client, "DELETE", &path, Some(&json!({"propagationPolicy": "Background"}))).await.map(drop)
+    delete_with(client, kind, namespace, name, &json!({"propagationPolicy": "Background"})).await
 }
 
-async fn send(client: &Client, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+/// Deletes an object, with these options.
+///
+/// # Errors
+/// It wasn't deleted.
+pub async fn delete_with(client: &Client, kind: &str, namespace: &str, name: &str, options: &Value) -> Result<()> {
+    let path = format!("{}/{name}", path(kind, namespace)?);
+    send(client, "DELETE", &path, Some(options)).await.map(drop)
+}
+
+/// Whether a request failed because what it asked for is not there.
+pub fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Asks the API server.
+///
+/// # Errors
+/// It did not answer, or refused.
+pub async fn send(client: &Client, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
     let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let body = body.map(Value::to_string).unwrap_or_default();
     let request = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content);
     let request = request.body(body.into_bytes()).with_context(|| format!("can't ask {method} {path}"))?;
     client.request(request).await.with_context(|| format!("{method} {path} failed"))
+}
+
+fn found(answer: Result<Value>) -> Result<Option<Value>> {
+    match answer {
+        Err(error) if is_not_found(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_path() {
+        assert_eq!(path("Pod", "a").unwrap(), "/api/v1/namespaces/a/pods");
+        assert_eq!(path("ClusterRole", "a").unwrap(), "/apis/rbac.authorization.k8s.io/v1/clusterroles");
+        assert_eq!(path("Widget.v1.b.example.com", "a").unwrap(), "/apis/b.example.com/v1/namespaces/a/widgets");
+        assert!(path("Widget", "a").is_err());
+    }
+
+    #[test]
+    fn an_object_tells_its_kind() {
+        let kind = |version: &str, kind: &str| kind_of(&json!({"apiVersion": version, "kind": kind})).unwrap();
+        assert_eq!(kind("apps/v1", "Deployment"), "Deployment");
+        assert_eq!(kind("b.example.com/v1", "Widget"), "Widget.v1.b.example.com");
+    }
 }

@@ -1,6 +1,6 @@
 //! What the stock controllers left behind, kept as files, and how an outcome is held against it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -29,6 +29,8 @@ pub struct Golden {
 pub struct Differences {
     /// In the objects, compared with the nearest run of stock.
     pub objects: Vec<String>,
+    /// In the objects too, but declared by the scenario. They are none of [`Differences::all`].
+    pub known: Vec<String>,
     /// In the events.
     pub events: Vec<String>,
     /// Where there are more writes than stock ever made.
@@ -86,13 +88,18 @@ impl Golden {
         self.most_writes.total()
     }
 
-    /// What differs in an outcome.
-    pub fn compare(&self, outcome: &Outcome) -> Differences {
+    /// What differs in an outcome. `known` says what is known to, by what paths begin with, and why; that must differ.
+    pub fn compare(&self, outcome: &Outcome, known: &BTreeMap<String, String>) -> Differences {
         let objects = self.objects.iter().map(|objects| {
             let mut found = Vec::new();
             differ("", &Value::Array(objects.clone()), &Value::Array(outcome.objects.clone()), &mut found);
             found
         });
+        let objects = objects.min_by_key(Vec::len).unwrap_or_default();
+        let is_known = |difference: &String| known.keys().any(|path| difference.starts_with(path));
+        let (known_objects, mut objects): (Vec<String>, Vec<String>) = objects.into_iter().partition(is_known);
+        let is_missing = |path: &&String| !known_objects.iter().any(|difference| difference.starts_with(*path));
+        objects.extend(known.keys().filter(is_missing).map(|path| format!("{path} is said to differ, but is equal")));
         let events = self.events.iter().map(|events| {
             let missing = events.difference(&outcome.events).map(|event| format!("missing: {event}"));
             missing.chain(outcome.events.difference(events).map(|event| format!("too many: {event}"))).collect()
@@ -101,7 +108,8 @@ impl Golden {
         let writes =
             format!("{ours} writes ({}), but stock made at most {most} ({})", outcome.writes, self.most_writes);
         Differences {
-            objects: objects.min_by_key(Vec::len).unwrap_or_default(),
+            objects,
+            known: known_objects,
             events: events.min_by_key(Vec::len).unwrap_or_default(),
             writes: (ours > most).then_some(writes),
         }
@@ -121,7 +129,7 @@ fn path(scenario: &str) -> PathBuf {
     folder("goldens").join(format!("{scenario}.json"))
 }
 
-/// Collects where two values differ.
+/// Collects where two values differ, by paths such as `Deployment/web.status.conditions[Progressing].reason`.
 fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     match (stock, ours) {
         (Value::Object(a), Value::Object(b)) => {
@@ -132,11 +140,21 @@ fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             for (index, (a, b)) in a.iter().zip(b).enumerate() {
-                differ(&format!("{path}[{index}]"), a, b, found);
+                let part = if label(a) == label(b) { label(a) } else { None };
+                differ(&format!("{path}{}", part.unwrap_or_else(|| format!("[{index}]"))), a, b, found);
             }
         }
         (a, b) if a == b => {}
         (a, b) => found.push(format!("{path} is {b}, but {a} under stock")),
+    }
+}
+
+/// How an item of a list is called in a path, if it has a name of its own: an object, or a condition by its type.
+fn label(item: &Value) -> Option<String> {
+    match (item["kind"].as_str(), item["metadata"]["name"].as_str(), item["type"].as_str()) {
+        (Some(kind), Some(name), _) => Some(format!("{kind}/{name}")),
+        (None, None, Some(text)) => Some(format!("[{text}]")),
+        _ => None,
     }
 }
 
@@ -148,7 +166,7 @@ mod tests {
 
     fn outcome(replicas: u32, event: &str, writes: usize) -> Outcome {
         Outcome {
-            objects: vec![json!({"status": {"replicas": replicas}})],
+            objects: vec![json!({"kind": "Job", "metadata": {"name": "a"}, "status": {"replicas": replicas}})],
             events: [event.to_owned()].into(),
             writes: Writes([("create pods".to_owned(), writes)].into()),
         }
@@ -158,21 +176,31 @@ mod tests {
     fn an_outcome_like_one_of_the_runs_has_no_differences() {
         let golden = Golden::of(&[outcome(1, "A", 3), outcome(1, "A", 5), outcome(2, "A", 4)]).unwrap();
         assert_eq!((golden.objects.len(), golden.events.len(), golden.limit()), (2, 1, 5));
-        assert!(golden.compare(&outcome(2, "A", 5)).all().is_empty());
+        assert!(golden.compare(&outcome(2, "A", 5), &BTreeMap::new()).all().is_empty());
     }
 
     #[test]
     fn each_difference_is_named() {
         let golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
-        let all = golden.compare(&outcome(2, "B", 4)).all();
+        let all = golden.compare(&outcome(2, "B", 4), &BTreeMap::new()).all();
         assert_eq!(
             all,
             [
-                "objects: [0].status.replicas is 2, but 1 under stock",
+                "objects: Job/a.status.replicas is 2, but 1 under stock",
                 "events: missing: A",
                 "events: too many: B",
                 "4 writes (4 × create pods), but stock made at most 3 (3 × create pods)"
             ]
         );
+    }
+    #[test]
+    fn what_is_known_to_differ_is_told_apart_and_must_differ() {
+        let golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
+        let known = BTreeMap::from([("Job/a.status.replicas".to_owned(), "stock counts otherwise".to_owned())]);
+        let differences = golden.compare(&outcome(2, "A", 3), &known);
+        assert_eq!(differences.known, ["Job/a.status.replicas is 2, but 1 under stock"]);
+        assert!(differences.all().is_empty());
+        let all = golden.compare(&outcome(1, "A", 3), &known).all();
+        assert_eq!(all, ["objects: Job/a.status.replicas is said to differ, but is equal"]);
     }
 }

@@ -1,15 +1,18 @@
 //! The same scenarios under Flyball and under the stock kube-controller-manager.
 //!
 //! A [`Scenario`] is a file: objects to create, what happens to them, and what to wait for. [`play_all`] plays scenarios
-//! side by side, each in a namespace of its own, on a fresh control plane with fake nodes, and returns what each left
-//! behind: the objects without what chance decides ([`normalise`]), which events there were, and how many writes it took
-//! ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], against which Flyball is held.
+//! side by side, each in a namespace of its own, on fresh control planes with fake nodes ([`Plane`]), and returns what each
+//! left behind: the objects without what chance decides ([`normalise`]), which events there were, and how many writes it
+//! took ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], against which Flyball is held.
 
 pub mod api;
 pub mod golden;
 pub mod normalise;
+pub mod plane;
 mod play;
+mod rest;
 mod scenario;
+mod secrets;
 pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,15 +25,14 @@ use futures::StreamExt;
 use serde_json::Value;
 
 pub use self::golden::Golden;
+pub use self::plane::Plane;
 pub use self::scenario::Scenario;
 use self::writes::Writes;
 
-/// The controllers that are compared, in the syntax of `--controllers`.
-pub const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,\
-                               replicationcontroller-controller,root-ca-certificate-publisher-controller,\
-                               serviceaccount-controller";
-/// How many scenarios are played side by side.
+/// How many scenarios are played side by side on a control plane.
 const AT_ONCE: usize = 16;
+/// How many control planes there are at a time: on most of them nearly all is waiting.
+const PLANES_AT_ONCE: usize = 2;
 
 /// Who controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +55,26 @@ pub struct Outcome {
 }
 
 impl Subject {
-    /// Starts it on a cluster, with these limits of requests.
+    /// Starts it on a cluster, with the controllers of a plane and these limits of requests.
     ///
     /// # Errors
     /// Its binary is missing or doesn't start.
-    pub fn start(self, cluster: &Cluster, qps: u32, burst: u32) -> Result<Process> {
-        let flags = [
-            format!("--controllers={CONTROLLERS}"),
+    pub fn start(self, cluster: &Cluster, plane: &Plane, qps: u32, burst: u32) -> Result<Process> {
+        let mut flags = vec![
+            format!("--controllers={}", plane.controllers(self == Self::Stock)),
             "--use-service-account-credentials=true".into(),
             format!("--kube-api-qps={qps}"),
             format!("--kube-api-burst={burst}"),
         ];
+        flags.extend(plane.flags.iter().copied().map(str::to_owned));
         match self {
-            Self::Flyball => cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags),
+            Self::Flyball => {
+                // Stock is started with these too.
+                let (ca, key) = (cluster.plane.root_ca_file(), cluster.plane.service_account_key_file());
+                flags.push(format!("--root-ca-file={}", ca.display()));
+                flags.push(format!("--service-account-private-key-file={}", key.display()));
+                cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags)
+            }
             Self::Stock => {
                 let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
                 flags.push("--leader-elect=false");
@@ -75,34 +84,67 @@ impl Subject {
     }
 }
 
-/// Plays scenarios side by side on a fresh control plane.
+/// Plays scenarios on fresh control planes: those for the same one side by side, but each that must be alone on one of its
+/// own.
 ///
 /// Answers each scenario's outcome, or why it didn't come to its end.
 ///
 /// # Errors
-/// The control plane or the controllers couldn't be started or ended.
+/// A control plane or its controllers couldn't be started or ended.
 pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
+    let mut sets: Vec<(&Plane, Vec<Scenario>)> = Vec::new();
+    for scenario in scenarios {
+        let plane = scenario.plane()?;
+        let set = sets.iter_mut().find(|(other, set)| *other == plane && !scenario.alone && !set[0].alone);
+        match set {
+            Some((_, set)) => set.push(scenario.clone()),
+            None => sets.push((plane, vec![scenario.clone()])),
+        }
+    }
+    // The longest first.
+    sets.sort_by_key(|(_, set)| std::cmp::Reverse(set.len()));
+    let played = futures::stream::iter(sets.iter().map(|(plane, set)| play_set(subject, plane, set)));
+    let played: Vec<_> = played.buffer_unordered(PLANES_AT_ONCE).collect().await;
+    played.into_iter().try_fold(BTreeMap::new(), |mut all, outcomes| {
+        all.extend(outcomes?);
+        Ok(all)
+    })
+}
+
+async fn play_set(
+    subject: Subject,
+    plane: &Plane,
+    scenarios: &[Scenario],
+) -> Result<BTreeMap<String, Result<Outcome>>> {
     let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
-    let mut controllers = subject.start(&cluster, 200, 300)?;
+    for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
+        play::prepare(&cluster, scenario).await?;
+    }
+    let mut controllers = subject.start(&cluster, plane, 200, 300)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     controllers.stop().await?;
     cluster.shutdown().await?;
     Ok(outcomes)
 }
 
-/// Plays scenarios side by side on a cluster that has controllers, and of which no namespace has a scenario's name. Counts
-/// writes if the cluster keeps an audit log.
+/// Plays scenarios side by side on a cluster that has controllers, and of which no namespace has a scenario's name, but for
+/// those that something happens in before the controllers start. Counts writes if the cluster keeps an audit log.
 ///
 /// # Errors
 /// The audit log can't be read.
 pub async fn play_on(cluster: &Cluster, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
-    let played = futures::stream::iter(scenarios.iter().map(|scenario| play::play(cluster, scenario)));
-    let played: Vec<_> = played.buffered(AT_ONCE).collect().await;
+    let play = async |scenario: &Scenario| {
+        if scenario.before.is_empty() {
+            play::prepare(cluster, scenario).await?;
+        }
+        play::play(cluster, scenario).await
+    };
+    let played: Vec<_> = futures::stream::iter(scenarios.iter().map(play)).buffered(AT_ONCE).collect().await;
     let audit = if cluster.plane.audit_log_path().is_some() { cluster.plane.audit_events()? } else { Vec::new() };
     let outcomes = scenarios.iter().zip(played).map(|(scenario, played)| {
-        let outcome = played.map(|(objects, events)| {
-            let writes = Writes::count(&audit, &scenario.namespace());
-            Outcome { objects: normalise::objects(objects), events: normalise::events(&events), writes }
+        let outcome = played.map(|rest| {
+            let writes = Writes::of(scenario, &audit, rest.time);
+            Outcome { objects: normalise::objects(rest.objects), events: normalise::events(&rest.events), writes }
         });
         (scenario.name.clone(), outcome)
     });

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use jiff::{Timestamp, ToSpan, tz};
 use serde_json::{Map, Value};
+
+use crate::secrets;
 
 /// Fields that are drawn at random, count requests of a whole cluster, or depend on the node that was chosen.
 const BY_CHANCE: &[&str] =
@@ -16,6 +19,8 @@ const TIMES: &[&str] = &["Time", "Timestamp", "At"];
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// Each control plane has certificates of its own.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+/// The label on which the cleaner of tokens notes the day: its value is the day of the run, unless the scenario gave it.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// The objects without what chance decides, sorted.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
@@ -33,6 +38,8 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .into_iter()
         .map(|mut object| {
             steps_of_a_rollout(&mut object);
+            day_of_the_run(&mut object);
+            secrets::decode(&mut object);
             clean(&mut object);
             without_drawn(&object, &drawn)
         })
@@ -73,6 +80,15 @@ fn steps_of_a_rollout(object: &mut Value) {
     let generation = object["metadata"]["generation"].take();
     if object["status"]["observedGeneration"] == generation {
         object["status"]["observedGeneration"] = "its generation".into();
+    }
+}
+
+/// A run may begin before midnight and end after it.
+fn day_of_the_run(object: &mut Value) {
+    let days = [Timestamp::now(), Timestamp::now() - 24.hours()].map(|time| time.to_zoned(tz::TimeZone::UTC).date());
+    let Some(label) = object["metadata"]["labels"].get_mut(INVALID_SINCE) else { return };
+    if days.iter().any(|day| *label == day.to_string()) {
+        *label = "the day of the run".into();
     }
 }
 

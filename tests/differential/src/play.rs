@@ -1,55 +1,77 @@
-//! Plays a scenario in its namespace, and waits until nothing moves any more.
+//! Plays a scenario in its namespaces, step by step.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use flyball_cluster_tests::{Cluster, PATIENCE, until};
+use anyhow::{Context, Result, bail};
+use flyball_cluster_tests::{Cluster, until};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::api;
 use crate::scenario::{Name, Scenario, Step, Which};
+use crate::{api, rest};
 
-/// How long nothing may have changed before a scenario counts as ended: longer than any retry that is still due.
-const QUIET: Duration = Duration::from_secs(4);
-/// How often what is there is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(500);
-/// The kinds that are compared.
-const COMPARED: [&str; 7] =
-    ["Deployment", "ReplicaSet", "ReplicationController", "Job", "Pod", "ConfigMap", "ServiceAccount"];
 /// The kinds whose status says which generation it is about.
 const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
+/// What stands in the texts of an object for the UID of another, before its kind and name, and after them.
+const UID: (&str, &str) = ("{uid ", "}");
+/// What is waited for where any value will do.
+const ANY: &str = "*";
 
-/// Plays a scenario; answers the objects and the events that are there in the end.
-pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<(Vec<Value>, Vec<Value>)> {
-    let namespace = scenario.namespace();
-    let (client, namespace) = (&cluster.client, namespace.as_str());
-    api::create(client, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
-    // Until there is one, pods are refused.
-    let account = Which { kind: "ServiceAccount".into(), name: Name::Is("default".into()) };
-    wait(client, namespace, &account, &BTreeMap::new()).await?;
-    for (number, step) in scenario.steps.iter().enumerate() {
-        let played = take(client, namespace, step).await;
-        played.with_context(|| format!("step {} of the scenario {namespace} failed", number + 1))?;
+/// Makes the namespaces of a scenario, and plays what comes before the controllers.
+pub(crate) async fn prepare(cluster: &Cluster, scenario: &Scenario) -> Result<()> {
+    for namespace in scenario.all_namespaces() {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        api::create(&cluster.client, "", &object).await?;
     }
-    settle(client, namespace).await
+    take_all(cluster, &scenario.namespace(), &scenario.before).await
 }
 
-async fn take(client: &Client, namespace: &str, step: &Step) -> Result<()> {
+/// Plays a scenario, whose namespaces are there; answers what is there in the end.
+pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest::Rest> {
+    // Until there is one, pods are refused.
+    for namespace in scenario.all_namespaces() {
+        let account = Which { kind: "ServiceAccount".into(), namespace: None, name: Name::Is("default".into()) };
+        wait(&cluster.client, &namespace, &account, &BTreeMap::new()).await?;
+    }
+    take_all(cluster, &scenario.namespace(), &scenario.steps).await?;
+    rest::settle(&cluster.client, scenario).await
+}
+
+async fn take_all(cluster: &Cluster, namespace: &str, steps: &[Step]) -> Result<()> {
+    for (number, step) in steps.iter().enumerate() {
+        let taken = take(cluster, namespace, step).await;
+        taken.with_context(|| format!("step {} of the scenario {namespace} failed", number + 1))?;
+    }
+    Ok(())
+}
+
+async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
+    let client = &cluster.client;
     match step {
-        Step::Create(object) => api::create(client, namespace, object).await,
+        Step::Create(object) => create(client, namespace, &with_uids(client, namespace, object).await?).await,
         Step::Patch(which, patch) => {
-            let name = find(client, namespace, which).await?.0;
-            api::patch(client, &which.kind, namespace, &name, patch).await
+            let patch = with_uids(client, namespace, patch).await?;
+            let found = find(client, namespace, which).await?;
+            api::patch(client, &which.kind, &found.namespace, &found.name, &patch).await
         }
+        Step::Backdate(which, time) => backdate(cluster, namespace, which, time).await,
         Step::Delete(which) => {
-            let (name, uid) = find(client, namespace, which).await?;
-            api::delete(client, &which.kind, namespace, &name).await?;
-            until(&format!("{} {name} is gone", which.kind), async || {
-                let objects = api::list(client, &which.kind, namespace).await?;
-                let there = objects.iter().any(|object| object["metadata"]["uid"] == uid);
-                Ok(if there { Err("it is there".to_owned()) } else { Ok(()) })
+            let found = find(client, namespace, which).await?;
+            api::delete(client, &which.kind, &found.namespace, &found.name).await?;
+            until(&format!("{which} is gone"), async || {
+                let object = api::get(client, &which.kind, &found.namespace, &found.name).await?;
+                Ok(absent(object.filter(|object| object["metadata"]["uid"] == found.uid)))
+            })
+            .await
+        }
+        Step::DeleteWith(which, options) => {
+            let found = find(client, namespace, which).await?;
+            api::delete_with(client, &which.kind, &found.namespace, &found.name, options).await
+        }
+        Step::Gone(which) => {
+            until(&format!("{which} is gone"), async || {
+                let objects = list(client, namespace, which).await?;
+                Ok(absent(choose(&objects, which).cloned()))
             })
             .await
         }
@@ -64,15 +86,43 @@ async fn take(client: &Client, namespace: &str, step: &Step) -> Result<()> {
     }
 }
 
+/// Creates an object. A kind that was only just defined may not be served everywhere yet.
+async fn create(client: &Client, namespace: &str, object: &Value) -> Result<()> {
+    until(&format!("there can be a {}", api::kind_of(object)?), async || {
+        match api::create(client, namespace, object).await {
+            Err(error) if api::is_not_found(&error) => Ok(Err(format!("{error:#}"))),
+            created => created.map(|_| Ok(())),
+        }
+    })
+    .await
+}
+
+async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str) -> Result<()> {
+    let (objects, found) =
+        (list(&cluster.client, namespace, which).await?, find(&cluster.client, namespace, which).await?);
+    let Some(mut object) = choose(&objects, which).cloned() else { bail!("there is no {which}") };
+    // The items of a list don't say what they are.
+    (object["apiVersion"], object["kind"]) = ("v1".into(), which.kind.clone().into());
+    object["metadata"]["creationTimestamp"] = time.into();
+    let plural = api::path(&which.kind, "")?;
+    let plural = plural.rsplit('/').next().unwrap_or_default();
+    cluster.plane.put_into_etcd(&format!("/registry/{plural}/{}/{}", found.namespace, found.name), &object).await?;
+    let expected = BTreeMap::from([("metadata.creationTimestamp".to_owned(), time.into())]);
+    wait(&cluster.client, namespace, which, &expected).await
+}
+
 async fn wait(client: &Client, namespace: &str, which: &Which, expected: &BTreeMap<String, Value>) -> Result<()> {
     until(&format!("{which} has {expected:?}"), async || {
-        let objects = api::list(client, &which.kind, namespace).await?;
+        let objects = list(client, namespace, which).await?;
         let Some(object) = choose(&objects, which) else { return Ok(Err("there is none".to_owned())) };
         let (generation, seen) = (&object["metadata"]["generation"], &object["status"]["observedGeneration"]);
         if OBSERVED.contains(&which.kind.as_str()) && generation != seen {
             return Ok(Err(format!("its generation {generation} isn't observed yet, but {seen}")));
         }
-        let different = expected.iter().find(|(path, value)| at(object, path) != *value);
+        let is = |path: &str, value: &Value| {
+            if value == ANY { !at(object, path).is_null() } else { at(object, path) == value }
+        };
+        let different = expected.iter().find(|(path, value)| !is(path, value));
         Ok(match different {
             None => Ok(()),
             Some((path, _)) => Err(format!("{path} is {}; its status is {}", at(object, path), object["status"])),
@@ -81,12 +131,22 @@ async fn wait(client: &Client, namespace: &str, which: &Which, expected: &BTreeM
     .await
 }
 
-/// The name and the UID of an object.
-async fn find(client: &Client, namespace: &str, which: &Which) -> Result<(String, String)> {
-    let objects = api::list(client, &which.kind, namespace).await?;
+/// Where an object is, and which one it is.
+struct Found {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+async fn find(client: &Client, namespace: &str, which: &Which) -> Result<Found> {
+    let objects = list(client, namespace, which).await?;
     let object = choose(&objects, which).with_context(|| format!("there is no {which}"))?;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    Ok((text("name"), text("uid")))
+    Ok(Found { namespace: text("namespace"), name: text("name"), uid: text("uid") })
+}
+
+async fn list(client: &Client, namespace: &str, which: &Which) -> Result<Vec<Value>> {
+    api::list(client, &which.kind, which.namespace.as_deref().unwrap_or(namespace)).await
 }
 
 fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
@@ -96,42 +156,53 @@ fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
     }
 }
 
-/// The value at a path such as `status.conditions[Progressing].reason`: a name in brackets is a `type` in a list.
-fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(object, |value, part| match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-        None => &value[part],
-        Some((list, kind)) => {
-            let items = value[list].as_array().map(Vec::as_slice).unwrap_or_default();
-            items.iter().find(|item| item["type"] == kind).unwrap_or(&Value::Null)
-        }
-    })
+fn absent(object: Option<Value>) -> Result<(), String> {
+    object.map_or(Ok(()), |object| Err(format!("it is there: {}", object["metadata"])))
 }
 
-/// Waits until nothing has changed for a while, and nothing is on its way out.
-async fn settle(client: &Client, namespace: &str) -> Result<(Vec<Value>, Vec<Value>)> {
-    let begun = Instant::now();
-    let (mut seen, mut since) = (Vec::new(), Instant::now());
-    loop {
-        let mut objects = Vec::new();
-        for kind in COMPARED {
-            let mut listed = api::list(client, kind, namespace).await?;
-            // The items of a list don't say what they are.
-            listed.iter_mut().for_each(|object| object["kind"] = kind.into());
-            objects.extend(listed);
-        }
-        let events = api::list(client, "Event", namespace).await?;
-        let versions: Vec<String> =
-            objects.iter().chain(&events).map(|object| object["metadata"]["resourceVersion"].to_string()).collect();
-        let leaving = objects.iter().any(|object| object["metadata"]["deletionTimestamp"].is_string());
-        if leaving || versions != seen {
-            (seen, since) = (versions, Instant::now());
-        }
-        if since.elapsed() >= QUIET {
-            return Ok((objects, events));
-        }
-        anyhow::ensure!(begun.elapsed() < 2 * PATIENCE, "the scenario {namespace} doesn't come to rest");
-        tokio::time::sleep(LOOK).await;
+/// An object with the UIDs of others where it asks for them.
+async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
+    let mut text = object.to_string();
+    while let Some(start) = text.find(UID.0) {
+        let (before, rest) = (text[..start].to_owned(), &text[start + UID.0.len()..]);
+        let (which, after) = rest.split_once(UID.1).with_context(|| format!("{rest} names no object"))?;
+        let which = Which::try_from(which.to_owned()).map_err(anyhow::Error::msg)?;
+        text = format!("{before}{}{after}", find(client, namespace, &which).await?.uid);
     }
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// The value at a path such as `status.conditions[Progressing].reason`: in brackets stands a `type` or a number in a list, or
+/// the name of a field that has dots.
+fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
+    let mut value = object;
+    for part in parts(path) {
+        value = match (value, part) {
+            (Value::Array(items), Part::Bracketed(text)) => match text.parse::<usize>() {
+                Ok(number) => &items.get(number).unwrap_or(&Value::Null),
+                Err(_) => items.iter().find(|item| item["type"] == text).unwrap_or(&Value::Null),
+            },
+            (value, Part::Bracketed(name) | Part::Plain(name)) => &value[name],
+        }
+    }
+    value
+}
+
+enum Part<'a> {
+    Plain(&'a str),
+    Bracketed(&'a str),
+}
+
+fn parts(path: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    for (number, piece) in path.split(['[', ']']).enumerate() {
+        if number % 2 == 1 {
+            parts.push(Part::Bracketed(piece));
+        } else {
+            parts.extend(piece.split('.').filter(|name| !name.is_empty()).map(Part::Plain));
+        }
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -139,9 +210,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_finds_an_item_of_a_list_by_its_type() {
+    fn a_path_finds_an_item_of_a_list_by_its_type_or_number() {
         let object = json!({"status": {"conditions": [{"type": "A", "reason": "x"}, {"type": "B", "reason": "y"}]}});
         assert_eq!(at(&object, "status.conditions[B].reason"), "y");
+        assert_eq!(at(&object, "status.conditions[0].reason"), "x");
         assert_eq!(at(&object, "status.conditions[C].reason"), &Value::Null);
+        assert_eq!(at(&object, "status.conditions[2]"), &Value::Null);
+    }
+
+    #[test]
+    fn a_path_finds_a_field_whose_name_has_dots() {
+        let object = json!({"data": {"ca.crt": "x"}});
+        assert_eq!(at(&object, "data[ca.crt]"), "x");
+        assert_eq!(at(&object, "data[ca.key]"), &Value::Null);
     }
 }

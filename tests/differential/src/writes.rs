@@ -1,10 +1,13 @@
-//! How many writes controllers made in a namespace, by the API server's audit log.
+//! How many writes controllers made, by the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::scenario::{Compared, Scenario};
 
 /// The accounts of controllers begin with this; what they do together is done as `system:kube-controller-manager`.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
@@ -19,8 +22,32 @@ pub struct Writes(pub BTreeMap<String, usize>);
 impl Writes {
     /// Counts what an audit log holds of a namespace. Refused writes count as well; renewals of leases don't.
     pub fn count(audit: &[Value], namespace: &str) -> Self {
+        Self::all(audit.iter().filter(|event| event["objectRef"]["namespace"] == namespace))
+    }
+
+    /// Counts what an audit log holds of a scenario up to its end: in its namespaces, and to objects that lie in none and
+    /// are compared. What goes on after is a matter of how long the others take.
+    pub(crate) fn of(scenario: &Scenario, audit: &[Value], end: Timestamp) -> Self {
+        let namespaces = scenario.compared_namespaces();
+        let is_of_it = |event: &Value| {
+            let object = &event["objectRef"];
+            let is_compared =
+                |compared: &Compared| matches!(compared, Compared::Object(_, name) if object["name"] == *name);
+            match object["namespace"].as_str() {
+                Some(namespace) => namespaces.iter().any(|own| own == namespace),
+                None => scenario.compare.iter().any(is_compared),
+            }
+        };
+        let is_in_time = |event: &Value| {
+            let time: Option<Timestamp> = event["stageTimestamp"].as_str().and_then(|time| time.parse().ok());
+            time.is_none_or(|time| time <= end)
+        };
+        Self::all(audit.iter().filter(|event| is_of_it(event) && is_in_time(event)))
+    }
+
+    fn all<'a>(audit: impl Iterator<Item = &'a Value>) -> Self {
         let mut writes = BTreeMap::new();
-        for event in audit.iter().filter(|event| is_write(event, namespace)) {
+        for event in audit.filter(|event| is_write(event)) {
             *writes.entry(describe(event)).or_default() += 1;
         }
         Self(writes)
@@ -39,12 +66,11 @@ impl fmt::Display for Writes {
     }
 }
 
-fn is_write(event: &Value, namespace: &str) -> bool {
+fn is_write(event: &Value) -> bool {
     let user = event["user"]["username"].as_str().unwrap_or_default();
     event["stage"] == "ResponseComplete"
         && (user.starts_with(ACCOUNTS) || user == MANAGER)
         && VERBS.iter().any(|verb| event["verb"] == *verb)
-        && event["objectRef"]["namespace"] == namespace
         && event["objectRef"]["resource"] != "leases"
 }
 

@@ -1,11 +1,13 @@
 //! A host that is killed at its writes and started again leaves behind what stock leaves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Interceptor, is_full};
 use flyball_controlplane::{Options, Process};
+use flyball_differential::plane::WORKLOADS;
 use flyball_differential::{Golden, Scenario, Subject, play_on};
 use tokio::sync::{mpsc, oneshot};
 
@@ -38,7 +40,7 @@ async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
     let mut differences = Vec::new();
     for (name, outcome) in outcomes {
         let outcome = outcome.with_context(|| format!("{name} didn't come to its end"))?;
-        let found = Golden::read(&name)?.compare(&outcome).objects;
+        let found = Golden::read(&name)?.compare(&outcome, &BTreeMap::new()).objects;
         differences.extend(found.into_iter().map(|text| format!("{name}: {text}")));
     }
     ensure!(differences.is_empty(), "what is left differs:\n{}", differences.join("\n"));
@@ -65,7 +67,7 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
             let killed = crashes.left() == 0;
             crashes.end(cluster).await?;
             let outcome = outcomes.remove(name).context("the scenario has no outcome")??;
-            let found = Golden::read(name)?.compare(&outcome).objects;
+            let found = Golden::read(name)?.compare(&outcome, &BTreeMap::new()).objects;
             ensure!(found.is_empty(), "{name}, killed at write {write}:\n{}", found.join("\n"));
             if !killed {
                 println!("{name}: killed at each of {} writes", write - 1);
@@ -107,7 +109,7 @@ impl Crashes {
             }
         })
         .await?;
-        let host = Subject::Flyball.start(cluster, 200, 300)?;
+        let host = Subject::Flyball.start(cluster, &WORKLOADS, 200, 300)?;
         // The first kill is among the points that are left to come.
         Ok(Self { host, asked, countdown, points, _interceptor: interceptor })
     }
@@ -119,7 +121,7 @@ impl Crashes {
             let again = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
                 let _ = killed.send(());
                 self.countdown.store(self.points.pop().unwrap_or_default(), Ordering::SeqCst);
-                Subject::Flyball.start(cluster, 200, 300)
+                Subject::Flyball.start(cluster, &WORKLOADS, 200, 300)
             });
             match again {
                 Ok(host) => self.host = host,

@@ -1,0 +1,125 @@
+//! The control planes that scenarios are played on: which controllers run there, and who plays there.
+
+use anyhow::{Context, Result};
+
+/// The controllers that Flyball has no guest for yet: stock plays their scenarios for the goldens, Flyball does not.
+const WITHOUT_A_GUEST: &[&str] = &["garbage-collector-controller"];
+
+/// A control plane, of which each set of scenarios gets a fresh one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// The folders of scenarios that are played on it: controllers without the end `-controller`.
+    folders: &'static [&'static str],
+    /// Who controls it.
+    controllers: &'static [&'static str],
+    /// More flags for who controls it.
+    pub(crate) flags: &'static [&'static str],
+}
+
+/// All of them. Controllers that reach into the scenarios of others are kept apart: one that collects what an owner leaves
+/// behind, or one that looks at Secrets but once, when it starts.
+static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
+
+/// Where what runs pods is controlled.
+pub const WORKLOADS: Plane = Plane {
+    folders: &[
+        "deployment",
+        "job",
+        "replicaset",
+        "replicationcontroller",
+        "root-ca-certificate-publisher",
+        "serviceaccount",
+    ],
+    controllers: &[
+        "deployment-controller",
+        "job-controller",
+        "replicaset-controller",
+        "replicationcontroller-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    flags: &[],
+};
+
+const NAMESPACES: Plane = Plane {
+    folders: &["namespace", "serviceaccount-token"],
+    controllers: &[
+        "deployment-controller",
+        "namespace-controller",
+        "replicaset-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "serviceaccount-token-controller",
+    ],
+    flags: &[],
+};
+
+const GARBAGE: Plane = Plane {
+    folders: &["garbage-collector"],
+    controllers: &[
+        "deployment-controller",
+        "garbage-collector-controller",
+        "replicaset-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    flags: &[],
+};
+
+const LEGACY_TOKENS: Plane = Plane {
+    folders: &["legacy-serviceaccount-token-cleaner"],
+    controllers: &[
+        "legacy-serviceaccount-token-cleaner-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    flags: &[],
+};
+
+impl Plane {
+    /// The one for a folder of scenarios.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn of(folder: &str) -> Result<&'static Self> {
+        let found = PLANES.iter().find(|plane| plane.folders.contains(&folder));
+        found.with_context(|| format!("no control plane is for scenarios of {folder}: name one in src/plane.rs"))
+    }
+
+    /// Its controllers, in the syntax of `--controllers`: all, or those that Flyball has.
+    pub(crate) fn controllers(&self, all: bool) -> String {
+        let mut controllers = self.controllers.to_vec();
+        controllers.retain(|controller| all || !WITHOUT_A_GUEST.contains(controller));
+        controllers.join(",")
+    }
+}
+
+/// Whether Flyball plays the scenarios of a folder.
+pub(crate) fn has_guest(folder: &str) -> bool {
+    !WITHOUT_A_GUEST.contains(&format!("{folder}-controller").as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_is_a_controller_of_the_one_plane_that_plays_it() {
+        let mut seen = Vec::new();
+        for plane in PLANES {
+            for folder in plane.folders {
+                assert!(plane.controllers.contains(&format!("{folder}-controller").as_str()), "{folder}");
+                assert!(!seen.contains(folder), "{folder}");
+                seen.push(folder);
+            }
+        }
+    }
+
+    #[test]
+    fn only_stock_gets_the_controllers_without_a_guest() {
+        for controller in WITHOUT_A_GUEST {
+            assert!(PLANES.iter().any(|plane| plane.controllers(true).contains(controller)));
+            assert!(PLANES.iter().all(|plane| !plane.controllers(false).contains(controller)));
+        }
+    }
+}

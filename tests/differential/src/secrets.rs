@@ -1,0 +1,80 @@
+//! What Secrets hold, made readable: texts instead of base64, and the claims of tokens instead of their signatures, with what
+//! the API server says of them.
+
+use anyhow::Result;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::api;
+
+/// Asks the API server about the token of each Secret that has one: who it is for, if it is valid. The answer becomes a field
+/// of the Secret.
+pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()> {
+    for secret in objects.iter_mut().filter(|object| object["type"] == "kubernetes.io/service-account-token") {
+        let Some(token) = text(&secret["data"]["token"]) else { continue };
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        secret["tokenReview"] = api::send(client, "POST", path, Some(&review)).await?["status"].take();
+    }
+    Ok(())
+}
+
+/// Decodes the data of a Secret; other objects, and what is no text, stay as they are.
+pub(crate) fn decode(object: &mut Value) {
+    if object["kind"] != "Secret" {
+        return;
+    }
+    for value in object["data"].as_object_mut().into_iter().flat_map(|data| data.values_mut()) {
+        if let Some(text) = text(value) {
+            *value = token(&text).unwrap_or(Value::String(text));
+        }
+    }
+}
+
+/// What a value of a Secret's data is, if it is a text.
+fn text(value: &Value) -> Option<String> {
+    String::from_utf8(BASE64_STANDARD.decode(value.as_str()?).ok()?).ok()
+}
+
+/// What a signed token says. Its signature differs with each, and its key's id with each control plane.
+fn token(text: &str) -> Option<Value> {
+    let [header, claims, _signature] = text.split('.').collect::<Vec<_>>()[..] else { return None };
+    let parse = |part: &str| -> Option<Value> {
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok().filter(Value::is_object)
+    };
+    let (mut header, claims) = (parse(header)?, parse(claims)?);
+    if header["kid"].is_string() {
+        header["kid"] = "an id of a key".into();
+    }
+    Some(json!({"header": header, "claims": claims}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_header_and_claims() {
+        let part = |value: Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+        let token =
+            |id: &str| format!("{}.{}.x{id}", part(json!({"alg": "ES256", "kid": id})), part(json!({"sub": "a"})));
+        let mut secrets = ["one", "two"].map(|id| {
+            let data = json!({"token": BASE64_STANDARD.encode(token(id)), "namespace": BASE64_STANDARD.encode("team")});
+            json!({"kind": "Secret", "data": data})
+        });
+        secrets.iter_mut().for_each(decode);
+        assert_eq!(secrets[0], secrets[1]);
+        assert_eq!(secrets[0]["data"]["namespace"], "team");
+        assert_eq!(secrets[0]["data"]["token"]["claims"], json!({"sub": "a"}));
+    }
+
+    #[test]
+    fn what_is_no_token_stays_a_text() {
+        for text in ["a.b.c", "", "1.2.3"] {
+            let mut secret = json!({"kind": "Secret", "data": {"token": BASE64_STANDARD.encode(text)}});
+            decode(&mut secret);
+            assert_eq!(secret["data"]["token"], text);
+        }
+    }
+}
