@@ -24,7 +24,8 @@ usage: cargo xtask COMMAND
   demo --kubeconfig FILE        play the greeter's story on a cluster of your own, in one namespace, removed after
   differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind
   differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
-  bench [--small]               measure many Deployments under the built host and under stock, and a call of a guest
+  bench [--small|--full] [NAME] measure the workloads converge, cascade and standby, or one of them, under the built host
+                                and under stock, and the call of a guest
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
 ";
 
@@ -38,8 +39,7 @@ fn main() -> ExitCode {
         ["demo", "--once"] => demo::run(&Demo { once: true, ..Demo::default() }),
         ["demo", "--kubeconfig", file] => demo::run(&Demo { kubeconfig: Some(file.into()), ..Demo::default() }),
         ["differential", arguments @ ..] => differential::run(arguments),
-        ["bench"] => bench::measure(false),
-        ["bench", "--small"] => bench::measure(true),
+        ["bench", arguments @ ..] => bench::measure(arguments),
         ["guests", languages @ ..] => guests::build(languages),
         _ => {
             eprint!("{USAGE}");

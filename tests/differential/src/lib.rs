@@ -60,13 +60,30 @@ impl Subject {
     /// # Errors
     /// Its binary is missing or doesn't start.
     pub fn start(self, cluster: &Cluster, plane: &Plane, qps: u32, burst: u32) -> Result<Process> {
+        self.start_with(cluster, &plane.controllers(self == Self::Stock), qps, burst, plane.flags)
+    }
+
+    /// As [`start`](Self::start), with these controllers (in the syntax of `--controllers`) and more flags. Unless one of
+    /// them asks for one, there is no election.
+    ///
+    /// # Errors
+    /// Its binary is missing or doesn't start.
+    pub fn start_with(
+        self,
+        cluster: &Cluster,
+        controllers: &str,
+        qps: u32,
+        burst: u32,
+        more: &[&str],
+    ) -> Result<Process> {
         let mut flags = vec![
-            format!("--controllers={}", plane.controllers(self == Self::Stock)),
+            format!("--controllers={controllers}"),
             "--use-service-account-credentials=true".into(),
             format!("--kube-api-qps={qps}"),
             format!("--kube-api-burst={burst}"),
+            "--leader-elect=false".into(),
         ];
-        flags.extend(plane.flags.iter().copied().map(str::to_owned));
+        flags.extend(more.iter().copied().map(str::to_owned));
         match self {
             Self::Flyball => {
                 // Stock is started with these too.
@@ -75,11 +92,7 @@ impl Subject {
                 flags.push(format!("--service-account-private-key-file={}", key.display()));
                 cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags)
             }
-            Self::Stock => {
-                let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-                flags.push("--leader-elect=false");
-                cluster.plane.start_kcm(&flags)
-            }
+            Self::Stock => cluster.plane.start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 /// The controllers that Flyball has no guest for yet: stock plays their scenarios for the goldens, Flyball does not.
-const WITHOUT_A_GUEST: &[&str] = &["garbage-collector-controller"];
+const WITHOUT_A_GUEST: &[&str] = &[];
 
 /// A control plane, of which each set of scenarios gets a fresh one.
 #[derive(Debug, PartialEq, Eq)]

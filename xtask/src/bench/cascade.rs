@@ -1,0 +1,113 @@
+//! Owners with many dependents, deleted in the background and in the foreground: what collecting them costs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use flyball_cluster_tests::Cluster;
+use flyball_controlplane::{Options, Process};
+use flyball_differential::writes::Writes;
+use flyball_differential::{Subject, api};
+use futures::{StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+
+use super::process::{cpu, peak_mib, resident_mib};
+use super::{Figures, wait};
+
+const NAMESPACE: &str = "cascade";
+const OWNERS: usize = 20;
+/// How many objects are made at once.
+const AT_ONCE: usize = 64;
+/// Limits of requests so high that they don't bind.
+const QPS: u32 = 5000;
+const BURST: u32 = 10000;
+/// How long the collector gets to rest before its memory is looked at.
+const REST: Duration = Duration::from_secs(3);
+
+/// Measures one subject, with so many dependents of each of 20 owners.
+pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figures> {
+    let cluster = Cluster::without_nodes(Options { audit: true, ..Options::default() }).await?;
+    let client = &cluster.client;
+    api::create(client, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
+    let mut figures = Figures::default();
+    fill(&cluster, "background", dependents).await?;
+    let mut collector = subject.start_with(&cluster, "garbage-collector-controller", QPS, BURST, &[])?;
+    witness(&cluster).await?;
+    tokio::time::sleep(REST).await;
+    figures.push("CPU at the start, s", cpu(&collector)?);
+    figures.push("memory with all in view, MiB", resident_mib(&collector)?);
+    let (time, used) = collect(&cluster, &collector, "background", dependents, "Background").await?;
+    figures.push("background: time, s", time);
+    figures.push("background: CPU, s", used);
+    fill(&cluster, "foreground", dependents).await?;
+    tokio::time::sleep(REST).await;
+    let (time, used) = collect(&cluster, &collector, "foreground", dependents, "Foreground").await?;
+    figures.push("foreground: time, s", time);
+    figures.push("foreground: CPU, s", used);
+    figures.push("peak memory, MiB", peak_mib(&collector)?);
+    collector.stop().await?;
+    figures.push("API writes", Writes::count(&cluster.plane.audit_events()?, NAMESPACE).total() as f64);
+    cluster.shutdown().await?;
+    Ok(figures)
+}
+
+/// Makes owners and their dependents.
+async fn fill(cluster: &Cluster, family: &str, dependents: usize) -> Result<()> {
+    let client = &cluster.client;
+    for number in 0..OWNERS {
+        let owner = format!("{family}-{number}");
+        let made = api::create(client, NAMESPACE, &map(&owner, None)).await?;
+        let uid = made["metadata"]["uid"].as_str().context("an object has no UID")?.to_owned();
+        let dependents = (0..dependents).map(|dependent| map(&format!("{owner}-{dependent}"), Some((&owner, &uid))));
+        let making = dependents.map(|object| async move { api::create(client, NAMESPACE, &object).await.map(drop) });
+        futures::stream::iter(making).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    }
+    Ok(())
+}
+
+fn map(name: &str, owner: Option<(&str, &str)>) -> Value {
+    let owners: Vec<Value> = owner
+        .map(|(name, uid)| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true})
+        })
+        .into_iter()
+        .collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
+}
+
+/// Waits until the collector is at work: it has collected an object whose owner never was.
+async fn witness(cluster: &Cluster) -> Result<()> {
+    let client = &cluster.client;
+    api::create(client, NAMESPACE, &map("witness", Some(("nobody", "00000000-0000-0000-0000-000000000000")))).await?;
+    wait("the collector is at work", async || {
+        let there = api::get(client, "ConfigMap", NAMESPACE, "witness").await?;
+        Ok((usize::from(there.is_none()), 1))
+    })
+    .await
+}
+
+/// Deletes the owners; the seconds until all their dependents are gone, and the CPU time that this took.
+async fn collect(
+    cluster: &Cluster,
+    collector: &Process,
+    family: &str,
+    dependents: usize,
+    policy: &str,
+) -> Result<(f64, f64)> {
+    let (client, before, begun) = (&cluster.client, cpu(collector)?, Instant::now());
+    for number in 0..OWNERS {
+        let options = json!({"propagationPolicy": policy});
+        api::delete_with(client, "ConfigMap", NAMESPACE, &format!("{family}-{number}"), &options).await?;
+    }
+    let all = OWNERS * (dependents + 1);
+    // A list of all would cost the server more than what is measured: the first and how many follow it are enough.
+    wait("all are gone", async || Ok((all - left(cluster, family).await?.min(all), all))).await?;
+    Ok((begun.elapsed().as_secs_f64(), cpu(collector)? - before))
+}
+
+async fn left(cluster: &Cluster, family: &str) -> Result<usize> {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?limit=1");
+    let list = api::send(&cluster.client, "GET", &path, None).await?;
+    let first = list["items"][0]["metadata"]["name"].as_str().unwrap_or_default();
+    let more = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0) as usize;
+    Ok(if first.starts_with(family) { more + 1 } else { 0 })
+}
