@@ -9,8 +9,8 @@ use crate::node::{self, Node};
 use crate::owners::{self, Owner, Owners};
 use crate::{FOREGROUND, ORPHAN, TO_DELETE, write};
 
-/// How long until an owner that exists, but that no cache holds, is looked at again.
-const UNWATCHED: Duration = Duration::from_secs(60);
+/// How long until an owner that exists, but that no cache holds, is looked at again: at first, doubled each time, at most.
+const UNWATCHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
 /// Looks at the object that a key names.
 pub fn collect(host: &Host, named: &Reference) -> Result<Outcome, Error> {
@@ -89,8 +89,18 @@ fn doubt(host: &Host, named: &Reference, held: Option<&Node>) -> Result<Outcome,
         Owner::Misplaced => Ok(Outcome::Done),
         Owner::Solid | Owner::Waiting if held.is_some() => Ok(Outcome::Done),
         // Too new for the caches, or of a kind that can't be watched: of its end nobody would tell.
-        Owner::Solid | Owner::Waiting => Ok(Outcome::RequeueAfter(UNWATCHED)),
+        Owner::Solid | Owner::Waiting => Ok(Outcome::RequeueAfter(patience(host, named))),
     }
+}
+
+/// How long an owner that no cache holds is left alone: longer each time.
+fn patience(host: &Host, owner: &Reference) -> Duration {
+    let (first, most) = UNWATCHED;
+    let key = format!("unwatched/{owner}");
+    let before: u32 = host.recall(&key).unwrap_or(0);
+    // Only a saving: without room for it, the owner is looked at more often.
+    let _ = host.remember_for(&key, &(before + 1), 2 * most);
+    (first * 2_u32.saturating_pow(before.min(16))).min(most)
 }
 
 /// Has objects looked at that aren't going anyway.

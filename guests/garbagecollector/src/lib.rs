@@ -6,8 +6,8 @@
 //! [`owners`] finds out what has become of an object's owners, [`collect`] decides on an object, [`orphan`] takes dependents
 //! away from theirs, and [`write`] changes one object.
 //!
-//! An owner that the caches hold exists; when it goes, its dependents are told. One that they don't hold may never have
-//! existed, lie elsewhere or be too new: the API server is asked before anything is deleted for its sake.
+//! An owner that the caches hold exists; when it goes, its dependents are told. One that they don't hold, and that nobody saw
+//! go, may never have existed, lie elsewhere or be too new: the API server is asked before anything is deleted for its sake.
 
 pub mod collect;
 pub mod node;

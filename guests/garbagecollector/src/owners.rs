@@ -67,15 +67,15 @@ pub fn sort(host: &Host, object: &Node) -> Result<Option<Owners>, Error> {
 /// The server gives no answer, or does not serve the kind: then nobody can say.
 pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
     let held = node::observed(host, &named.uid)?;
-    let is_it = |held: &Node| {
-        let everywhere = Reference { namespace: String::new(), ..named.clone() };
-        held.is(&named) || held.is(&everywhere)
-    };
-    if let Some(held) = held.filter(is_it) {
+    let everywhere = Reference { namespace: String::new(), ..named.clone() };
+    if let Some(held) = held.filter(|held| held.is(&named) || held.is(&everywhere)) {
         return Ok(fate(&held.metadata));
     }
+    if host.saw_go(&named) || host.saw_go(&everywhere) {
+        return Ok(Owner::Dangling);
+    }
     if !is_namespaced(host, &named.kind)? {
-        named.namespace.clear();
+        named = everywhere;
     } else if named.namespace.is_empty() {
         return Ok(Owner::Misplaced);
     }

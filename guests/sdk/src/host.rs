@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Reference};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -59,6 +59,16 @@ impl<'a> Host<'a> {
     /// The objects of the view's kind, to be narrowed and then read: `host.list::<Pod>().namespace(ns).orphans().all()?`.
     pub fn list<T: View>(&self) -> List<'a, T> {
         List::new(self.imports)
+    }
+}
+
+/// What the host has seen.
+impl Host<'_> {
+    /// Whether this object, of this kind and version, was seen to go. Yes is certain; no says nothing. Known of objects on
+    /// whose deletion the mapping [`dependents`](crate::describe::WatchExt::dependents) found some.
+    pub fn saw_go(&self, object: &Reference) -> bool {
+        let Reference { kind, namespace, name, uid } = object.clone();
+        self.imports.gone(&ObjectReference { kind: kind.to_string(), namespace, name, uid })
     }
 }
 

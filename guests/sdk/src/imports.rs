@@ -16,6 +16,9 @@ pub trait Imports {
     /// `lister.query`: a list of the cache, to be read page by page.
     fn open(&self, question: &Question) -> Box<dyn Pages + '_>;
 
+    /// `lister.gone`: whether the object was seen to go.
+    fn gone(&self, object: &ObjectReference) -> bool;
+
     /// `reader.get`: an object of the API server.
     fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError>;
     /// `reader.list`: a list of the API server.

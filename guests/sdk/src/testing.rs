@@ -69,6 +69,8 @@ struct State {
     store: Store,
     /// What live reads see in place of what the cache holds; none where the object is gone.
     live: HashMap<Id, Option<Value>>,
+    /// Owners that were seen to go.
+    gone: Vec<ObjectReference>,
     description: Option<Description>,
     faults: Vec<Fault>,
     writes: Vec<Written>,
@@ -197,6 +199,7 @@ impl Default for Cluster {
         let state = State {
             store: Store::new("2026-01-01T00:00:00Z".parse().expect("it is a time")),
             live: HashMap::new(),
+            gone: Vec::new(),
             description: None,
             faults: Vec::new(),
             writes: Vec::new(),
@@ -262,6 +265,12 @@ impl Cluster {
     /// Lets live reads find no such object while the cache still holds it.
     pub fn remove_live(&self, kind: &str, namespace: &str, name: &str) {
         self.state.borrow_mut().live.insert(Id::new(kind, namespace, name), None);
+    }
+
+    /// Lets the host have seen this object go.
+    pub fn see_go(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
+        let [kind, namespace, name, uid] = [kind, namespace, name, uid].map(str::to_owned);
+        self.state.borrow_mut().gone.push(ObjectReference { kind, namespace, name, uid });
     }
 
     /// Answers a raw GET of this path.

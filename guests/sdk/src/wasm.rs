@@ -101,6 +101,10 @@ impl Imports for Sandbox {
         Box::new(query)
     }
 
+    fn gone(&self, object: &ObjectReference) -> bool {
+        wit::lister::gone(&named(object))
+    }
+
     fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError> {
         wit::reader::get(kind, namespace, name, &owned(fields)).map_err(lift)
     }
@@ -136,14 +140,7 @@ impl Imports for Sandbox {
     }
 
     fn emit(&self, about: &ObjectReference, event_type: &str, reason: &str, message: &str) {
-        let about = about.clone();
-        let about = wit::types::ObjectReference {
-            kind: about.kind,
-            namespace: about.namespace,
-            name: about.name,
-            uid: about.uid,
-        };
-        wit::events::emit(&about, event_type, reason, message);
+        wit::events::emit(&named(about), event_type, reason, message);
     }
 
     fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
@@ -254,6 +251,11 @@ fn add(batch: &wit::writer::Batch, write: Write) {
             batch.delete_collection(&target, &labels, &fields, &options, &returns)
         }
     }
+}
+
+fn named(object: &ObjectReference) -> wit::types::ObjectReference {
+    let ObjectReference { kind, namespace, name, uid } = object.clone();
+    wit::types::ObjectReference { kind, namespace, name, uid }
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

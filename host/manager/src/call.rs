@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_plugin::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Query};
-use flyball_types::{ApiError, Mask};
+use flyball_types::{ApiError, Mask, Reference};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -121,6 +121,11 @@ impl Imports for Call {
 
     fn count(&self, query: &Query) -> Result<u32, ApiError> {
         self.services.views.count(query)
+    }
+
+    fn gone(&self, object: &ObjectReference) -> bool {
+        let ObjectReference { kind, namespace, name, uid } = object.clone();
+        kind.parse().is_ok_and(|kind| self.services.views.is_gone(&Reference { kind, namespace, name, uid }))
     }
 
     fn live_get<'a>(

@@ -38,6 +38,10 @@ impl Imports for Describing {
         Err(denied())
     }
 
+    fn gone(&self, _: &ObjectReference) -> bool {
+        false
+    }
+
     fn live_get<'a>(
         &'a self,
         _: &'a str,

@@ -21,6 +21,8 @@ pub(crate) trait Lookup {
     fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)>;
     /// References to the objects of all kinds that the plugin watches which name this UID as an owner.
     fn dependents(&self, uid: &Uid) -> Vec<Reference>;
+    /// Notes that this object, which has dependents, is gone.
+    fn went(&self, object: Reference);
     /// Whether objects of a kind lie in namespaces; none if the server is not known to serve it.
     fn is_namespaced(&self, kind: &Kind) -> Option<bool>;
 }
@@ -78,7 +80,8 @@ enum Target {
     Constant(Arc<str>),
     /// References to objects of this watch's kind.
     Reference(Kind),
-    Dependents,
+    /// References to the dependents of objects of this watch's kind.
+    Dependents(Kind),
     OwnerReferences(Owners),
 }
 
@@ -112,15 +115,25 @@ impl Router {
         let delta_type = delta.delta_type();
         let mut seen = HashSet::new();
         let mut found = Vec::new();
+        let mut went = None;
         for route in self.routes.iter().filter(|route| route.on.is_empty() || route.on.contains(&delta_type)) {
             for object in delta.versions().filter(|object| route.is_for(object)) {
-                for key in route.to.keys(object, lookup) {
+                let keys = route.to.keys(object, lookup);
+                // Before the keys are there: who gets one asks what has become of its owner.
+                if let (DeltaType::Deleted, Target::Dependents(kind), false) = (delta_type, &route.to, keys.is_empty())
+                {
+                    went = Some(reference(kind, object));
+                }
+                for key in keys {
                     let routed = Routed { queue: route.queue, key, delay: route.delay };
                     if seen.insert(routed.clone()) {
                         found.push(routed);
                     }
                 }
             }
+        }
+        if let Some(object) = went {
+            lookup.went(object);
         }
         found
     }
@@ -154,7 +167,7 @@ impl Route {
             To::Namespace => Target::Namespace,
             To::Constant { key } => Target::Constant(key.into()),
             To::Reference => Target::Reference(own.clone()),
-            To::Dependents => Target::Dependents,
+            To::Dependents => Target::Dependents(own.clone()),
             To::OwnerReferences { which } => Target::OwnerReferences(which),
             To::Route => return None,
         };
@@ -197,7 +210,7 @@ impl Target {
             Self::Namespace => vec![object.namespace().into()],
             Self::Constant(key) => vec![key.clone()],
             Self::Reference(kind) => vec![reference(kind, object).to_string().into()],
-            Self::Dependents => all(lookup.dependents(object.uid()).iter().map(Reference::to_string).collect()),
+            Self::Dependents(_) => all(lookup.dependents(object.uid()).iter().map(Reference::to_string).collect()),
             Self::OwnerReferences(which) => {
                 let owners = object.owners().iter().filter(|owner| is_among(*which, object, owner, lookup));
                 owners.map(|owner| named_owner(object, owner, lookup).to_string().into()).collect()
@@ -296,6 +309,8 @@ mod tests {
             let owned = ["a", "b"].map(|name| (name.to_owned(), format!("{uid}-{name}")));
             owned.map(|(name, uid)| Reference { kind: kind.clone(), namespace: "demo".into(), name, uid }).into()
         }
+
+        fn went(&self, _: Reference) {}
 
         fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
             match kind.kind.as_str() {

@@ -2,7 +2,7 @@
 //! reduced to the fields that it declared. Every read by a guest passes [`Views::of`], the one grant check.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -21,6 +21,16 @@ const MASKS_KEPT: usize = 256;
 /// The name of all discovered kinds in a query.
 const ALL_KINDS: &str = "*";
 
+/// How many owners that went are known.
+const GONE_KEPT: usize = 16_384;
+
+/// The objects that went last.
+#[derive(Default)]
+struct Gone {
+    known: HashSet<Reference>,
+    in_order: VecDeque<Reference>,
+}
+
 /// What one plugin sees.
 pub(crate) struct Views {
     /// The kinds that the description names.
@@ -30,6 +40,7 @@ pub(crate) struct Views {
     discovery: Arc<Discovery>,
     indexes: HashMap<(Kind, String), FieldPath>,
     overlay: OverlayWriter,
+    gone: Mutex<Gone>,
     masks: Mutex<HashMap<Vec<String>, Arc<Mask>>>,
     /// How many bytes one answer may have.
     answer_bytes: usize,
@@ -52,8 +63,8 @@ impl Views {
             Some(((index.kind.clone(), index.name.clone()), index.path.parse().ok()?))
         };
         let indexes = description.indexes.iter().filter_map(index).collect();
-        let (discovered, masks) = (RwLock::default(), Mutex::default());
-        Self { kinds, discovered, discovery, indexes, overlay, masks, answer_bytes }
+        let (discovered, gone, masks) = (RwLock::default(), Mutex::default(), Mutex::default());
+        Self { kinds, discovered, discovery, indexes, overlay, gone, masks, answer_bytes }
     }
 
     /// From now on shows these informers of a discovered kind's objects, and no others.
@@ -136,7 +147,7 @@ impl Views {
             [lister] => lister.count(&question),
             listers => {
                 let uids = listers.iter().flat_map(|lister| lister.list(&question)).map(|object| object.uid().clone());
-                uids.collect::<std::collections::HashSet<Uid>>().len()
+                uids.collect::<HashSet<Uid>>().len()
             }
         };
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
@@ -163,6 +174,11 @@ impl Views {
             return None;
         }
         serde_json::from_slice(object.json()).ok()
+    }
+
+    /// Whether this object is among those that went last.
+    pub(crate) fn is_gone(&self, object: &Reference) -> bool {
+        lock(&self.gone).known.contains(object)
     }
 
     /// Whether the plugin sees no more of a kind's objects than their metadata.
@@ -290,6 +306,18 @@ impl Lookup for Views {
             lister.list(&owned).iter().map(|object| router::reference(kind, object)).collect()
         };
         owning.flat_map(references).collect()
+    }
+
+    fn went(&self, object: Reference) {
+        let mut gone = lock(&self.gone);
+        if gone.known.insert(object.clone()) {
+            gone.in_order.push_back(object);
+        }
+        if gone.in_order.len() > GONE_KEPT
+            && let Some(first) = gone.in_order.pop_front()
+        {
+            gone.known.remove(&first);
+        }
     }
 
     fn is_namespaced(&self, kind: &Kind) -> Option<bool> {

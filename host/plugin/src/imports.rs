@@ -17,6 +17,8 @@ pub trait Imports: Send + Sync + 'static {
     fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError>;
     /// `lister.query.count`.
     fn count(&self, query: &Query) -> Result<u32, ApiError>;
+    /// `lister.gone`: whether the object was seen to go.
+    fn gone(&self, object: &ObjectReference) -> bool;
 
     /// `reader.get`.
     fn live_get<'a>(

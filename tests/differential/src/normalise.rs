@@ -61,7 +61,7 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
             parts.map(text).join(" ")
         })
         // The scheduler is on both sides, and what it tries before nodes are ready is a matter of time.
-        .filter(|event| !event.contains("default-scheduler"))
+        .filter(|event| !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling"))
         .collect()
 }
 

@@ -123,3 +123,15 @@ fn what_is_gone_already_is_no_error() {
     cluster.fail("delete", MAP, refusal(404, "NotFound"));
     assert_eq!(collect(&cluster, &key("child")).unwrap(), Outcome::Done);
 }
+
+#[test]
+fn an_owner_that_was_seen_to_go_is_not_asked_for_and_its_kind_may_be_gone_too() {
+    let mut child = map("child", &[]);
+    child["metadata"]["ownerReferences"] = json!([owner("lost.example.com/v1", "Gadget", "g", false)]);
+    let cluster = cluster([child]);
+    cluster.see_go("lost.example.com/v2/Gadget", "a", "g", "u-g");
+    collect(&cluster, &key("child")).unwrap_err();
+    cluster.see_go("lost.example.com/v1/Gadget", "a", "g", "u-g");
+    collect(&cluster, &key("child")).unwrap();
+    assert_eq!((cluster.live_reads(), cluster.written()), (vec![], vec!["delete v1/ConfigMap a/child".to_owned()]));
+}

@@ -55,6 +55,9 @@ fn a_cluster_scoped_object_with_an_owner_in_a_namespace_is_told_of_and_stays() {
     let cluster = cluster([map("owner", &[]), node]);
     collect(&cluster, &named("v1/ConfigMap", "", "owner")).unwrap();
     collect(&cluster, "v1/Node//n/u-n").unwrap();
+    cluster.remove(MAP, "a", "owner");
+    cluster.see_go(MAP, "a", "owner", "u-owner");
+    collect(&cluster, "v1/Node//n/u-n").unwrap();
     assert_eq!(cluster.events().len(), 1);
     assert_eq!((cluster.written(), queued(&cluster)), (vec![], vec![]));
 }
@@ -89,7 +92,12 @@ fn a_reference_with_another_version_of_the_kind_is_as_good() {
 fn an_owner_too_new_for_the_caches_is_looked_at_again() {
     let cluster = cluster([map("child", &[("new", false)])]);
     cluster.put_live(map("new", &[]));
-    assert!(matches!(collect(&cluster, &key("new")).unwrap(), Outcome::RequeueAfter(_)));
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        let Outcome::RequeueAfter(wait) = collect(&cluster, &key("new")).unwrap() else { panic!("it is left alone") };
+        waits.push(wait.as_millis());
+    }
+    assert_eq!((waits[0], waits[1], waits[2], waits[11]), (100, 200, 400, 60_000));
     assert_eq!(queued(&cluster), Vec::<String>::new());
 }
 

@@ -30,6 +30,10 @@ impl Imports for Cluster {
         Box::new(Answered { objects, given: Cell::new(0) })
     }
 
+    fn gone(&self, object: &ObjectReference) -> bool {
+        self.state.borrow().gone.contains(object)
+    }
+
     fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError> {
         let state = &mut *self.state.borrow_mut();
         let id = Id::new(kind, namespace, name);

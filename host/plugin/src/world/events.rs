@@ -2,7 +2,6 @@
 
 use super::State;
 use crate::bindings::flyball::controller::events::{self, Host};
-use crate::imports::ObjectReference;
 
 impl Host for State {
     fn emit(
@@ -12,9 +11,7 @@ impl Host for State {
         reason: String,
         message: String,
     ) -> wasmtime::Result<()> {
-        let events::ObjectReference { kind, namespace, name, uid } = about;
-        let about = ObjectReference { kind, namespace, name, uid };
-        self.imports()?.emit_event(about, &event_type, &reason, &message);
+        self.imports()?.emit_event(about.into(), &event_type, &reason, &message);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use wasmtime::component::Resource;
 
 use super::{State, owned, trap};
-use crate::bindings::flyball::controller::lister::{Error, Host, HostQuery};
+use crate::bindings::flyball::controller::lister::{self, Error, Host, HostQuery};
 use crate::imports::{Listing, Query};
 
 /// A query that a guest holds.
@@ -38,6 +38,10 @@ impl Host for State {
             Ok(Some(object)) => self.answer(Ok(owned(object))).map(Some),
             Err(error) => Err(error.into()),
         })
+    }
+
+    fn gone(&mut self, object: lister::ObjectReference) -> wasmtime::Result<bool> {
+        Ok(self.imports()?.gone(&object.into()))
     }
 }
 

@@ -18,7 +18,7 @@ use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::bindings::Controller;
 use crate::bindings::flyball::controller::types;
-use crate::imports::Imports;
+use crate::imports::{Imports, ObjectReference};
 use crate::limits::{Limits, MemoryMeter};
 use crate::meter::Meter;
 use wasi::Wasi;
@@ -159,6 +159,13 @@ impl State {
 }
 
 impl types::Host for State {}
+
+impl From<types::ObjectReference> for ObjectReference {
+    fn from(object: types::ObjectReference) -> Self {
+        let types::ObjectReference { kind, namespace, name, uid } = object;
+        Self { kind, namespace, name, uid }
+    }
+}
 
 impl From<ApiError> for types::Error {
     fn from(error: ApiError) -> Self {

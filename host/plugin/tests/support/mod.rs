@@ -129,6 +129,10 @@ impl Imports for Fake {
         Ok(1)
     }
 
+    fn gone(&self, _: &ObjectReference) -> bool {
+        false
+    }
+
     fn live_get<'a>(
         &'a self,
         _: &'a str,
