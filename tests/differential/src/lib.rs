@@ -66,15 +66,15 @@ impl Subject {
             format!("--kube-api-qps={qps}"),
             format!("--kube-api-burst={burst}"),
         ];
+        if self == Self::Flyball {
+            // Stock is started with these in any case.
+            let (ca, key) = (cluster.plane.root_ca_file(), cluster.plane.service_account_key_file());
+            flags.push(format!("--root-ca-file={}", ca.display()));
+            flags.push(format!("--service-account-private-key-file={}", key.display()));
+        }
         flags.extend(plane.flags.iter().copied().map(str::to_owned));
         match self {
-            Self::Flyball => {
-                // Stock is started with these too.
-                let (ca, key) = (cluster.plane.root_ca_file(), cluster.plane.service_account_key_file());
-                flags.push(format!("--root-ca-file={}", ca.display()));
-                flags.push(format!("--service-account-private-key-file={}", key.display()));
-                cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags)
-            }
+            Self::Flyball => cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags),
             Self::Stock => {
                 let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
                 flags.push("--leader-elect=false");
@@ -116,13 +116,16 @@ async fn play_set(
     plane: &Plane,
     scenarios: &[Scenario],
 ) -> Result<BTreeMap<String, Result<Outcome>>> {
-    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let mut cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
     for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
         play::prepare(&cluster, scenario).await?;
     }
     let mut controllers = subject.start(&cluster, plane, 200, 300)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     controllers.stop().await?;
+    if outcomes.values().any(Result::is_err) {
+        cluster.plane.keep_logs();
+    }
     cluster.shutdown().await?;
     Ok(outcomes)
 }
