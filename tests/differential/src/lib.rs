@@ -17,6 +17,7 @@ pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Result;
 use flyball_cluster_tests::Cluster;
@@ -116,6 +117,7 @@ async fn play_set(
     plane: &Plane,
     scenarios: &[Scenario],
 ) -> Result<BTreeMap<String, Result<Outcome>>> {
+    let begun = Instant::now();
     let mut cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
     for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
         play::prepare(&cluster, scenario).await?;
@@ -127,6 +129,8 @@ async fn play_set(
         cluster.plane.keep_logs();
     }
     cluster.shutdown().await?;
+    let last = scenarios.last().map_or("", |scenario| &scenario.name);
+    println!("{} scenarios, the last of them {last}, took {} s", scenarios.len(), begun.elapsed().as_secs());
     Ok(outcomes)
 }
 
@@ -136,15 +140,18 @@ async fn play_set(
 /// # Errors
 /// The audit log can't be read.
 pub async fn play_on(cluster: &Cluster, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
-    let play = async |scenario: &Scenario| {
-        if scenario.before.is_empty() {
-            play::prepare(cluster, scenario).await?;
-        }
-        play::play(cluster, scenario).await
-    };
-    let played: Vec<_> = futures::stream::iter(scenarios.iter().map(play)).buffered(AT_ONCE).collect().await;
+    let played = futures::stream::iter(scenarios.iter().map(async |scenario| {
+        let played = async {
+            if scenario.before.is_empty() {
+                play::prepare(cluster, scenario).await?;
+            }
+            play::play(cluster, scenario).await
+        };
+        (scenario, played.await)
+    }));
+    let played: Vec<_> = played.buffer_unordered(AT_ONCE).collect().await;
     let audit = if cluster.plane.audit_log_path().is_some() { cluster.plane.audit_events()? } else { Vec::new() };
-    let outcomes = scenarios.iter().zip(played).map(|(scenario, played)| {
+    let outcomes = played.into_iter().map(|(scenario, played)| {
         let outcome = played.map(|rest| {
             let writes = Writes::of(scenario, &audit, rest.time);
             Outcome { objects: normalise::objects(rest.objects), events: normalise::events(&rest.events), writes }
