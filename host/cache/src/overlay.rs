@@ -116,7 +116,7 @@ impl OverlayWriter {
         let object = core.decode(answer)?;
         let uid = object.uid.clone();
         let version = object.resource_version;
-        let entry = if object.is_gone() {
+        let entry = if object.is_gone() && !is_held_by_spec(answer)? {
             Entry::Gone { after: Some(version), since: Instant::now() }
         } else if core.scope.contains(&object) {
             Entry::Written(object)
@@ -138,7 +138,7 @@ impl OverlayWriter {
             Some(uid) => (uid, None),
             None => {
                 let object = core.decode(answer)?;
-                if object.is_deleting() && !object.is_gone() {
+                if object.is_deleting() && (!object.is_gone() || is_held_by_spec(answer)?) {
                     return self.written(informer, answer);
                 }
                 (Some(object.uid.clone()), Some(object.resource_version))
@@ -209,6 +209,12 @@ impl Informers {
         self.count = self.entries.values().map(|(_, entries)| entries.len()).sum();
         self.tidy_at = 64.max(2 * self.count);
     }
+}
+
+/// Whether an object has finalizers in its spec, as namespaces have besides those of their metadata.
+fn is_held_by_spec(answer: &[u8]) -> Result<bool, DecodeError> {
+    let object: serde_json::Value = serde_json::from_slice(answer).map_err(|error| DecodeError(error.to_string()))?;
+    Ok(object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()))
 }
 
 /// The UID in a Status, which may have none; none of this if the answer is something else.

@@ -131,6 +131,28 @@ async fn a_graceful_delete_shows_the_object_going_and_its_last_finalizer_ends_it
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_finalizers_of_its_spec_hold_is_going_and_there_as_namespaces_are() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    let going = |finalizers: Value| {
+        let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        json!({"metadata": metadata, "spec": {"finalizers": finalizers}})
+    };
+    plugin.deleted("x", &server.put("a", "x", going(json!(["kubernetes"]))));
+    assert!(plugin.lister.get("a", "x").unwrap().is_deleting());
+    server.inner().holding = true;
+    plugin.wrote(&server.put("a", "x", going(json!(["kubernetes"]))));
+    assert_eq!(plugin.contents(), ["a/x=102"]);
+    plugin.wrote(&server.put("a", "x", going(json!([]))));
+    assert!(plugin.contents().is_empty());
+    server.release(3);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec![], 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_leaves_the_scope_is_gone_for_its_informer() {
     let server = Server::new();
     let scope = Scope { labels: "app=web".parse().unwrap(), ..Scope::default() };

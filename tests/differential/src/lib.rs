@@ -17,6 +17,7 @@ pub mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Result;
 use flyball_cluster_tests::Cluster;
@@ -83,15 +84,15 @@ impl Subject {
             format!("--kube-api-burst={burst}"),
             "--leader-elect=false".into(),
         ];
+        if self == Self::Flyball {
+            // Stock is started with these in any case.
+            let (ca, key) = (cluster.plane.root_ca_file(), cluster.plane.service_account_key_file());
+            flags.push(format!("--root-ca-file={}", ca.display()));
+            flags.push(format!("--service-account-private-key-file={}", key.display()));
+        }
         flags.extend(more.iter().copied().map(str::to_owned));
         match self {
-            Self::Flyball => {
-                // Stock is started with these too.
-                let (ca, key) = (cluster.plane.root_ca_file(), cluster.plane.service_account_key_file());
-                flags.push(format!("--root-ca-file={}", ca.display()));
-                flags.push(format!("--service-account-private-key-file={}", key.display()));
-                cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags)
-            }
+            Self::Flyball => cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags),
             Self::Stock => cluster.plane.start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
         }
     }
@@ -129,14 +130,20 @@ async fn play_set(
     plane: &Plane,
     scenarios: &[Scenario],
 ) -> Result<BTreeMap<String, Result<Outcome>>> {
-    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let begun = Instant::now();
+    let mut cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
     for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
         play::prepare(&cluster, scenario).await?;
     }
     let mut controllers = subject.start(&cluster, plane, 200, 300)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     controllers.stop().await?;
+    if outcomes.values().any(Result::is_err) {
+        cluster.plane.keep_logs();
+    }
     cluster.shutdown().await?;
+    let last = scenarios.last().map_or("", |scenario| &scenario.name);
+    println!("{} scenarios, the last of them {last}, took {} s", scenarios.len(), begun.elapsed().as_secs());
     Ok(outcomes)
 }
 
@@ -146,15 +153,18 @@ async fn play_set(
 /// # Errors
 /// The audit log can't be read.
 pub async fn play_on(cluster: &Cluster, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
-    let play = async |scenario: &Scenario| {
-        if scenario.before.is_empty() {
-            play::prepare(cluster, scenario).await?;
-        }
-        play::play(cluster, scenario).await
-    };
-    let played: Vec<_> = futures::stream::iter(scenarios.iter().map(play)).buffered(AT_ONCE).collect().await;
+    let played = futures::stream::iter(scenarios.iter().map(async |scenario| {
+        let played = async {
+            if scenario.before.is_empty() {
+                play::prepare(cluster, scenario).await?;
+            }
+            play::play(cluster, scenario).await
+        };
+        (scenario, played.await)
+    }));
+    let played: Vec<_> = played.buffer_unordered(AT_ONCE).collect().await;
     let audit = if cluster.plane.audit_log_path().is_some() { cluster.plane.audit_events()? } else { Vec::new() };
-    let outcomes = scenarios.iter().zip(played).map(|(scenario, played)| {
+    let outcomes = played.into_iter().map(|(scenario, played)| {
         let outcome = played.map(|rest| {
             let writes = Writes::of(scenario, &audit, rest.time);
             Outcome { objects: normalise::objects(rest.objects), events: normalise::events(&rest.events), writes }

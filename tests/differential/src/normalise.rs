@@ -86,7 +86,8 @@ fn steps_of_a_rollout(object: &mut Value) {
 /// A run may begin before midnight and end after it.
 fn day_of_the_run(object: &mut Value) {
     let days = [Timestamp::now(), Timestamp::now() - 24.hours()].map(|time| time.to_zoned(tz::TimeZone::UTC).date());
-    let Some(label) = object["metadata"]["labels"].get_mut(INVALID_SINCE) else { return };
+    let labels = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
+    let Some(label) = labels.and_then(|labels| labels.get_mut(INVALID_SINCE)) else { return };
     if days.iter().any(|day| *label == day.to_string()) {
         *label = "the day of the run".into();
     }

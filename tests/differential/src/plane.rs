@@ -12,7 +12,7 @@ pub struct Plane {
     folders: &'static [&'static str],
     /// Who controls it.
     controllers: &'static [&'static str],
-    /// More flags for who controls it.
+    /// More flags for who controls it, which win over others.
     pub(crate) flags: &'static [&'static str],
 }
 
@@ -73,7 +73,8 @@ const LEGACY_TOKENS: Plane = Plane {
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
     ],
-    flags: &[],
+    // With a key stock always runs the serviceaccount-token-controller, which writes to the Secrets that the cleaner looks at.
+    flags: &["--service-account-private-key-file="],
 };
 
 impl Plane {

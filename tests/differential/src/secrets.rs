@@ -25,7 +25,8 @@ pub(crate) fn decode(object: &mut Value) {
     if object["kind"] != "Secret" {
         return;
     }
-    for value in object["data"].as_object_mut().into_iter().flat_map(|data| data.values_mut()) {
+    let data = object.get_mut("data").and_then(Value::as_object_mut);
+    for value in data.into_iter().flat_map(|data| data.values_mut()) {
         if let Some(text) = text(value) {
             *value = token(&text).unwrap_or(Value::String(text));
         }

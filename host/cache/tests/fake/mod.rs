@@ -121,7 +121,7 @@ impl Server {
         metadata["resourceVersion"] = inner.version.to_string().into();
         object["kind"] = "Pod".into();
         object["apiVersion"] = "v1".into();
-        let gone = metadata_is_gone(&object);
+        let gone = is_gone(&object);
         inner.change(&object, old, (!gone).then(|| object.clone()));
         object
     }
@@ -224,9 +224,10 @@ impl Server {
     }
 }
 
-fn metadata_is_gone(object: &Value) -> bool {
+fn is_gone(object: &Value) -> bool {
+    let count = |finalizers: &Value| finalizers.as_array().map_or(0, Vec::len);
     let metadata = &object["metadata"];
-    let finalizers = metadata["finalizers"].as_array().map_or(0, Vec::len);
+    let finalizers = count(&metadata["finalizers"]) + count(&object["spec"]["finalizers"]);
     metadata["deletionTimestamp"].is_string() && finalizers == 0 && metadata["deletionGracePeriodSeconds"].is_null()
 }
 
