@@ -31,8 +31,8 @@ pub use self::scenario::Scenario;
 use self::writes::Writes;
 
 /// How many scenarios are played side by side on a control plane.
-const AT_ONCE: usize = 16;
-/// How many control planes there are at a time: on most of them nearly all is waiting.
+const AT_ONCE: usize = 12;
+/// How many control planes there are at a time where nearly all is waiting.
 const PLANES_AT_ONCE: usize = 2;
 
 /// Who controls.
@@ -117,12 +117,16 @@ pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<BTreeM
     }
     // The longest first.
     sets.sort_by_key(|(_, set)| std::cmp::Reverse(set.len()));
-    let played = futures::stream::iter(sets.iter().map(|(plane, set)| play_set(subject, plane, set)));
-    let played: Vec<_> = played.buffer_unordered(PLANES_AT_ONCE).collect().await;
-    played.into_iter().try_fold(BTreeMap::new(), |mut all, outcomes| {
-        all.extend(outcomes?);
-        Ok(all)
-    })
+    let (busy, idle): (Vec<_>, Vec<_>) = sets.into_iter().partition(|(plane, _)| plane.is_busy);
+    let mut all = BTreeMap::new();
+    for (sets, at_once) in [(busy, 1), (idle, PLANES_AT_ONCE)] {
+        let played = futures::stream::iter(sets.iter().map(|(plane, set)| play_set(subject, plane, set)));
+        let played: Vec<_> = played.buffer_unordered(at_once).collect().await;
+        for outcomes in played {
+            all.extend(outcomes?);
+        }
+    }
+    Ok(all)
 }
 
 async fn play_set(

@@ -12,6 +12,9 @@ pub struct Plane {
     folders: &'static [&'static str],
     /// Who controls it.
     controllers: &'static [&'static str],
+    /// Whether its scenarios keep the machine busy: no other control plane runs meanwhile, since how many writes they take is
+    /// a matter of time.
+    pub(crate) is_busy: bool,
     /// More flags for who controls it, which win over others.
     pub(crate) flags: &'static [&'static str],
 }
@@ -38,6 +41,7 @@ pub const WORKLOADS: Plane = Plane {
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
     ],
+    is_busy: true,
     flags: &[],
 };
 
@@ -51,6 +55,7 @@ const NAMESPACES: Plane = Plane {
         "serviceaccount-controller",
         "serviceaccount-token-controller",
     ],
+    is_busy: false,
     flags: &[],
 };
 
@@ -63,6 +68,7 @@ const GARBAGE: Plane = Plane {
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
     ],
+    is_busy: false,
     flags: &[],
 };
 
@@ -73,6 +79,7 @@ const LEGACY_TOKENS: Plane = Plane {
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
     ],
+    is_busy: false,
     // With a key stock always runs the serviceaccount-token-controller, which writes to the Secrets that the cleaner looks at.
     flags: &["--service-account-private-key-file="],
 };
