@@ -9,7 +9,7 @@ mod options;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_cache::source::METADATA;
+use flyball_cache::source::{METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
 use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Kind, Mask};
@@ -78,7 +78,8 @@ impl Writer {
         let mut call = self.call(write, &resource, &options).await?;
         // Where nobody looks at more, the server need not send more.
         if target.subresource.is_empty() && Mask::metadata().covers(&returns) && self.views.shows_metadata_alone(kind) {
-            call = call.answered_by(METADATA);
+            let is_list = matches!(write.operation, Operation::DeleteCollection { .. });
+            call = call.answered_by(if is_list { METADATA_LIST } else { METADATA });
         }
         self.rate.turn().await;
         let answer = self.client.call(call).await?;
