@@ -146,8 +146,9 @@ async fn play_set(
         cluster.plane.keep_logs();
     }
     cluster.shutdown().await?;
-    let last = scenarios.last().map_or("", |scenario| &scenario.name);
-    println!("{} scenarios, the last of them {last}, took {} s", scenarios.len(), begun.elapsed().as_secs());
+    if let [first, .., last] | [first @ last] = scenarios {
+        println!("played {} to {}: {} in {} s", first.name, last.name, scenarios.len(), begun.elapsed().as_secs());
+    }
     Ok(outcomes)
 }
 

@@ -179,7 +179,7 @@ fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     for part in parts(path) {
         value = match (value, part) {
             (Value::Array(items), Part::Bracketed(text)) => match text.parse::<usize>() {
-                Ok(number) => &items.get(number).unwrap_or(&Value::Null),
+                Ok(number) => items.get(number).unwrap_or(&Value::Null),
                 Err(_) => items.iter().find(|item| item["type"] == text).unwrap_or(&Value::Null),
             },
             (value, Part::Bracketed(name) | Part::Plain(name)) => &value[name],

@@ -12,6 +12,7 @@ use crate::scenario::{Compared, Scenario};
 /// The accounts of controllers begin with this; what they do together is done as `system:kube-controller-manager`.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 const MANAGER: &str = "system:kube-controller-manager";
+/// How often a namespace's collections are deleted is a matter of time, while something remains in it.
 const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 
 /// How many writes there were, by their verb, resource and the answer's code if it is no success.
