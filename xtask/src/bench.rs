@@ -18,6 +18,9 @@ use crate::run::{command, run, say};
 const LOOK: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(900);
 
+/// Both log as they do by default, which tests change.
+const QUIET: &[&str] = &["--v=0"];
+
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {

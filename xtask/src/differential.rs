@@ -1,35 +1,61 @@
 //! `cargo xtask differential`: plays scenarios under Flyball and compares with what the stock kube-controller-manager
 //! leaves behind, which `--bless` finds out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use flyball_controlplane::Assets;
 use flyball_differential::{Golden, Outcome, Scenario, Subject, play_all};
 
 use crate::run::say;
 
-/// How often the stock controllers play each scenario for a golden: how many writes they need is a matter of time too.
+/// How often the stock controllers play each scenario for a golden, and Flyball with `--full`: how many writes they need is a
+/// matter of time too.
 const RUNS: usize = 3;
 
 /// Does what the command line says.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
-    match arguments {
-        [] => compare(None),
-        ["--only", name] => compare(Some(name)),
-        ["--bless"] => bless(None),
-        ["--bless", "--only", name] => bless(Some(name)),
-        _ => bail!("`differential` takes --bless and --only NAME"),
+    let (mut only, mut blessing, mut full) = (None, false, false);
+    let mut left = arguments.iter();
+    while let Some(argument) = left.next() {
+        match *argument {
+            "--only" => only = Some(*left.next().context("--only takes the name of a scenario or of a controller")?),
+            "--bless" => blessing = true,
+            "--full" => full = true,
+            other => bail!("`differential` takes --only NAME, --full and --bless, and not {other}"),
+        }
     }
+    if blessing { bless(only) } else { compare(only, if full { RUNS } else { 1 }) }
 }
 
-/// Compares, and fails where something differs. `only` names a scenario, or a controller for all of its own.
-fn compare(only: Option<&str>) -> Result<()> {
-    let (scenarios, without): (Vec<Scenario>, Vec<Scenario>) = choose(only)?.into_iter().partition(Scenario::has_guest);
-    let mut outcomes = play(Subject::Flyball, &scenarios)?;
+/// Plays so often, compares, and fails where something differs. `only` names a scenario, or a controller for all of its
+/// own.
+fn compare(only: Option<&str>, runs: usize) -> Result<()> {
+    let scenarios = choose(only)?;
+    let (mut found, mut known) = (Vec::new(), BTreeSet::new());
+    for run in 1..=runs {
+        if runs > 1 {
+            say(&format!("Flyball plays, {run} of {runs}"));
+        }
+        let outcomes = play(Subject::Flyball, &scenarios)?;
+        tell(&scenarios, outcomes, &mut found, &mut known);
+    }
+    if !known.is_empty() {
+        println!("known to differ:\n{}", known.into_iter().collect::<Vec<_>>().join("\n"));
+    }
+    ensure!(found.is_empty(), "Flyball differs from stock:\n{}", found.join("\n"));
+    Ok(())
+}
+
+/// Prints how scenarios went, a line for each, and gathers what differs and what is known to.
+fn tell(
+    scenarios: &[Scenario],
+    mut outcomes: BTreeMap<String, Result<Outcome>>,
+    found: &mut Vec<String>,
+    known: &mut BTreeSet<String>,
+) {
     println!("{:<60} {:>8} {:>8} {:>20}", "scenario", "objects", "events", "writes: ours/stock's");
-    let (mut found, mut known) = (Vec::new(), Vec::new());
-    for scenario in &scenarios {
+    for scenario in scenarios {
         let name = &scenario.name;
         let outcome = outcomes.remove(name).unwrap_or_else(|| Err(anyhow!("it was not played")));
         let (golden, outcome) = match (Golden::read(name), outcome) {
@@ -51,17 +77,9 @@ fn compare(only: Option<&str>) -> Result<()> {
         found.extend(differences.all().into_iter().map(|text| format!("{name}: {text}")));
         if !differences.known.is_empty() {
             let reasons: Vec<&str> = scenario.known.values().map(String::as_str).collect();
-            known.push(format!("{name}: {}: {}", reasons.join("; "), differences.known.join("; ")));
+            known.insert(format!("{name}: {}: {}", reasons.join("; "), differences.known.join("; ")));
         }
     }
-    for scenario in &without {
-        println!("{:<60} {:>8} {:>8} {:>20}", scenario.name, "no guest", "-", "-");
-    }
-    if !known.is_empty() {
-        println!("known to differ:\n{}", known.join("\n"));
-    }
-    ensure!(found.is_empty(), "Flyball differs from stock:\n{}", found.join("\n"));
-    Ok(())
 }
 
 /// Has the stock controllers play, and keeps what they leave behind.

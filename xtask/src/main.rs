@@ -22,7 +22,8 @@ usage: cargo xtask COMMAND
                                 --full, what goes on for a minute goes on for five
   demo [--once]                 play the life of a Deployment on a local control plane; stay up, or end after it
   demo --kubeconfig FILE        play the greeter's story on a cluster of your own, in one namespace, removed after
-  differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind
+  differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind;
+               [--full]         three times
   differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
   bench [--small|--full] [NAME] measure the workloads converge, cascade and standby, or one of them, under the built host
                                 and under stock, and the call of a guest

@@ -1,7 +1,7 @@
 //! What a plugin reads: the cache and, over it, what the plugin wrote and the reflector has not yet seen, as if they were
 //! one, restricted to what the plugin may see.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +9,6 @@ use flyball_types::{FieldPath, Mask};
 
 use crate::core::State;
 use crate::indexer::selector_at;
-use crate::overlay::Entry;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
 /// What a plugin may see of an informer.
@@ -84,8 +83,8 @@ impl Lister {
 
     /// Whether some object may name this UID as an owner. Much cheaper than a list, for where the answer is mostly no.
     pub fn may_own(&self, uid: &Uid) -> bool {
-        let core = self.informer.core();
-        !self.overlay.entries(core).is_empty() || core.state().indexer.may_own(uid)
+        let may_own = |state: &State| state.indexer.may_own(uid);
+        self.overlay.with(self.informer.core(), |own, state| own.written(state).next().is_some() || may_own(state))
     }
 
     /// The objects of a namespace whose label selector at `path` matches these labels, in order of name. The path must be
@@ -122,26 +121,16 @@ impl Lister {
         find: impl FnOnce(&State) -> Vec<Arc<Object>>,
         matches: impl Fn(&Object) -> bool,
     ) -> Vec<Arc<Object>> {
-        let core = self.informer.core();
-        // The overlay first: an entry that is missing because the cache has passed it is then in the cache.
-        let entries = self.overlay.entries(core);
-        let (mut found, ahead) = {
-            let state = core.state();
-            let ahead: HashMap<Uid, Entry> =
-                entries.into_iter().filter(|(uid, entry)| entry.is_ahead(uid, &state)).collect();
-            (find(&state), ahead)
-        };
-        if !ahead.is_empty() {
-            let written = || {
-                ahead.values().filter_map(|entry| if let Entry::Written(object) = entry { Some(object) } else { None })
-            };
+        let mut found = self.overlay.with(self.informer.core(), |own, state| {
+            let mut found = find(state);
+            let written: Vec<&Arc<Object>> = own.written(state).collect();
             // A name that was written anew belongs to the new object, though the end of the old one was not yet seen.
-            let names: HashSet<(&str, &str)> = written().map(|object| (object.namespace(), object.name())).collect();
-            found.retain(|object| {
-                !ahead.contains_key(&object.uid) && !names.contains(&(object.namespace(), object.name()))
-            });
-            found.extend(written().filter(|object| matches(object)).cloned());
-        }
+            let names: HashSet<(&str, &str)> =
+                written.iter().map(|object| (object.namespace(), object.name())).collect();
+            found.retain(|object| !own.hides(object, state) && !names.contains(&(object.namespace(), object.name())));
+            found.extend(written.into_iter().filter(|object| matches(object)).cloned());
+            found
+        });
         found.retain(|object| self.shows(object));
         found
     }

@@ -1,7 +1,7 @@
 //! What one plugin wrote and the server acknowledged, until the reflector has seen it: so the plugin's next read sees its
 //! writes, without waiting. The writer fills it, listers read it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -25,13 +25,52 @@ pub struct OverlayWriter {
     overlay: Overlay,
 }
 
-/// The entries of each informer, by its number and the object's UID.
+/// The entries of each informer, by its number.
 #[derive(Default)]
 struct Informers {
-    entries: HashMap<u64, (Arc<Core>, HashMap<Uid, Entry>)>,
+    entries: HashMap<u64, (Arc<Core>, Entries)>,
     count: usize,
     /// At how many entries it is tidied by itself.
     tidy_at: usize,
+}
+
+/// What the plugin's writes did to the objects of one informer, by UID. Some of it the cache may have passed.
+#[derive(Default)]
+pub(crate) struct Entries {
+    all: BTreeMap<Uid, Entry>,
+    /// Those that say what an object is: reads must look through them, and there are few.
+    written: BTreeSet<Uid>,
+}
+
+static NONE: Entries = Entries { all: BTreeMap::new(), written: BTreeSet::new() };
+
+impl Entries {
+    /// Whether the cache may show an object that the plugin knows better of.
+    pub(crate) fn hides(&self, object: &Object, state: &State) -> bool {
+        self.all.get(&object.uid).is_some_and(|entry| entry.is_ahead(&object.uid, state))
+    }
+
+    /// The objects as the plugin wrote them, where the cache does not show them so yet.
+    pub(crate) fn written<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Arc<Object>> {
+        let entries = self.written.iter().filter_map(|uid| Some((uid, self.all.get(uid)?)));
+        entries.filter_map(|(uid, entry)| match entry {
+            Entry::Written(object) if entry.is_ahead(uid, state) => Some(object),
+            _ => None,
+        })
+    }
+
+    fn insert(&mut self, uid: Uid, entry: Entry) {
+        match entry {
+            Entry::Written(_) => self.written.insert(uid.clone()),
+            _ => self.written.remove(&uid),
+        };
+        self.all.insert(uid, entry);
+    }
+
+    fn tidy(&mut self, state: &State) {
+        self.all.retain(|uid, entry| entry.is_ahead(uid, state));
+        self.written.retain(|uid| self.all.contains_key(uid));
+    }
 }
 
 /// What a write did to an object.
@@ -79,12 +118,12 @@ impl Overlay {
         self.informers.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entries of an informer, some of which the cache may have passed. To be asked before the cache is: what is
-    /// missing here because it was passed is then there.
-    pub(crate) fn entries(&self, core: &Core) -> Vec<(Uid, Entry)> {
+    /// Looks at the entries of an informer and at its cache together; without entries, at the cache alone. What is missing
+    /// in the entries because the cache has passed it is in the cache.
+    pub(crate) fn with<T>(&self, core: &Core, look: impl FnOnce(&Entries, &State) -> T) -> T {
         let informers = self.read();
-        let entries = informers.entries.get(&core.id);
-        entries.into_iter().flat_map(|(_, entries)| entries).map(|(uid, entry)| (uid.clone(), entry.clone())).collect()
+        let entries = informers.entries.get(&core.id).map_or(&NONE, |(_, entries)| entries);
+        look(entries, &core.state())
     }
 }
 
@@ -116,7 +155,7 @@ impl OverlayWriter {
         let object = core.decode(answer)?;
         let uid = object.uid.clone();
         let version = object.resource_version;
-        let entry = if object.is_gone() && !is_held_by_spec(answer)? {
+        let entry = if object.is_gone() && !is_held_by_spec(core, answer)? {
             Entry::Gone { after: Some(version), since: Instant::now() }
         } else if core.scope.contains(&object) {
             Entry::Written(object)
@@ -128,17 +167,25 @@ impl OverlayWriter {
     }
 
     /// The server acknowledged a delete with this answer: a Status, or the object as it was or is now. Of a graceful
-    /// delete the object stays, with its deletion timestamp; else it is hidden until the reflector sees it go.
+    /// delete the object stays, with its deletion timestamp; else it is hidden until the reflector sees it go. `before` is
+    /// the object as the plugin saw it when it asked: where the reflector was quicker than the answer, nothing else says
+    /// that it has seen the object go.
     ///
     /// # Errors
     /// The answer is neither.
-    pub fn deleted(&self, informer: &Informer, namespace: &str, name: &str, answer: &[u8]) -> Result<(), DecodeError> {
+    pub fn deleted(
+        &self,
+        informer: &Informer,
+        (namespace, name): (&str, &str),
+        before: Option<&Object>,
+        answer: &[u8],
+    ) -> Result<(), DecodeError> {
         let core = informer.core();
         let (uid, version) = match status_uid(answer)? {
             Some(uid) => (uid, None),
             None => {
                 let object = core.decode(answer)?;
-                if object.is_deleting() && (!object.is_gone() || is_held_by_spec(answer)?) {
+                if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)?) {
                     return self.written(informer, answer);
                 }
                 (Some(object.uid.clone()), Some(object.resource_version))
@@ -146,31 +193,29 @@ impl OverlayWriter {
         };
         let known = self.known(core, namespace, name, uid.as_ref());
         let Some(uid) = uid.or(known.as_ref().map(|(uid, _)| uid.clone())) else { return Ok(()) };
-        let after = version.max(known.filter(|(own, _)| *own == uid).map(|(_, version)| version));
+        let before = before.filter(|object| object.uid == uid).map(|object| object.resource_version);
+        let after = version.max(before).max(known.filter(|(own, _)| *own == uid).map(|(_, version)| version));
         self.put(core, uid, Entry::Gone { after, since: Instant::now() });
         Ok(())
     }
 
     /// The newest version known of an object by its UID or else its name, here or in the cache.
     fn known(&self, core: &Core, namespace: &str, name: &str, uid: Option<&Uid>) -> Option<(Uid, u64)> {
-        let mut known = Vec::new();
-        for (own, entry) in self.overlay.entries(core) {
-            let is_it = match (uid, &entry) {
-                (Some(uid), _) => own == *uid,
-                (None, Entry::Written(object)) => object.name() == name && object.namespace() == namespace,
-                (None, _) => false,
+        self.overlay.with(core, |entries, state| {
+            let is_it = |object: &&Arc<Object>| object.name() == name && object.namespace() == namespace;
+            let of = |object: &Arc<Object>| (object.uid.clone(), object.resource_version);
+            let (own, cached) = match uid {
+                Some(uid) => {
+                    let own = entries.all.get(uid).filter(|entry| !matches!(entry, Entry::Gone { .. }));
+                    (own.map(|entry| (uid.clone(), entry.version())), state.indexer.by_uid(uid))
+                }
+                None => {
+                    let own = entries.written(state).filter(is_it).map(of).max_by_key(|(_, version)| *version);
+                    (own, state.indexer.get(namespace, name))
+                }
             };
-            if is_it && !matches!(entry, Entry::Gone { .. }) {
-                known.push((own, entry.version()));
-            }
-        }
-        let state = core.state();
-        let cached = match uid {
-            Some(uid) => state.indexer.by_uid(uid),
-            None => state.indexer.get(namespace, name),
-        };
-        known.extend(cached.map(|object| (object.uid.clone(), object.resource_version)));
-        known.into_iter().max_by_key(|(_, version)| *version)
+            own.into_iter().chain(cached.map(of)).max_by_key(|(_, version)| *version)
+        })
     }
 
     /// Puts an entry in, unless the cache or the overlay knows better. What is gone stays gone.
@@ -179,8 +224,8 @@ impl OverlayWriter {
             return;
         }
         let mut informers = self.overlay.write();
-        let (_, entries) = informers.entries.entry(core.id).or_insert_with(|| (Arc::clone(core), HashMap::new()));
-        let is_new = match entries.get(&uid) {
+        let (_, entries) = informers.entries.entry(core.id).or_insert_with(|| (Arc::clone(core), Entries::default()));
+        let is_new = match entries.all.get(&uid) {
             Some(own) if own.version() >= entry.version() => return,
             own => own.is_none(),
         };
@@ -202,19 +247,31 @@ impl OverlayWriter {
 impl Informers {
     fn tidy(&mut self) {
         self.entries.retain(|_, (core, entries)| {
-            let state = core.state();
-            entries.retain(|uid, entry| entry.is_ahead(uid, &state));
-            !entries.is_empty()
+            entries.tidy(&core.state());
+            !entries.all.is_empty()
         });
-        self.count = self.entries.values().map(|(_, entries)| entries.len()).sum();
+        self.count = self.entries.values().map(|(_, entries)| entries.all.len()).sum();
         self.tidy_at = 64.max(2 * self.count);
     }
 }
 
-/// Whether an object has finalizers in its spec, as namespaces have besides those of their metadata.
-fn is_held_by_spec(answer: &[u8]) -> Result<bool, DecodeError> {
-    let object: serde_json::Value = serde_json::from_slice(answer).map_err(|error| DecodeError(error.to_string()))?;
-    Ok(object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()))
+/// Whether an object is held by finalizers of its spec, as namespaces are besides those of their metadata; or may be, where
+/// the answer has no spec: then it is the reflector that tells when it goes.
+fn is_held_by_spec(core: &Core, answer: &[u8]) -> Result<bool, DecodeError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        kind: Option<String>,
+        spec: Option<Spec>,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        finalizers: Option<Vec<String>>,
+    }
+    let Answer { kind, spec } = serde_json::from_slice(answer).map_err(|error| DecodeError(error.to_string()))?;
+    if kind.as_deref() == Some("PartialObjectMetadata") {
+        return Ok(core.resource.kind.kind == "Namespace");
+    }
+    Ok(spec.and_then(|spec| spec.finalizers).is_some_and(|finalizers| !finalizers.is_empty()))
 }
 
 /// The UID in a Status, which may have none; none of this if the answer is something else.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fake::{Server, interest, started};
-use flyball_cache::{Informer, Interest, LabelSet, ListQuery, Lister, OverlayWriter, Scope, Uid, View};
+use flyball_cache::{Informer, Interest, LabelSet, ListQuery, Lister, Object, OverlayWriter, Scope, Uid, View};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -29,7 +29,12 @@ impl Plugin {
     }
 
     fn deleted(&self, name: &str, answer: &Value) {
-        self.writer.deleted(&self.informer, "a", name, answer.to_string().as_bytes()).unwrap();
+        self.deleted_as_seen(name, None, answer);
+    }
+
+    /// The plugin saw the object when it asked for its deletion.
+    fn deleted_as_seen(&self, name: &str, before: Option<&Object>, answer: &Value) {
+        self.writer.deleted(&self.informer, ("a", name), before, answer.to_string().as_bytes()).unwrap();
     }
 
     fn contents(&self) -> Vec<String> {
@@ -107,6 +112,21 @@ async fn what_was_deleted_is_hidden_until_it_is_seen_to_go_and_its_name_can_be_u
         sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec!["a/x=103".to_owned()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_the_reflector_saw_before_its_answer_leaves_nothing_behind() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.put("a", "x", pod(json!({})));
+    sleep(Duration::from_millis(1)).await;
+    let before = plugin.lister.get("a", "x").unwrap();
+    let answer = status(&server.delete("a", "x").unwrap());
+    sleep(Duration::from_millis(1)).await;
+    plugin.deleted_as_seen("x", Some(&before), &answer);
+    assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]

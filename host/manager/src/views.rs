@@ -195,10 +195,15 @@ impl Views {
         }
     }
 
-    /// The server acknowledged a delete with this answer.
-    pub(crate) fn deleted(&self, kind: &Kind, namespace: &str, name: &str, answer: &[u8]) {
+    /// An object as the plugin sees it, before it is deleted.
+    pub(crate) fn before(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.listers(kind).iter().find_map(|lister| lister.get(namespace, name))
+    }
+
+    /// The server acknowledged a delete with this answer; `before` is what the plugin saw when it asked.
+    pub(crate) fn deleted(&self, kind: &Kind, at: (&str, &str), before: Option<&Object>, answer: &[u8]) {
         for lister in &*self.listers(kind) {
-            if let Err(error) = self.overlay.deleted(lister.informer(), namespace, name, answer) {
+            if let Err(error) = self.overlay.deleted(lister.informer(), at, before, answer) {
                 tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
             }
         }

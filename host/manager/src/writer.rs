@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::source::{METADATA, METADATA_LIST};
-use flyball_cache::{ApiResource, Discovery, DiscoveryError};
+use flyball_cache::{ApiResource, Discovery, DiscoveryError, Object};
 use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Kind, Mask};
 use serde::Deserialize;
@@ -82,6 +82,8 @@ impl Writer {
             call = call.answered_by(if is_list { METADATA_LIST } else { METADATA });
         }
         self.rate.turn().await;
+        let is_delete = matches!(write.operation, Operation::Delete);
+        let before = if is_delete { self.views.before(kind, &target.namespace, &target.name) } else { None };
         let answer = self.client.call(call).await?;
 
         let head: Head = serde_json::from_slice(&answer).map_err(|error| {
@@ -91,7 +93,7 @@ impl Writer {
             name.clone_from(&head.metadata.name);
         }
         if !options.is_dry_run() {
-            self.acknowledge(write, kind, &head, &answer);
+            self.acknowledge(write, kind, before.as_deref(), &head, &answer);
         }
         if write.returns.is_empty() {
             return Ok(Bytes::new());
@@ -113,11 +115,11 @@ impl Writer {
     }
 
     /// Makes the plugin see its own write.
-    fn acknowledge(&self, write: &Write, kind: &Kind, head: &Head, answer: &Bytes) {
+    fn acknowledge(&self, write: &Write, kind: &Kind, before: Option<&Object>, head: &Head, answer: &Bytes) {
         let is_whole = head.kind == kind.kind && head.api_version == kind.api_version();
         let is_object = is_whole || head.kind == "PartialObjectMetadata";
         if matches!(write.operation, Operation::Delete) {
-            self.views.deleted(kind, &write.target.namespace, &write.target.name, answer);
+            self.views.deleted(kind, (&write.target.namespace, &write.target.name), before, answer);
         } else if is_object {
             self.views.written(kind, answer);
         }

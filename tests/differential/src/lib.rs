@@ -61,7 +61,7 @@ impl Subject {
     /// # Errors
     /// Its binary is missing or doesn't start.
     pub fn start(self, cluster: &Cluster, plane: &Plane, qps: u32, burst: u32) -> Result<Process> {
-        self.start_with(cluster, &plane.controllers(self == Self::Stock), qps, burst, plane.flags)
+        self.start_with(cluster, &plane.controllers(), qps, burst, plane.flags)
     }
 
     /// As [`start`](Self::start), with these controllers (in the syntax of `--controllers`) and more flags. Unless one of

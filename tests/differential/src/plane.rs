@@ -2,9 +2,6 @@
 
 use anyhow::{Context, Result};
 
-/// The controllers that Flyball has no guest for yet: stock plays their scenarios for the goldens, Flyball does not.
-const WITHOUT_A_GUEST: &[&str] = &[];
-
 /// A control plane, of which each set of scenarios gets a fresh one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plane {
@@ -94,17 +91,10 @@ impl Plane {
         found.with_context(|| format!("no control plane is for scenarios of {folder}: name one in src/plane.rs"))
     }
 
-    /// Its controllers, in the syntax of `--controllers`: all, or those that Flyball has.
-    pub(crate) fn controllers(&self, all: bool) -> String {
-        let mut controllers = self.controllers.to_vec();
-        controllers.retain(|controller| all || !WITHOUT_A_GUEST.contains(controller));
-        controllers.join(",")
+    /// Its controllers, in the syntax of `--controllers`.
+    pub(crate) fn controllers(&self) -> String {
+        self.controllers.join(",")
     }
-}
-
-/// Whether Flyball plays the scenarios of a folder.
-pub(crate) fn has_guest(folder: &str) -> bool {
-    !WITHOUT_A_GUEST.contains(&format!("{folder}-controller").as_str())
 }
 
 #[cfg(test)]
@@ -120,14 +110,6 @@ mod tests {
                 assert!(!seen.contains(folder), "{folder}");
                 seen.push(folder);
             }
-        }
-    }
-
-    #[test]
-    fn only_stock_gets_the_controllers_without_a_guest() {
-        for controller in WITHOUT_A_GUEST {
-            assert!(PLANES.iter().any(|plane| plane.controllers(true).contains(controller)));
-            assert!(PLANES.iter().all(|plane| !plane.controllers(false).contains(controller)));
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::plane::{self, Plane};
+use crate::plane::Plane;
 use crate::{api, folder};
 
 /// What stands in a file for the name of the scenario's namespace: for names that no other scenario has.
@@ -159,16 +159,6 @@ impl Scenario {
         Ok(scenarios)
     }
 
-    /// Reads those that Flyball has the controllers for.
-    ///
-    /// # Errors
-    /// As of [`Scenario::all`].
-    pub fn all_with_guests() -> Result<Vec<Self>> {
-        let mut scenarios = Self::all()?;
-        scenarios.retain(Self::has_guest);
-        Ok(scenarios)
-    }
-
     fn parse(name: &str, text: &str) -> Result<Self> {
         let mut scenario: Self = serde_json::from_str(&text.replace(NAMESPACE, &name.replace('/', "-")))?;
         scenario.name = name.to_owned();
@@ -210,11 +200,6 @@ impl Scenario {
     /// The control plane that it is for.
     pub(crate) fn plane(&self) -> Result<&'static Plane> {
         Plane::of(self.folder())
-    }
-
-    /// Whether Flyball has the controller that it is about.
-    pub fn has_guest(&self) -> bool {
-        plane::has_guest(self.folder())
     }
 
     fn folder(&self) -> &str {

@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
 use super::process::{cpu, peak_mib, resident_mib};
-use super::{Figures, wait};
+use super::{Figures, QUIET, wait};
 
 const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
@@ -30,7 +30,7 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
     api::create(client, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
     let mut figures = Figures::default();
     fill(&cluster, "background", dependents).await?;
-    let mut collector = subject.start_with(&cluster, "garbage-collector-controller", QPS, BURST, &[])?;
+    let mut collector = subject.start_with(&cluster, "garbage-collector-controller", QPS, BURST, QUIET)?;
     witness(&cluster).await?;
     tokio::time::sleep(REST).await;
     figures.push("CPU at the start, s", cpu(&collector)?);

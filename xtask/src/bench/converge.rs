@@ -10,7 +10,7 @@ use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
 use super::process::{cpu, peak_mib};
-use super::{Figures, wait};
+use super::{Figures, QUIET, wait};
 
 const NAMESPACE: &str = "bench";
 /// The controllers that take part, and those that are always there: what they cost is part of the figures.
@@ -28,7 +28,7 @@ const REST: Duration = Duration::from_secs(3);
 pub(super) async fn measure(subject: Subject, deployments: usize, replicas: usize) -> Result<Figures> {
     let cluster = Cluster::without_nodes(Options { audit: true, ..Options::default() }).await?;
     let mut nodes = start_nodes(&cluster)?;
-    let mut controllers = subject.start_with(&cluster, CONTROLLERS, QPS, BURST, &[])?;
+    let mut controllers = subject.start_with(&cluster, CONTROLLERS, QPS, BURST, QUIET)?;
     let client = &cluster.client;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     api::create(client, "", &namespace).await?;

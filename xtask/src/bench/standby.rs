@@ -12,8 +12,9 @@ use super::{Figures, wait};
 
 const NAMESPACE: &str = "standby";
 const CONTROLLERS: &str = "replicaset-controller,serviceaccount-controller";
-/// So short that nobody waits long for the lease to end. What is measured begins when it is taken.
-const LEASE: [&str; 4] = [
+/// With a lease so short that nobody waits long for its end. What is measured begins when it is taken.
+const FLAGS: [&str; 5] = [
+    "--v=0",
     "--leader-elect=true",
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=3s",
@@ -52,7 +53,7 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
 }
 
 fn start(subject: Subject, cluster: &Cluster) -> Result<Process> {
-    subject.start_with(cluster, CONTROLLERS, 1000, 2000, &LEASE)
+    subject.start_with(cluster, CONTROLLERS, 1000, 2000, &FLAGS)
 }
 
 /// The milliseconds from the answer by which the second holder had the lease to the request for the first pod.
