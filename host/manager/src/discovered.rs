@@ -188,3 +188,59 @@ fn wanted(catalogue: &Catalogue, discovered: &Discovered, policy: &PluginPolicy)
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    fn served(kind: &str, plural: &str, verbs: &[&str]) -> Arc<ApiResource> {
+        let mut resource = ApiResource::new(kind.parse().expect("a kind"), plural, true);
+        resource.verbs = verbs.iter().map(|&verb| verb.to_owned()).collect();
+        Arc::new(resource)
+    }
+
+    /// The kinds that a watch for what can be deleted follows, under a policy that lets it watch `kinds`.
+    fn followed(resources: Vec<Arc<ApiResource>>, kinds: &str) -> Vec<String> {
+        let text = format!("[[plugins.a.allow]]\nkinds = [{kinds}]\nverbs = [\"watch\"]");
+        let policy = Policy::parse(Path::new("policy.toml"), &text).expect("a policy").plugins.remove("a");
+        let except = vec!["events.k8s.io/v1beta1/Event".parse().expect("a kind")];
+        let discovered = Discovered { verbs: ["delete".to_owned()].into(), except, ..Discovered::default() };
+        let mut catalogue = Catalogue::default();
+        catalogue.resources = resources;
+        let wanted = wanted(&catalogue, &discovered, &policy.expect("the plugin's policy"));
+        wanted.keys().map(Kind::to_string).collect()
+    }
+
+    const ALL: &[&str] = &["delete", "get", "list", "watch"];
+
+    #[test]
+    fn a_kind_is_followed_in_the_version_that_its_group_prefers_or_the_first_that_has_it() {
+        let resources = vec![
+            served("apps/v2/Deployment", "deployments", ALL),
+            served("apps/v1/Deployment", "deployments", ALL),
+            served("apps/v1/Relic", "relics", ALL),
+        ];
+        assert_eq!(followed(resources, "\"*\""), ["apps/v1/Relic", "apps/v2/Deployment"]);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_or_is_left_out_is_not() {
+        let resources = vec![
+            served("v1/Pod", "pods", ALL),
+            served("v1/Binding", "bindings", &["create"]),
+            served("v1/ComponentStatus", "componentstatuses", &["list", "delete"]),
+            served("v1/Fixed", "fixeds", &["list", "watch"]),
+            served("events.k8s.io/v1/Event", "events", ALL),
+        ];
+        assert_eq!(followed(resources, "\"*\""), ["v1/Pod"]);
+    }
+
+    #[test]
+    fn only_kinds_that_the_policy_lets_the_plugin_watch_are_followed() {
+        let resources = vec![served("v1/Pod", "pods", ALL), served("v1/Secret", "secrets", ALL)];
+        assert_eq!(followed(resources, "\"v1/Secret\""), ["v1/Secret"]);
+    }
+}

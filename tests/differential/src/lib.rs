@@ -136,9 +136,7 @@ async fn play_set(
 ) -> Result<BTreeMap<String, Result<Outcome>>> {
     let begun = Instant::now();
     let mut cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
-    for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
-        play::prepare(&cluster, scenario).await?;
-    }
+    prepare(&cluster, scenarios).await?;
     let mut controllers = subject.start(&cluster, plane, 200, 300)?;
     let outcomes = play_on(&cluster, scenarios).await?;
     controllers.stop().await?;
@@ -150,6 +148,17 @@ async fn play_set(
         println!("played {} to {}: {} in {} s", first.name, last.name, scenarios.len(), begun.elapsed().as_secs());
     }
     Ok(outcomes)
+}
+
+/// Has happen what scenarios want to have happened before the controllers start.
+///
+/// # Errors
+/// It could not be done.
+pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
+    for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
+        play::prepare(cluster, scenario).await?;
+    }
+    Ok(())
 }
 
 /// Plays scenarios side by side on a cluster that has controllers, and of which no namespace has a scenario's name, but for

@@ -198,7 +198,10 @@ impl Scenario {
     }
 
     /// The control plane that it is for.
-    pub(crate) fn plane(&self) -> Result<&'static Plane> {
+    ///
+    /// # Errors
+    /// There is none for it.
+    pub fn plane(&self) -> Result<&'static Plane> {
         Plane::of(self.folder())
     }
 

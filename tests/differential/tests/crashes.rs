@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Interceptor, is_full};
 use flyball_controlplane::{Options, Process};
 use flyball_differential::plane::WORKLOADS;
-use flyball_differential::{Golden, Scenario, Subject, play_on};
+use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
 
 /// What is played, side by side.
@@ -21,6 +21,14 @@ const PLAYED: [&str; 7] = [
     "replicationcontroller/adopted-and-released",
     "root-ca-certificate-publisher/emptied",
 ];
+/// What is played besides where every write is a point: a scenario for each of the other controllers.
+const PLAYED_ALONE: [&str; 5] = [
+    "garbage-collector/foreground",
+    "legacy-serviceaccount-token-cleaner/used-long-ago",
+    "namespace/custom-resources",
+    "serviceaccount/deleted-twice",
+    "serviceaccount-token/account-deleted",
+];
 /// After how many writes of a host's it is killed: at the first one of the first host, and so on.
 const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
 
@@ -30,7 +38,7 @@ async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
     scenarios.retain(|scenario| PLAYED.contains(&scenario.name.as_str()));
     ensure!(scenarios.len() == PLAYED.len(), "some scenarios are not there");
     let cluster = Cluster::start(Options::default()).await?;
-    let mut crashes = Crashes::start(&cluster, &KILLED_AT).await?;
+    let mut crashes = Crashes::start(&cluster, &WORKLOADS, &KILLED_AT).await?;
     let outcomes = tokio::select! {
         outcomes = play_on(&cluster, &scenarios) => outcomes?,
         error = crashes.happen(&cluster) => return Err(error),
@@ -54,14 +62,16 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
         println!("skipped: it takes long; run it with `cargo xtask test --full`");
         return Ok(());
     }
-    for name in PLAYED {
+    for name in PLAYED.into_iter().chain(PLAYED_ALONE) {
         let all = Scenario::all()?;
         let scenario = all.into_iter().find(|scenario| scenario.name == name).context("a scenario is not there")?;
         for write in 1.. {
             let cluster = Cluster::start(Options::default()).await?;
-            let mut crashes = Crashes::start(&cluster, &[write]).await?;
+            let scenarios = std::slice::from_ref(&scenario);
+            prepare(&cluster, scenarios).await?;
+            let mut crashes = Crashes::start(&cluster, scenario.plane()?, &[write]).await?;
             let mut outcomes = tokio::select! {
-                outcomes = play_on(&cluster, std::slice::from_ref(&scenario)) => outcomes?,
+                outcomes = play_on(&cluster, scenarios) => outcomes?,
                 error = crashes.happen(&cluster) => return Err(error),
             };
             let killed = crashes.left() == 0;
@@ -81,6 +91,7 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
 /// A host, and what kills it.
 struct Crashes {
     host: Process,
+    plane: &'static Plane,
     /// Asks for the kill, and waits for it.
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     countdown: Arc<AtomicUsize>,
@@ -90,7 +101,7 @@ struct Crashes {
 
 impl Crashes {
     /// Starts a host that is to be killed after so many of its writes, then so many of the next one's, and so on.
-    async fn start(cluster: &Cluster, points: &[usize]) -> Result<Self> {
+    async fn start(cluster: &Cluster, plane: &'static Plane, points: &[usize]) -> Result<Self> {
         let mut points: Vec<usize> = points.iter().rev().copied().collect();
         let countdown = Arc::new(AtomicUsize::new(points.pop().unwrap_or_default()));
         let (ask, asked) = mpsc::channel(1);
@@ -109,9 +120,9 @@ impl Crashes {
             }
         })
         .await?;
-        let host = Subject::Flyball.start(cluster, &WORKLOADS, 200, 300)?;
+        let host = Subject::Flyball.start(cluster, plane, 200, 300)?;
         // The first kill is among the points that are left to come.
-        Ok(Self { host, asked, countdown, points, _interceptor: interceptor })
+        Ok(Self { host, plane, asked, countdown, points, _interceptor: interceptor })
     }
 
     /// Kills and starts hosts for as long as it is polled.
@@ -121,7 +132,7 @@ impl Crashes {
             let again = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
                 let _ = killed.send(());
                 self.countdown.store(self.points.pop().unwrap_or_default(), Ordering::SeqCst);
-                Subject::Flyball.start(cluster, &WORKLOADS, 200, 300)
+                Subject::Flyball.start(cluster, self.plane, 200, 300)
             });
             match again {
                 Ok(host) => self.host = host,

@@ -1,0 +1,115 @@
+//! The garbage collector on an API server on which not all is well: a kind whose objects can't be converted. Its graph is
+//! shown over HTTPS.
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, Space, finish, log_of, until};
+use flyball_controlplane::{Options, Process};
+use hyper::Request;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph_is_shown() -> Result<()> {
+    let cluster = Cluster::without_nodes(Options::default()).await?;
+    let space = Space::create(cluster.client.clone(), "garbage").await?;
+    break_a_kind(&cluster.client).await?;
+    let host = cluster.controllers("collector", "garbage-collector-controller")?;
+    let result = async {
+        let owner = make(&space, "owner", None).await?;
+        make(&space, "child", Some(&owner)).await?;
+        until("the owner is in the graph", async || {
+            let graph = graph(&cluster, &host, &format!("?uid={}", uid(&owner)?)).await?;
+            let edge = format!(r#" -> "{}";"#, uid(&owner)?);
+            Ok(if graph.contains(&edge) && graph.contains(r#"name="child""#) { Ok(()) } else { Err(graph) })
+        })
+        .await?;
+        let maps: Api<ConfigMap> = space.api();
+        maps.delete("owner", &DeleteParams::background()).await?;
+        until("the child is gone", async || {
+            Ok(maps.get_opt("child").await?.map_or(Ok(()), |_| Err("it is there".into())))
+        })
+        .await?;
+        ensure!(log_of(&host)?.contains("example.com/v2/Broken"), "the log does not name the kind that is missing");
+        Ok(())
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+/// Serves a kind in two versions with an object of the one that is stored, and nobody who converts it to the other, which
+/// is preferred.
+async fn break_a_kind(client: &Client) -> Result<()> {
+    let version = |name: &str, stored: bool| {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        json!({"name": name, "served": true, "storage": stored, "schema": schema})
+    };
+    let mut definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "brokens.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "versions": [version("v1", true)],
+            "names": {"kind": "Broken", "listKind": "BrokenList", "plural": "brokens", "singular": "broken"},
+        },
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &serde_json::from_value(definition.clone())?).await?;
+    let object = json!({"apiVersion": "example.com/v1", "kind": "Broken", "metadata": {"name": "one"}});
+    until("an object of the kind is made", async || {
+        let request = Request::post("/apis/example.com/v1/brokens").header("content-type", "application/json");
+        let made = client.request::<Value>(request.body(object.to_string().into_bytes())?).await;
+        Ok(made.map(drop).map_err(|error| error.to_string()))
+    })
+    .await?;
+    let made = definitions.get("brokens.example.com").await?;
+    definition["metadata"]["resourceVersion"] = made.resource_version().into();
+    definition["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
+    definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"},
+    }});
+    definitions
+        .replace("brokens.example.com", &PostParams::default(), &serde_json::from_value(definition)?)
+        .await
+        .context("can't serve a second version")?;
+    until("the second version is served, and can't be listed", async || {
+        let listed = client.request::<Value>(Request::get("/apis/example.com/v2/brokens").body(Vec::new())?).await;
+        Ok(match listed {
+            Err(error) if error.to_string().contains("conversion webhook") => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+    })
+    .await
+}
+
+/// Makes a ConfigMap with this owner.
+async fn make(space: &Space, name: &str, owner: Option<&ConfigMap>) -> Result<ConfigMap> {
+    let owners: Vec<Value> = match owner {
+        Some(owner) => {
+            vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name_any(), "uid": uid(owner)?})]
+        }
+        None => Vec::new(),
+    };
+    space.make(json!({"metadata": {"name": name, "ownerReferences": owners}})).await
+}
+
+fn uid(object: &ConfigMap) -> Result<String> {
+    object.uid().context("an object has no UID")
+}
+
+/// What the collector shows of its graph, to the cluster's administrator.
+async fn graph(cluster: &Cluster, host: &Process, query: &str) -> Result<String> {
+    let log = log_of(host)?;
+    let (_, rest) = log.split_once("address=").context("the log names no address")?;
+    let address = rest.split_whitespace().next().unwrap_or_default();
+    let mut config = cluster.plane.admin_config()?;
+    config.cluster_url = format!("https://{address}").parse().context("the log names no address")?;
+    // Its certificate is its own.
+    config.accept_invalid_certs = true;
+    let path = format!("/debug/controllers/garbage-collector-controller/graph{query}");
+    let client = Client::try_from(config)?;
+    let page = client.request_text(Request::get(path).body(Vec::new())?).await;
+    // Before the controller has started there is none.
+    Ok(page.unwrap_or_else(|error| error.to_string()))
+}
