@@ -73,11 +73,21 @@ impl Controller {
                 }
             }));
         }
+        if !*leading.borrow() {
+            // What was derived while another process led may be out of date.
+            let (services, mut leading) = (services.clone(), leading.clone());
+            others.spawn(until(stop.clone(), async move {
+                if leading.wait_for(|leading| *leading).await.is_ok() {
+                    services.memo.clear();
+                }
+            }));
+        }
         let (tidied, trimmed) = (services.clone(), plugin.clone());
         others.spawn(until(stop.clone(), async move {
             loop {
                 tokio::time::sleep(TIDY).await;
                 tidied.views.tidy();
+                tidied.memo.tidy();
                 trimmed.trim_idle(IDLE);
             }
         }));

@@ -2,7 +2,7 @@
 //!
 //! A call stages its changes in a [`MemoCall`]; they are committed together when it returns, and dropped if it traps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub(crate) struct Memo {
 #[derive(Default)]
 struct State {
     entries: HashMap<String, Entry>,
+    /// The keys by the UID of the object that they are tagged with.
+    by_object: HashMap<Box<str>, HashSet<String>>,
     bytes: usize,
     /// The last version given. One counter for all keys, so that a removed key's version never comes back.
     version: u32,
@@ -123,11 +125,24 @@ impl Memo {
     /// Drops what was tagged with an object that is gone.
     pub(crate) fn object_deleted(&self, uid: &str) {
         let mut state = lock(&self.state);
-        let gone: Vec<String> =
-            state.entries.iter().filter(|(_, entry)| &*entry.object_uid == uid).map(|(key, _)| key.clone()).collect();
-        for key in gone {
+        for key in state.by_object.remove(uid).unwrap_or_default() {
             state.remove(&key);
         }
+    }
+
+    /// Drops what has expired: a key that nobody asks for again would lie there for good.
+    pub(crate) fn tidy(&self) {
+        let (mut state, now) = (lock(&self.state), Instant::now());
+        let expired = state.entries.iter().filter(|(_, entry)| entry.has_expired(now)).map(|(key, _)| key.clone());
+        for key in expired.collect::<Vec<_>>() {
+            state.remove(&key);
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&self) {
+        let mut state = lock(&self.state);
+        *state = State { version: state.version, ..State::default() };
     }
 
     #[cfg(test)]
@@ -136,10 +151,16 @@ impl Memo {
     }
 }
 
+impl Entry {
+    fn has_expired(&self, now: Instant) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
 impl State {
     fn get(&mut self, key: &str) -> Option<MemoEntry> {
         let entry = self.entries.get(key)?;
-        if entry.expires.is_some_and(|expires| expires <= Instant::now()) {
+        if entry.has_expired(Instant::now()) {
             self.remove(key);
             return None;
         }
@@ -150,12 +171,20 @@ impl State {
         self.remove(&key);
         self.bytes += key.len() + change.entry.value.len();
         let expires = change.ttl.map(|ttl| Instant::now() + ttl);
+        if !change.object_uid.is_empty() {
+            self.by_object.entry(change.object_uid.clone()).or_default().insert(key.clone());
+        }
         self.entries.insert(key, Entry { value: change.entry, object_uid: change.object_uid, expires });
     }
 
     fn remove(&mut self, key: &str) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.bytes -= key.len() + entry.value.value.len();
+        let Some(entry) = self.entries.remove(key) else { return };
+        self.bytes -= key.len() + entry.value.value.len();
+        if let Some(keys) = self.by_object.get_mut(&entry.object_uid) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_object.remove(&entry.object_uid);
+            }
         }
     }
 
@@ -182,6 +211,39 @@ mod tests {
         assert_eq!(MemoCall::default().get(&memo, "a"), None);
         call.commit(&memo);
         assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_expired_takes_no_room_though_nobody_asks_for_it() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        call.put(&memo, "short", 0, Bytes::from("1"), "", 1000).unwrap();
+        call.put(&memo, "long", 0, Bytes::from("1"), "", 5000).unwrap();
+        call.commit(&memo);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        memo.tidy();
+        assert_eq!(lock(&memo.state).entries.keys().collect::<Vec<_>>(), ["long"]);
+        assert_eq!(lock(&memo.state).bytes, "long".len() + 1);
+    }
+
+    #[test]
+    fn what_is_emptied_gives_no_version_twice() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        call.put(&memo, "a", 0, Bytes::from("1"), "uid", 0).unwrap();
+        call.commit(&memo);
+        let before = MemoCall::default().get(&memo, "a").unwrap().version;
+        memo.clear();
+        assert!(memo.is_empty());
+        memo.object_deleted("uid");
+        let call = MemoCall::default();
+        let after = call.put(&memo, "a", 0, Bytes::from("2"), "other", 0).unwrap();
+        assert!(after > before);
+        call.commit(&memo);
+        memo.object_deleted("uid");
+        assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "2");
+        memo.object_deleted("other");
+        assert!(memo.is_empty());
     }
 
     #[test]
