@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use flyball_types::FieldPath;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -155,7 +156,7 @@ impl OverlayWriter {
         let object = core.decode(answer)?;
         let uid = object.uid.clone();
         let version = object.resource_version;
-        let entry = if object.is_gone() && !is_held_by_spec(core, answer)? {
+        let entry = if object.is_gone() && !is_held_by_spec(core, answer) {
             Entry::Gone { after: Some(version), since: Instant::now() }
         } else if core.scope.contains(&object) {
             Entry::Written(object)
@@ -185,7 +186,7 @@ impl OverlayWriter {
             Some(uid) => (uid, None),
             None => {
                 let object = core.decode(answer)?;
-                if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)?) {
+                if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)) {
                     return self.written(informer, answer);
                 }
                 (Some(object.uid.clone()), Some(object.resource_version))
@@ -257,21 +258,12 @@ impl Informers {
 
 /// Whether an object is held by finalizers of its spec, as namespaces are besides those of their metadata; or may be, where
 /// the answer has no spec: then it is the reflector that tells when it goes.
-fn is_held_by_spec(core: &Core, answer: &[u8]) -> Result<bool, DecodeError> {
-    #[derive(Deserialize)]
-    struct Answer {
-        kind: Option<String>,
-        spec: Option<Spec>,
+fn is_held_by_spec(core: &Core, answer: &[u8]) -> bool {
+    let has_spec = FieldPath::of_fields(&["kind"]).strings(answer) != ["PartialObjectMetadata"];
+    if !has_spec {
+        return core.resource.kind.kind == "Namespace";
     }
-    #[derive(Deserialize)]
-    struct Spec {
-        finalizers: Option<Vec<String>>,
-    }
-    let Answer { kind, spec } = serde_json::from_slice(answer).map_err(|error| DecodeError(error.to_string()))?;
-    if kind.as_deref() == Some("PartialObjectMetadata") {
-        return Ok(core.resource.kind.kind == "Namespace");
-    }
-    Ok(spec.and_then(|spec| spec.finalizers).is_some_and(|finalizers| !finalizers.is_empty()))
+    !FieldPath::of_fields(&["spec", "finalizers"]).strings(answer).is_empty()
 }
 
 /// The UID in a Status, which may have none; none of this if the answer is something else.

@@ -173,6 +173,22 @@ async fn what_finalizers_of_its_spec_hold_is_going_and_there_as_namespaces_are()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_spec_of_whatever_shape_holds_nothing() {
+    let server = Server::new();
+    let (_factory, informer) = started(&server, interest(&["metadata"])).await;
+    informer.synced().await;
+    let plugin = Plugin::new(&informer);
+    server.put("a", "x", pod(json!({})));
+    sleep(Duration::from_millis(1)).await;
+    for spec in [json!({"finalizers": {"a": 1}}), json!("text"), json!({"finalizers": [1]}), Value::Null] {
+        server.inner().holding = true;
+        let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        plugin.wrote(&server.put("a", "x", json!({"metadata": metadata, "spec": spec})));
+        assert!(plugin.contents().is_empty(), "{spec}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_leaves_the_scope_is_gone_for_its_informer() {
     let server = Server::new();
     let scope = Scope { labels: "app=web".parse().unwrap(), ..Scope::default() };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_cache::source::JSON;
 use flyball_types::ApiError;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
@@ -45,7 +46,7 @@ pub(crate) struct Call {
 
 impl Call {
     fn new(method: Method, path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
-        Self { method, path: path.into(), content_type, body, accept: "application/json" }
+        Self { method, path: path.into(), content_type, body, accept: JSON }
     }
 
     /// Asks for the answer in this form.
