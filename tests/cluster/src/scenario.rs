@@ -79,7 +79,8 @@ pub async fn finish(mut cluster: Cluster, hosts: impl IntoIterator<Item = Proces
             result = Err(anyhow::anyhow!("{} panicked", host.name()));
         }
         if result.is_ok() && !status.success() {
-            result = Err(anyhow::anyhow!("{} did not end well at SIGTERM: {status}", host.name()));
+            let last = last_lines(&log);
+            result = Err(anyhow::anyhow!("{} did not end well at SIGTERM: {status}\n{last}", host.name()));
         }
     }
     if result.is_err() {
@@ -93,6 +94,12 @@ pub async fn finish(mut cluster: Cluster, hosts: impl IntoIterator<Item = Proces
 pub fn log_of(process: &Process) -> Result<String> {
     let path = process.log_path();
     std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
+}
+
+/// The end of a log, for an error's message: the log itself may be gone when it is read.
+pub fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
 /// One namespace, as its administrator sees it.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Proxy, Space, finish, is_full, log_of, new_image, until};
+use flyball_cluster_tests::{Cluster, Proxy, Space, finish, is_full, last_lines, log_of, new_image, until};
 use flyball_controlplane::{Options, Process};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
@@ -106,8 +106,8 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
         Ok(())
     };
     let result = result.await;
-    let hosts = trouble.into_hosts();
-    finish(cluster, hosts, result).await
+    let (hosts, ended) = trouble.into_hosts();
+    finish(cluster, hosts, result.and(ended)).await
 }
 
 /// Three hosts, and what happens to them.
@@ -179,9 +179,7 @@ impl<'a> Trouble<'a> {
             if self.contenders[number].host.exited().is_some() {
                 let kubeconfig = self.contenders[number].kubeconfig.clone();
                 let host = self.spawn(&kubeconfig)?;
-                let ended = std::mem::replace(&mut self.contenders[number].host, host);
-                let log = log_of(&ended)?;
-                ensure!(!log.contains("panicked"), "{} panicked", ended.name());
+                ended_rightly(&mut std::mem::replace(&mut self.contenders[number].host, host))?;
             }
         }
         Ok(())
@@ -193,9 +191,25 @@ impl<'a> Trouble<'a> {
         self.replace_the_ended()
     }
 
-    fn into_hosts(self) -> Vec<Process> {
-        self.contenders.into_iter().map(|contender| contender.host).collect()
+    /// The hosts that run, and whether those that don't ended as they may: a machine that stands still for longer than the
+    /// short deadline takes the lease from a host at any time.
+    fn into_hosts(self) -> (Vec<Process>, Result<()>) {
+        let hosts = self.contenders.into_iter().map(|contender| contender.host);
+        let (mut ended, running): (Vec<_>, Vec<_>) =
+            hosts.map(|mut host| (host.exited().is_some(), host)).partition(|(has_ended, _)| *has_ended);
+        let rightly = ended.iter_mut().try_for_each(|(_, host)| ended_rightly(host));
+        (running.into_iter().map(|(_, host)| host).collect(), rightly)
     }
+}
+
+/// A host that nobody asked to end was killed, or it lost its lease and says so.
+fn ended_rightly(host: &mut Process) -> Result<()> {
+    let log = log_of(host)?;
+    let status = host.exited().context("it runs")?;
+    ensure!(!log.contains("panicked"), "{} panicked", host.name());
+    let was_killed = status.code().is_none();
+    ensure!(was_killed || log.contains("lost the lease"), "{} ended with {status}:\n{}", host.name(), last_lines(&log));
+    Ok(())
 }
 
 fn contend(cluster: &Cluster, name: &str) -> Result<Process> {
