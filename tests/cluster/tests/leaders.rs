@@ -106,7 +106,8 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
         Ok(())
     };
     let result = result.await;
-    let (hosts, ended) = trouble.into_hosts();
+    // Without their proxies, the hosts could not end well.
+    let (hosts, _proxies, ended) = trouble.into_parts();
     finish(cluster, hosts, result.and(ended)).await
 }
 
@@ -191,14 +192,18 @@ impl<'a> Trouble<'a> {
         self.replace_the_ended()
     }
 
-    /// The hosts that run, and whether those that don't ended as they may: a machine that stands still for longer than the
-    /// short deadline takes the lease from a host at any time.
-    fn into_hosts(self) -> (Vec<Process>, Result<()>) {
-        let hosts = self.contenders.into_iter().map(|contender| contender.host);
-        let (mut ended, running): (Vec<_>, Vec<_>) =
-            hosts.map(|mut host| (host.exited().is_some(), host)).partition(|(has_ended, _)| *has_ended);
-        let rightly = ended.iter_mut().try_for_each(|(_, host)| ended_rightly(host));
-        (running.into_iter().map(|(_, host)| host).collect(), rightly)
+    /// The hosts that run, what they reach the server through, and whether the others ended as they may: a machine that
+    /// stands still for longer than the short deadline takes the lease from a host at any time.
+    fn into_parts(self) -> (Vec<Process>, Vec<Proxy>, Result<()>) {
+        let (mut running, mut proxies, mut rightly) = (Vec::new(), Vec::new(), Ok(()));
+        for Contender { mut host, proxy, .. } in self.contenders {
+            proxies.push(proxy);
+            match host.exited() {
+                Some(_) => rightly = rightly.and(ended_rightly(&mut host)),
+                None => running.push(host),
+            }
+        }
+        (running, proxies, rightly)
     }
 }
 
