@@ -1,11 +1,12 @@
 //! The command line: flags as kube-controller-manager takes them, and Flyball's own.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 
 use crate::flag::Effect::Yes;
 use crate::flag::Kind::{Bool, Text, Texts};
 use crate::flag::{Effect, Flag, Kind, flag};
 use crate::kcm;
+use crate::tools::Tool;
 
 /// The flags that kube-controller-manager does not have.
 const OWN: &[Flag] = &[
@@ -25,6 +26,8 @@ const OWN: &[Flag] = &[
 pub(crate) enum Action {
     /// `flyball run` with these flags.
     Run(Box<ArgMatches>),
+    /// A command that needs no cluster.
+    Tool(Box<Tool>),
     /// Print this, and end well.
     Print(String),
 }
@@ -45,7 +48,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, St
         Ok(matches) => match matches.subcommand() {
             Some(("run", run)) if is_version_asked(run) => Ok(Action::Print(version())),
             Some(("run", run)) => Ok(Action::Run(Box::new(run.clone()))),
-            _ => Ok(Action::Print(command().render_help().to_string())),
+            Some(_) => Tool::from_arg_matches(&matches)
+                .map(|tool| Action::Tool(Box::new(tool)))
+                .map_err(|error| error.render().to_string()),
+            None => Ok(Action::Print(command().render_help().to_string())),
         },
         Err(error) if error.use_stderr() => Err(error.render().to_string()),
         Err(text) => Ok(Action::Print(text.render().to_string())),
@@ -59,15 +65,18 @@ pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
     match parse(args)? {
         Action::Run(matches) => Ok(*matches),
         Action::Print(text) => Err(text),
+        Action::Tool(tool) => Err(format!("{tool:?}")),
     }
 }
 
-fn command() -> Command {
-    Command::new("flyball")
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    let flyball = Command::new("flyball")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Runs Kubernetes controllers as WebAssembly components")
         .subcommand_required(false)
-        .subcommand(run_command())
+        .subcommand(run_command());
+    Tool::augment_subcommands(flyball)
 }
 
 fn run_command() -> Command {

@@ -1,5 +1,5 @@
 //! The flyball binary: it reads the command line (`cli.rs`) into plain settings (`config.rs`), and starts the parts in
-//! their order (`startup.rs`).
+//! their order (`startup.rs`). The commands that need no cluster are in `tools.rs`.
 
 mod builtins;
 mod cli;
@@ -12,6 +12,7 @@ mod manager;
 mod nearest;
 mod selection;
 mod startup;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ use crate::config::RunConfig;
 fn main() -> ExitCode {
     let matches = match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
         Ok(Action::Run(matches)) => matches,
+        Ok(Action::Tool(tool)) => return use_tool(*tool),
         Ok(Action::Print(text)) => {
             print(&mut std::io::stdout(), &text);
             return ExitCode::SUCCESS;
@@ -46,6 +48,17 @@ fn run(config: RunConfig) -> anyhow::Result<()> {
     // What a blocking thread still does, such as compiling a plugin, is not waited for.
     runtime.shutdown_background();
     ended
+}
+
+fn use_tool(tool: tools::Tool) -> ExitCode {
+    let done = tools::run(tool, cli::command()).unwrap_or_else(|error| tools::Done {
+        out: String::new(),
+        err: format!("flyball: {}\n", sentence(&error)),
+        code: ExitCode::FAILURE,
+    });
+    print(&mut std::io::stdout(), &done.out);
+    print(&mut std::io::stderr(), &done.err);
+    done.code
 }
 
 /// The error and its causes on one line; a cause that was told already is left out.

@@ -109,7 +109,7 @@ fn builtin_policies() -> anyhow::Result<Policy> {
 }
 
 /// Where compiled plugins are kept: the user's folder for such things; none if there is none.
-fn cache_folder() -> Option<std::path::PathBuf> {
+pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
     let folder =
         |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
     let base = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;

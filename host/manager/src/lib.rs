@@ -26,6 +26,7 @@ mod rate;
 mod router;
 mod services;
 mod signer;
+mod trial;
 mod views;
 mod writer;
 
@@ -33,6 +34,7 @@ pub use lease::{LeaderElection, LeaseLost};
 pub use load::{BuiltIn, Grants, Origin, PluginError, plugins_in};
 pub use manager::{Manager, ManagerError, Options};
 pub use signer::{KeyError, Signer};
+pub use trial::{Trial, try_out};
 
 /// A mutex's value. A panic under one of our locks leaves whole values behind, so poisoning says nothing.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

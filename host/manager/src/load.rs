@@ -15,7 +15,7 @@ use crate::describing::Describing;
 use crate::policy::{LimitPolicy, PluginPolicy, Policy};
 
 /// How long a `describe` may compute.
-const DESCRIBE_CPU: Duration = Duration::from_secs(10);
+pub(crate) const DESCRIBE_CPU: Duration = Duration::from_secs(10);
 
 /// A controller that is part of the host's binary.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,7 @@ pub(crate) async fn load(engine: &Engine, origin: &Origin, grants: &Grants) -> R
     Ok(Loaded { plugin, description: described, policy: policy.into(), config, concurrency, limits, is_builtin })
 }
 
-async fn describe(
+pub(crate) async fn describe(
     engine: &Engine,
     component: Component,
     limits: Limits,

@@ -1,0 +1,205 @@
+//! `flyball inspect`: what a plugin is, what it reads and what it asks for.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use flyball_manager::Trial;
+use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
+use serde_json::json;
+
+use super::producers::{self, Outside};
+use super::trial::trial;
+use super::{Format, yaml};
+
+/// The package of the world that guests are compiled against, in the name of what they export.
+const GUEST: &str = "flyball:controller/guest@";
+
+/// Looks at a file.
+pub(super) async fn run(file: &Path, format: Format) -> anyhow::Result<String> {
+    let trial = trial(file).await?;
+    let outside = producers::read(&trial.wasm);
+    Ok(match format {
+        Format::Text => text(file, &trial, &outside),
+        Format::Json => json(file, &trial, &outside),
+    })
+}
+
+fn world(outside: &Outside) -> String {
+    let version = outside.exports.iter().find_map(|name| name.strip_prefix(GUEST)).unwrap_or("0.1.0");
+    format!("flyball:controller/controller@{version}")
+}
+
+fn json(file: &Path, trial: &Trial, outside: &Outside) -> String {
+    let document = json!({
+        "file": file.display().to_string(),
+        "digest": format!("sha256:{}", trial.digest),
+        "bytes": trial.wasm.len(),
+        "world": world(outside),
+        "producers": outside.producers,
+        "imports": outside.imports,
+        "description": trial.description,
+    });
+    yaml::pretty_json(&document)
+}
+
+fn text(file: &Path, trial: &Trial, outside: &Outside) -> String {
+    let description = &trial.description;
+    let mut page = Page::default();
+    page.line("name", &description.name);
+    page.line("version", &description.version);
+    page.line("file", &format!("{}, {} bytes", file.display(), trial.wasm.len()));
+    page.line("digest", &format!("sha256:{}", trial.digest));
+    page.line("world", &world(outside));
+    for (field, names) in &outside.producers {
+        page.line(field, &names.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
+    }
+    page.line("imports", &short_imports(outside));
+    page.line("concurrency", &description.concurrency.max(1).to_string());
+    description.watches.iter().for_each(|watch| page.item("watches", &watch_of(watch)));
+    for index in &description.indexes {
+        page.item("indexes", &format!("{} of {} by {}", index.name, index.kind, index.path));
+    }
+    description.queues.iter().for_each(|queue| page.item("queues", &queue_of(queue)));
+    for ticker in &description.tickers {
+        page.item("tickers", &format!("{:?} every {}", ticker.key, period(ticker.period_ms, &ticker.config)));
+    }
+    wants(description).iter().for_each(|want| page.item("wants", want));
+    for (key, value) in &description.config {
+        let default = value.default.as_ref().map(|default| format!(" = {default:?}")).unwrap_or_default();
+        page.item("config", &format!("{key}{default}  {}", value.help));
+    }
+    description.metrics.iter().for_each(|metric| page.item("metrics", &format!("{}  {}", metric.name, metric.help)));
+    page.text
+}
+
+/// A table of two columns.
+#[derive(Default)]
+struct Page {
+    text: String,
+    last: &'static str,
+}
+
+impl Page {
+    /// Adds a line, if there is something to say.
+    fn line(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            let _ = writeln!(self.text, "{name:<13} {value}");
+        }
+    }
+
+    /// Adds one of several values under one name; a value of several lines is indented.
+    fn item(&mut self, name: &'static str, value: &str) {
+        let shown = if self.last == name { "" } else { name };
+        self.last = name;
+        for (number, line) in value.lines().enumerate() {
+            let (name, indent) = if number == 0 { (shown, "") } else { ("", "    ") };
+            let _ = writeln!(self.text, "{name:<13} {indent}{line}");
+        }
+    }
+}
+
+/// The interfaces that the component imports, without the package and the version that all of them have.
+fn short_imports(outside: &Outside) -> String {
+    let short = |name: &String| {
+        let plain = name.split_once('@').map_or(name.as_str(), |(name, _)| name);
+        plain.strip_prefix("flyball:controller/").unwrap_or(plain).to_owned()
+    };
+    outside.imports.iter().map(short).collect::<Vec<_>>().join(", ")
+}
+
+fn watch_of(watch: &Watch) -> String {
+    let mut text = match (&watch.kind, &watch.discovered) {
+        (Some(kind), _) => kind.to_string(),
+        (None, Some(discovered)) => {
+            let verbs: Vec<&str> = discovered.verbs.iter().map(String::as_str).collect();
+            let can = if verbs.is_empty() { String::new() } else { format!(" that one can {}", verbs.join(" and ")) };
+            format!("every kind{can}, asked for every {}", period(discovered.period_ms, &discovered.config))
+        }
+        (None, None) => String::new(),
+    };
+    for (what, value) in [
+        ("in the namespace", &watch.namespace),
+        ("labelled", &watch.label_selector),
+        ("with", &watch.field_selector),
+    ] {
+        if !value.is_empty() {
+            let _ = write!(text, ", {what} {value}");
+        }
+    }
+    let fields = match watch.fields.iter().any(|field| field == ".") {
+        true => "all of it".to_owned(),
+        false => watch.fields.join(", "),
+    };
+    match (fields.as_str(), watch.metadata_only) {
+        ("", _) => {}
+        (fields, true) => drop(write!(text, "\nreads {fields} (metadata alone)")),
+        (fields, false) => drop(write!(text, "\nreads {fields}")),
+    }
+    for mapping in &watch.map {
+        let _ = write!(text, "\nenqueues {}", mapping_of(mapping));
+    }
+    text
+}
+
+fn mapping_of(mapping: &Mapping) -> String {
+    let mut text = match &mapping.to {
+        To::Itself => "it".to_owned(),
+        To::Controller { kind } => format!("its controller, a {kind}"),
+        To::Owner { kind } => format!("its owners that are {kind}"),
+        To::Named { path, .. } => format!("what {path} names"),
+        To::Selecting { kind, path, orphans } => {
+            let only = if *orphans { ", if it has no controller" } else { "" };
+            format!("each {kind} whose {path} selects it{only}")
+        }
+        To::InNamespace { kind } => format!("each {kind} in its namespace"),
+        To::All { kind } => format!("each {kind}"),
+        To::Namespace => "its namespace".into(),
+        To::Constant { key } => format!("the key {key:?}"),
+        To::Reference => "a reference to it".into(),
+        To::Dependents => "what names it as an owner".into(),
+        To::OwnerReferences { which: Owners::Missing } => "its owners that are missing".into(),
+        To::OwnerReferences { which: Owners::Deleting } => "its owners that are being deleted".into(),
+        To::Route => "what the plugin's `route` says".into(),
+    };
+    if !mapping.on.is_empty() {
+        let types = mapping.on.iter().map(|on| match on {
+            DeltaType::Added => "added",
+            DeltaType::Modified => "modified",
+            DeltaType::Deleted => "deleted",
+        });
+        let _ = write!(text, ", when {}", types.collect::<Vec<_>>().join(" or "));
+    }
+    if let Some(having) = &mapping.having {
+        let _ = write!(text, ", where {} is {:?}", having.path, having.value);
+    }
+    if mapping.delay_ms > 0 {
+        let _ = write!(text, ", after {} ms", mapping.delay_ms);
+    }
+    if !mapping.queue.is_empty() {
+        let _ = write!(text, ", in the queue {}", mapping.queue);
+    }
+    text
+}
+
+fn queue_of(queue: &Queue) -> String {
+    let retries = queue.max_retries.map_or("without end".to_owned(), |retries| format!("{retries} times"));
+    let name = &queue.name;
+    format!("{name}: retries {retries}, after {} ms, doubled up to {} ms", queue.base_delay_ms, queue.max_delay_ms)
+}
+
+fn period(ms: u32, config: &str) -> String {
+    match config {
+        "" => format!("{ms} ms"),
+        key => format!("{ms} ms, or what the configuration says by {key}"),
+    }
+}
+
+/// What must be granted, beside the watches.
+fn wants(description: &Description) -> Vec<String> {
+    let permission = description.permissions.iter().map(|permission| {
+        let verbs: Vec<&str> = permission.verbs.iter().map(String::as_str).collect();
+        let slash = if permission.subresource.is_empty() { "" } else { "/" };
+        format!("{} {}{slash}{}", verbs.join(", "), permission.kind, permission.subresource)
+    });
+    permission.chain(description.imports.iter().map(|import| format!("the import {import}"))).collect()
+}

@@ -1,0 +1,23 @@
+//! The engine for looking at files: the host's own settings, with little room, and with its cache of compiled plugins.
+
+use std::path::Path;
+
+use flyball_manager::{Trial, try_out};
+use flyball_plugin::{Engine, EngineError, EngineOptions};
+
+use crate::manager::cache_folder;
+
+/// Instances at once: one is described at a time, and an instance with several memories counts for as many.
+const INSTANCES: u32 = 16;
+
+/// An engine to try files out with.
+pub(super) fn engine() -> Result<Engine, EngineError> {
+    let options = EngineOptions { max_instances: INSTANCES, ..EngineOptions::default() };
+    // Without the cache a file is compiled anew: slower, and nothing else.
+    Engine::new(EngineOptions { cache: cache_folder(), ..options.clone() }).or_else(|_| Engine::new(options))
+}
+
+/// Loads a file as the host would, up to its checked description.
+pub(super) async fn trial(file: &Path) -> anyhow::Result<Trial> {
+    Ok(try_out(&engine()?, file).await?)
+}
