@@ -74,6 +74,11 @@ impl Deltas {
             notified.await;
         }
     }
+
+    /// At most `max` changes that are there already; none if there are none.
+    pub fn try_next(&mut self, max: usize) -> Option<Batch> {
+        self.pending.take(max).flatten()
+    }
 }
 
 impl Drop for Deltas {

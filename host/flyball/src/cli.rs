@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 
+use crate::admin::Ask;
 use crate::flag::Effect::Yes;
 use crate::flag::Kind::{Bool, Text, Texts};
 use crate::flag::{Effect, Flag, Kind, flag};
@@ -11,8 +12,31 @@ use crate::tools::Tool;
 /// The flags that kube-controller-manager does not have.
 const OWN: &[Flag] = &[
     flag("context", Text, "", Yes("Context of the kubeconfig, if not its current one")),
-    flag("plugin-dir", Texts, "[]", Yes("Folder with plugins; may be given more than once")),
-    flag("policy", Text, "", Yes("What plugins are granted: a file or a folder of files in TOML")),
+    flag("plugin-dir", Texts, "[]", Yes("Folder with plugins, which is followed; may be given more than once")),
+    flag(
+        "policy",
+        Text,
+        "",
+        Yes(
+            "What plugins are granted: a file or a folder of files in TOML; the folder `policy` of --state-dir, if none is named",
+        ),
+    ),
+    flag(
+        "admin-socket",
+        Text,
+        "",
+        Yes(
+            "Where operators reach the host; flyball/admin.sock in $XDG_RUNTIME_DIR or ~/.local/state, if none is named",
+        ),
+    ),
+    flag(
+        "state-dir",
+        Text,
+        "",
+        Yes(
+            "Where versions of plugins are kept to go back to; $XDG_STATE_HOME/flyball or ~/.local/state/flyball, if none is named",
+        ),
+    ),
     flag("trust-plugins", Bool, "false", Yes("Grant plugins what they ask for where the policy says nothing")),
     flag(
         "plugin-config",
@@ -28,6 +52,8 @@ pub(crate) enum Action {
     Run(Box<ArgMatches>),
     /// A command that needs no cluster.
     Tool(Box<Tool>),
+    /// One of the commands that ask a running host.
+    Ask(Box<Ask>),
     /// Print this, and end well.
     Print(String),
 }
@@ -48,6 +74,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, St
         Ok(matches) => match matches.subcommand() {
             Some(("run", run)) if is_version_asked(run) => Ok(Action::Print(version())),
             Some(("run", run)) => Ok(Action::Run(Box::new(run.clone()))),
+            Some((name, _)) if Ask::has_subcommand(name) => Ask::from_arg_matches(&matches)
+                .map(|ask| Action::Ask(Box::new(ask)))
+                .map_err(|error| error.render().to_string()),
             Some(_) => Tool::from_arg_matches(&matches)
                 .map(|tool| Action::Tool(Box::new(tool)))
                 .map_err(|error| error.render().to_string()),
@@ -66,6 +95,7 @@ pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
         Action::Run(matches) => Ok(*matches),
         Action::Print(text) => Err(text),
         Action::Tool(tool) => Err(format!("{tool:?}")),
+        Action::Ask(ask) => Err(format!("{ask:?}")),
     }
 }
 
@@ -76,7 +106,7 @@ pub(crate) fn command() -> Command {
         .about("Runs Kubernetes controllers as WebAssembly components")
         .subcommand_required(false)
         .subcommand(run_command());
-    Tool::augment_subcommands(flyball)
+    Tool::augment_subcommands(Ask::augment_subcommands(flyball))
 }
 
 fn run_command() -> Command {

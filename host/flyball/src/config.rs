@@ -22,6 +22,10 @@ pub(crate) struct RunConfig {
     pub(crate) plugin_dirs: Vec<PathBuf>,
     /// The operator's policy, a file or a folder.
     pub(crate) policy: Option<PathBuf>,
+    /// Where the host keeps what it needs after a restart; the user's folder for such things if none is named.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Where operators reach the host, if they are told where.
+    pub(crate) admin_socket: Option<PathBuf>,
     /// Whether plugins get what they ask for, where the policy says nothing.
     pub(crate) trust_plugins: bool,
     /// Which controllers run.

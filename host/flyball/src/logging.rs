@@ -1,20 +1,29 @@
-//! The log: to standard error, as text for people or as JSON.
+//! The log: to standard error, as text for people or as JSON. The last lines about each plugin are remembered, for
+//! `flyball logs`.
+
+mod recent;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
+pub(crate) use self::recent::Recent;
 use crate::config::LogOptions;
 
-/// Starts the log. `RUST_LOG` wins over the verbosity.
-pub(crate) fn start(options: &LogOptions) {
+/// Starts the log, and answers what remembers it. `RUST_LOG` wins over the verbosity.
+pub(crate) fn start(options: &LogOptions) -> Recent {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_timer(SystemTime);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_timer(SystemTime);
+    let recent = Recent::default();
+    let all = tracing_subscriber::registry().with(filter).with(recent.layer());
     // It fails only if there is a log already, as in tests.
     let _ = if options.json {
-        log.json().flatten_event(true).try_init().map_err(drop)
+        all.with(log.json().flatten_event(true)).try_init()
     } else {
-        log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init().map_err(drop)
+        all.with(log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))).try_init()
     };
+    recent
 }
 
 /// klog's numbers: what operators need at 0, more of our own at 4 and 6, and of the libraries' at 8.

@@ -1,6 +1,7 @@
 //! The flyball binary: it reads the command line (`cli.rs`) into plain settings (`config.rs`), and starts the parts in
-//! their order (`startup.rs`). The commands that need no cluster are in `tools.rs`.
+//! their order (`startup.rs`). The commands that need no cluster are in `tools.rs`, those that ask a running host in `admin.rs`.
 
+mod admin;
 mod builtins;
 mod cli;
 mod cluster;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let matches = match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
         Ok(Action::Run(matches)) => matches,
         Ok(Action::Tool(tool)) => return use_tool(*tool),
+        Ok(Action::Ask(ask)) => return end(admin::run(*ask)),
         Ok(Action::Print(text)) => {
             print(&mut std::io::stdout(), &text);
             return ExitCode::SUCCESS;
@@ -32,7 +34,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let ended = RunConfig::read(&matches).map_err(anyhow::Error::from).and_then(run);
+    end(RunConfig::read(&matches).map_err(anyhow::Error::from).and_then(run))
+}
+
+fn end(ended: anyhow::Result<()>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

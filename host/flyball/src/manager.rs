@@ -1,18 +1,22 @@
 //! Where the manager is plugged in: what it is given, and when it is called.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
-use flyball_manager::{BuiltIn, Grants, LeaderElection, Manager, Options, Origin, plugins_in};
+use flyball_manager::{BuiltIn, Grants, LeaderElection, Manager, Options, Sources};
 use flyball_plugin::{Engine, EngineOptions};
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::builtins::{Builtin, POLICIES};
+use crate::admin;
+use crate::builtins::{BUILTINS, Builtin, POLICIES};
 use crate::config::RunConfig;
 use crate::kcm;
+use crate::kcm::controllers::canonical;
+use crate::logging::Recent;
 
 /// The lease of whoever runs kube-controller-manager's controllers, and that of a host of plugins.
 const KCM_LEASE: &str = "kube-controller-manager";
@@ -32,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) health: HealthChecks,
     /// What controllers show of themselves.
     pub(crate) debug: DebugPages,
+    /// The last lines of the log.
+    pub(crate) recent: Recent,
     /// Cancelled when the process is to end: what runs is finished, nothing new is started.
     pub(crate) shutdown: CancellationToken,
 }
@@ -39,22 +45,24 @@ pub(crate) struct Parts {
 /// Runs the controllers until `shutdown`. Fails if they can't be run, or can't go on.
 pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let config = &parts.config;
-    let mut origins: Vec<Origin> = parts
+    let builtins: Vec<BuiltIn> = parts
         .builtins
         .iter()
         .map(|builtin| BuiltIn { name: builtin.canonical_name(), wasm: builtin.wasm, cwasm: builtin.cwasm })
-        .map(Origin::BuiltIn)
         .collect();
     for folder in &config.plugin_dirs {
-        let plugins = plugins_in(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;
-        if plugins.is_empty() {
-            tracing::warn!("--plugin-dir={} holds no .wasm file", folder.display());
-        }
-        origins.extend(plugins);
+        std::fs::read_dir(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;
     }
+    let state =
+        config.state_dir.clone().or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
+    let approved = || Some(state.as_ref()?.join("policy"));
+    let policy = config.policy.clone().or_else(approved).filter(|_| !config.plugin_dirs.is_empty());
     let grants = Grants {
         builtins: builtin_policies()?,
-        plugins: config.policy.as_deref().map_or_else(|| Ok(Policy::default()), Policy::read).context("--policy")?,
+        plugins: match &policy {
+            Some(path) if config.policy.is_some() || path.exists() => Policy::read(path).context("--policy")?,
+            _ => Policy::default(),
+        },
         trust: config.trust_plugins,
         config: kcm::values::values(config, &parts.cluster)?,
         concurrency: config.concurrency.clone(),
@@ -69,7 +77,6 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let options = Options {
         cluster: parts.cluster,
         engine,
-        grants,
         signer,
         qps: config.qps.map_or(0.0, f64::from),
         burst: config.burst,
@@ -81,21 +88,55 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         health: parts.health,
         debug: parts.debug,
     };
-    let mut manager = Manager::load(options, &origins).await?;
-    let names = manager.names();
-    let dropped_in: Vec<String> = names
-        .iter()
-        .filter(|name| parts.builtins.iter().all(|builtin| builtin.canonical_name() != *name))
-        .cloned()
-        .collect();
-    let known: Vec<String> = dropped_in.iter().chain(manager.refused()).cloned().collect();
-    config.check_names(&known)?;
-    manager.retain(|name| !dropped_in.iter().any(|plugin| plugin == name) || config.controllers.enables_plugin(name));
-    if manager.names().is_empty() {
-        bail!("there is nothing to run: no plugin could be loaded; the lines above say why");
+    let controllers = config.controllers.clone();
+    let sources = Sources {
+        folders: config.plugin_dirs.clone(),
+        policy,
+        state: state.filter(|_| !config.plugin_dirs.is_empty()).map(|state| state.join(versions(&config.plugin_dirs))),
+        grants,
+        builtin_names: BUILTINS.iter().map(Builtin::canonical_name).collect(),
+        // A plugin that replaces a built-in runs if that one would.
+        enabled: Box::new(move |name| match canonical(name) {
+            Some(_) => controllers.enables(name),
+            None => controllers.enables_plugin(name),
+        }),
+    };
+    let manager = Manager::load(options, sources, &builtins).await?;
+    config.check_names(&manager.dropped_in())?;
+    if manager.names().is_empty() && config.plugin_dirs.is_empty() {
+        bail!("there is nothing to run: no controller could be loaded; the lines above say why");
     }
-    manager.run(parts.shutdown).await?;
-    Ok(())
+    let ended = CancellationToken::new();
+    let admin = match config.admin_socket.clone().or_else(admin::default_socket) {
+        Some(path) => match admin::serve(&path, manager.control(), parts.recent, ended.clone()).await {
+            Ok(serving) => Some(tokio::spawn(serving)),
+            Err(error) if config.admin_socket.is_some() => return Err(error),
+            Err(error) => {
+                tracing::warn!("{error:#}; the controllers run without it");
+                None
+            }
+        },
+        None => None,
+    };
+    let done = manager.run(parts.shutdown).await;
+    ended.cancel();
+    if let Some(admin) = admin {
+        // It takes no time, and nothing depends on how it ended.
+        let _ = admin.await;
+    }
+    Ok(done?)
+}
+
+/// The folder of the versions of these folders' plugins: processes with others keep theirs apart.
+fn versions(folders: &[PathBuf]) -> String {
+    let mut hasher = Sha256::new();
+    for folder in folders {
+        let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        hasher.update(whole.as_os_str().as_encoded_bytes());
+        hasher.update([0]);
+    }
+    let hash: String = hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("versions-{hash}")
 }
 
 /// What the built-ins are granted: what RBAC grants their counterparts.
@@ -109,11 +150,14 @@ fn builtin_policies() -> anyhow::Result<Policy> {
 }
 
 /// Where compiled plugins are kept: the user's folder for such things; none if there is none.
-pub(crate) fn cache_folder() -> Option<std::path::PathBuf> {
-    let folder =
-        |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
-    let base = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
-    Some(base.join("flyball").join("compiled"))
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    Some(user_folder("XDG_CACHE_HOME", ".cache")?.join("flyball").join("compiled"))
+}
+
+/// The user's folder for things of one sort: that which a variable names, else its usual place at home.
+pub(crate) fn user_folder(variable: &str, at_home: &str) -> Option<PathBuf> {
+    let folder = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    folder(variable).or_else(|| folder("HOME").map(|home| home.join(at_home)))
 }
 
 /// What names this process: its machine, and a random number, since a container's processes all have the same id.

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::builtins::{BUILTINS, Builtin, GARBAGE_COLLECTOR, TOKENS};
 use crate::cluster;
 use crate::config::{ClusterSource, RunConfig};
+use crate::logging::Recent;
 use crate::{logging, manager};
 
 /// A part, and how it is started. What it needs of the parts before it stands in the host.
@@ -42,6 +43,7 @@ struct Host {
     metrics: Metrics,
     health: HealthChecks,
     debug: DebugPages,
+    recent: Recent,
     builtins: Vec<&'static Builtin>,
     cluster: Option<kube::Config>,
     port: Option<Bound>,
@@ -70,6 +72,7 @@ impl Host {
             metrics: Metrics::new(),
             health: HealthChecks::default(),
             debug: DebugPages::default(),
+            recent: Recent::default(),
             builtins: Vec::new(),
             cluster: None,
             port: None,
@@ -109,7 +112,7 @@ impl Host {
 }
 
 async fn start_log(host: &mut Host) -> anyhow::Result<()> {
-    logging::start(&host.config.logging);
+    host.recent = logging::start(&host.config.logging);
     for warning in &host.config.warnings {
         tracing::warn!("{warning}");
     }
@@ -255,6 +258,7 @@ async fn start_manager(host: &mut Host) -> anyhow::Result<()> {
         metrics: host.metrics.clone(),
         health: host.health.clone(),
         debug: host.debug.clone(),
+        recent: host.recent.clone(),
         shutdown: host.shutdown.clone(),
     };
     host.manager = Some(tokio::spawn(manager::run(parts)));

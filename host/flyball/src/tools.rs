@@ -1,5 +1,5 @@
 //! The commands for people who write and install plugins. None of them needs a cluster; each is a module that turns its
-//! arguments into a text.
+//! arguments into a text. Where a plugin may be named instead of a file, a running host is asked.
 
 mod build;
 mod completion;
@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+
+use crate::admin;
 
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
@@ -43,15 +45,19 @@ pub(crate) enum Tool {
     },
     /// Print a policy that grants a plugin just what it asks for, to be trimmed
     Policy {
-        /// The plugin: a WebAssembly component
-        file: PathBuf,
+        /// The plugin: a WebAssembly component, or the name of a plugin of the running host
+        plugin: PathBuf,
+        #[command(flatten)]
+        host: admin::Host,
     },
     /// Print the service account and the RBAC roles that a plugin needs, for `kubectl apply -f -`
     ///
     /// Without a policy, the plugin gets what it asks for. Under one, the part of it that the policy grants.
     Rbac {
-        /// The plugin: a WebAssembly component
-        file: PathBuf,
+        /// The plugin: a WebAssembly component, or the name of a plugin of the running host
+        plugin: PathBuf,
+        #[command(flatten)]
+        host: admin::Host,
         /// What plugins are granted: a file or a folder of files in TOML
         #[arg(long, value_name = "PATH")]
         policy: Option<PathBuf>,
@@ -151,9 +157,12 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
     let done = match tool {
         Tool::Inspect { file, output } => runtime.block_on(inspect::run(&file, output)).map(Done::from),
         Tool::Validate { files, output } => runtime.block_on(validate::run(&files, output)),
-        Tool::Policy { file } => runtime.block_on(grant::run(&file)).map(Done::from),
-        Tool::Rbac { file, policy, output } => {
-            runtime.block_on(rbac::run(&file, policy.as_deref(), output)).map(Done::from)
+        Tool::Policy { plugin, host } => {
+            runtime.block_on(trial::known(&plugin, &host)).map(|known| grant::policy(&known.description).into())
+        }
+        Tool::Rbac { plugin, host, policy, output } => {
+            let known = runtime.block_on(trial::known(&plugin, &host));
+            known.and_then(|known| rbac::run(known, policy.as_deref(), output)).map(Done::from)
         }
         Tool::New { name, lang: Language::Rust, dir, sdk } => new::run(&name, dir, sdk.as_deref()).map(Done::from),
         Tool::Build { dir, output, toolchain } => {

@@ -19,7 +19,7 @@ use crate::client::Call as ApiCall;
 use crate::events::Event;
 use crate::memo::MemoCall;
 use crate::services::Services;
-use crate::writer::Journal;
+use crate::writer::{Journal, Touched};
 
 /// How old the list of kinds may be that `discovery.kinds` answers: so little that calls at the same time share a request,
 /// and that no kind is missed of which a guest sees objects or consequences.
@@ -55,6 +55,11 @@ impl Call {
         self.journal.summary()
     }
 
+    /// The objects that it wrote.
+    pub(crate) fn take_touched(&self) -> Vec<Touched> {
+        self.journal.take_touched()
+    }
+
     /// Waits until its writes have ended and, where one had no answer, until the cache has passed what the server held
     /// when it was asked afterwards: so that the next reconcile of the key sees whatever they did.
     pub(crate) async fn settle(&self) {
@@ -83,9 +88,10 @@ impl Call {
     where
         F: Future<Output = Result<Bytes, ApiError>> + Send + 'static,
     {
+        let services = self.services.clone();
         let running = AbortOnDropHandle::new(self.services.runtime.spawn(work(self.services.clone())));
         let failed = |error| ApiError::new(500, "InternalError", format!("the host failed to read: {error}"));
-        async move { running.await.unwrap_or_else(|error| Err(failed(error))) }.boxed()
+        async move { services.denials.seen(running.await.unwrap_or_else(|error| Err(failed(error)))) }.boxed()
     }
 }
 
@@ -112,15 +118,15 @@ fn project(answer: Bytes, fields: &[String], is_list: bool) -> Result<Bytes, Api
 
 impl Imports for Call {
     fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[String]) -> Result<Option<Bytes>, ApiError> {
-        self.services.views.get(kind, namespace, name, fields)
+        self.services.denials.seen(self.services.views.get(kind, namespace, name, fields))
     }
 
     fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
-        self.services.views.list(query)
+        self.services.denials.seen(self.services.views.list(query))
     }
 
     fn count(&self, query: &Query) -> Result<u32, ApiError> {
-        self.services.views.count(query)
+        self.services.denials.seen(self.services.views.count(query))
     }
 
     fn gone(&self, object: &ObjectReference) -> bool {
@@ -212,10 +218,12 @@ impl Imports for Call {
         // On the host's runtime, so that the writes go on when the guest is stopped.
         let run = async move { services.writer.run(batch, &journal).await };
         let running = self.writes.spawn_on(run, &self.services.runtime);
+        let services = self.services.clone();
         async move {
-            running.await.unwrap_or_else(|_| {
+            let answers = running.await.unwrap_or_else(|_| {
                 vec![Err(ApiError::unanswered("the host stopped the batch before it had an answer")); count]
-            })
+            });
+            answers.into_iter().map(|answer| services.denials.seen(answer)).collect()
         }
         .boxed()
     }
@@ -297,18 +305,18 @@ impl Imports for Call {
     }
 
     fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
-        self.services.signer.sign_jwt(key, claims)
+        self.services.denials.seen(self.services.signer.sign_jwt(key, claims))
     }
 
     fn verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
-        self.services.signer.verify_jwt(key, token)
+        self.services.denials.seen(self.services.signer.verify_jwt(key, token))
     }
 
     fn sign_certificate(&self, key: &str, _request: &str, _options: &str) -> Result<String, ApiError> {
-        self.services.signer.sign_certificate(key)
+        self.services.denials.seen(self.services.signer.sign_certificate(key))
     }
 
     fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
-        self.services.signer.trust_bundle(key)
+        self.services.denials.seen(self.services.signer.trust_bundle(key))
     }
 }

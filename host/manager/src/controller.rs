@@ -1,7 +1,8 @@
 //! One running plugin: routes the deltas of its watches to its queues, and its workers call the guest for each key.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flyball_cache::{Batch, Deltas, Informer};
 use flyball_plugin::{CallError, Outcome, Plugin};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::Call;
 use crate::discovered::Following;
+use crate::history::Entry;
 use crate::policy::parse_duration;
 use crate::queue::{Queue, Reason};
 use crate::router::Router;
@@ -30,43 +32,62 @@ const TIDY: Duration = Duration::from_secs(10);
 /// An instance that was not used for so long is given back.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A running plugin.
+/// A running version of a plugin.
 pub(crate) struct Controller {
+    plugin: Plugin,
     services: Arc<Services>,
     workers: JoinSet<()>,
+    routers: JoinSet<()>,
     others: JoinSet<()>,
+    /// How many watches have not routed what their informers held at first.
+    unrouted: watch::Receiver<usize>,
+    /// The workers take no more keys.
     stop: CancellationToken,
+    /// The routers route what is there, and end.
+    finish: CancellationToken,
+}
+
+/// When a controller's workers may begin.
+pub(crate) enum Begin<'a> {
+    /// When all that its informers held was routed, and this process leads.
+    Leading(&'a watch::Receiver<bool>),
+    /// As soon as this process leads: another version of the plugin is at work, whose keys go on.
+    TakingOver(&'a watch::Receiver<bool>),
 }
 
 impl Controller {
     /// Starts the plugin on its informers, each with the number of its watch in the description, and on those of the kinds
-    /// that it follows. Its workers begin when all are synced, what they held was routed, and this process is `leading`.
+    /// that it follows. From here on no change of an informer that is synced is missed.
     pub(crate) fn start(
         plugin: Plugin,
         services: Arc<Services>,
         informers: &[(usize, Informer)],
         following: Option<Following>,
         concurrency: u32,
-        leading: &watch::Receiver<bool>,
+        begin: &Begin<'_>,
     ) -> Self {
-        let stop = CancellationToken::new();
-        let (mut workers, mut others) = (JoinSet::new(), JoinSet::new());
-        let (routed_sender, routed) = tokio::sync::watch::channel(informers.len() + usize::from(following.is_some()));
+        let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
+        let (mut workers, mut routers, mut others) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        let (left, unrouted) = watch::channel(informers.len() + usize::from(following.is_some()));
         for (watch, informer) in informers {
-            let (watch, informer, left) = (*watch, informer.clone(), routed_sender.clone());
-            others.spawn(until(stop.clone(), Routing::of(&plugin, &services, watch, informer, left)));
+            let left = left.clone();
+            routers.spawn(Routing::of(&plugin, &services, *watch, informer.clone(), left, finish.clone()));
         }
         if let Some(following) = following {
-            let (plugin, services, left, watch) =
-                (plugin.clone(), services.clone(), routed_sender.clone(), following.watch());
-            others.spawn(until(stop.clone(), async move {
-                let route = |informer, left| Routing::of(&plugin, &services, watch, informer, left);
-                following.run(services.clone(), route, || left.send_modify(|left| *left -= 1)).await;
-            }));
+            let (plugin, services, finish, watch) =
+                (plugin.clone(), services.clone(), finish.clone(), following.watch());
+            routers.spawn(async move {
+                let each = finish.clone();
+                let route = |informer, left| Routing::of(&plugin, &services, watch, informer, left, each.clone());
+                following.run(services.clone(), route, || left.send_modify(|left| *left -= 1), finish).await;
+            });
         }
-        drop(routed_sender);
+        let (leading, takes_over) = match begin {
+            Begin::Leading(leading) => (leading, false),
+            Begin::TakingOver(leading) => (leading, true),
+        };
         for ticker in &services.description.tickers {
-            let (services, ticker, mut leading) = (services.clone(), ticker.clone(), leading.clone());
+            let (services, ticker, mut leading) = (services.clone(), ticker.clone(), (*leading).clone());
             others.spawn(until(stop.clone(), async move {
                 if leading.wait_for(|leading| *leading).await.is_ok() {
                     tick(&services, &ticker).await;
@@ -75,7 +96,7 @@ impl Controller {
         }
         if !*leading.borrow() {
             // What was derived while another process led may be out of date.
-            let (services, mut leading) = (services.clone(), leading.clone());
+            let (services, mut leading) = (services.clone(), (*leading).clone());
             others.spawn(until(stop.clone(), async move {
                 if leading.wait_for(|leading| *leading).await.is_ok() {
                     services.memo.clear();
@@ -88,16 +109,18 @@ impl Controller {
                 tokio::time::sleep(TIDY).await;
                 tidied.views.tidy();
                 tidied.memo.tidy();
+                tidied.history.look();
                 trimmed.trim_idle(IDLE);
             }
         }));
         for number in 0..services.queues.len() {
             for _ in 0..concurrency.max(1) {
                 let worker = Worker { plugin: plugin.clone(), services: services.clone(), queue: number };
-                let (mut routed, mut leading, stop) = (routed.clone(), leading.clone(), stop.clone());
+                let (mut unrouted, mut leading) = (unrouted.clone(), (*leading).clone());
+                let stop = stop.clone();
                 workers.spawn(async move {
                     let ready = async {
-                        routed.wait_for(|left| *left == 0).await.is_ok()
+                        (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
                             && leading.wait_for(|leading| *leading).await.is_ok()
                     };
                     tokio::select! {
@@ -105,11 +128,31 @@ impl Controller {
                         ready = ready => if !ready { return },
                         () = stop.cancelled() => return,
                     }
-                    worker.run().await;
+                    worker.run(&stop).await;
                 });
             }
         }
-        Self { services, workers, others, stop }
+        Self { plugin, services, workers, routers, others, unrouted, stop, finish }
+    }
+
+    /// What it works with.
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    /// What runs its guest.
+    pub(crate) fn plugin(&self) -> &Plugin {
+        &self.plugin
+    }
+
+    /// Tells when all that the informers held at first was routed: at zero.
+    pub(crate) fn unrouted(&self) -> watch::Receiver<usize> {
+        self.unrouted.clone()
+    }
+
+    /// Takes no more keys: another version does.
+    pub(crate) fn hand_over(&self) {
+        self.stop.cancel();
     }
 
     /// The plugin's name.
@@ -117,13 +160,28 @@ impl Controller {
         self.services.name()
     }
 
+    /// Ends a version whose queues go on with another: lets the calls that run end, and routes what it was told of, once
+    /// `routed` by the other is all that was there when it came.
+    pub(crate) async fn retire(mut self, mut routed: watch::Receiver<usize>, at_most: Duration) {
+        self.hand_over();
+        // Without anybody left to say so, the other has ended too.
+        let _ = routed.wait_for(|left| *left == 0).await;
+        self.finish.cancel();
+        while self.routers.join_next().await.is_some() {}
+        self.end(Instant::now() + at_most).await;
+    }
+
     /// Takes no more keys, lets the calls that run end, sends the last events, and stops.
     pub(crate) async fn drain(mut self, at_most: Duration) {
-        let deadline = Instant::now() + at_most;
         self.stop.cancel();
         for queue in &self.services.queues {
             queue.keys.shutdown();
         }
+        self.routers.shutdown().await;
+        self.end(Instant::now() + at_most).await;
+    }
+
+    async fn end(mut self, deadline: Instant) {
         let ended =
             tokio::time::timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} }).await;
         if ended.is_err() {
@@ -165,38 +223,61 @@ struct Routing {
     /// The watch's name in what `route` gets.
     watch: String,
     kind: Arc<Kind>,
+    /// The namespaces that the policy shows the plugin; all if none.
+    namespaces: Option<BTreeSet<String>>,
     /// How many watches have not routed what their informers held at first.
-    left: tokio::sync::watch::Sender<usize>,
+    left: watch::Sender<usize>,
+    finish: CancellationToken,
 }
 
 impl Routing {
-    /// Routes what an informer holds and its changes from then on, without end.
+    /// Routes what an informer holds and its changes from then on, until `finish`, when it routes what is there and ends.
     fn of(
         plugin: &Plugin,
         services: &Arc<Services>,
         watch: usize,
         informer: Informer,
-        left: tokio::sync::watch::Sender<usize>,
+        left: watch::Sender<usize>,
+        finish: CancellationToken,
     ) -> impl Future<Output = ()> + Send + use<> {
+        // At once where it can be, so that an earlier version may end.
+        let subscribed = informer.is_synced().then(|| informer.subscribe());
         let kind = informer.resource().kind.clone();
         let routing = Self {
             plugin: plugin.clone(),
             services: services.clone(),
             router: Router::new(&services.description, &services.description.watches[watch], &kind),
             watch: kind.to_string(),
+            namespaces: services.policy.watched_namespaces(&kind),
             kind: Arc::new(kind),
             left,
+            finish,
         };
         async move {
-            // Mappings look up other kinds, so that all must be there.
-            informer.synced().await;
-            routing.run(informer.subscribe()).await;
+            let deltas = match subscribed {
+                Some(deltas) => deltas,
+                None => {
+                    tokio::select! {
+                        () = informer.synced() => informer.subscribe(),
+                        () = routing.finish.cancelled() => return,
+                    }
+                }
+            };
+            routing.run(deltas).await;
         }
     }
 
     async fn run(self, mut deltas: Deltas) {
         let mut initial = true;
-        while let Some(batch) = deltas.next(ROUTED_AT_ONCE).await {
+        loop {
+            let batch = tokio::select! {
+                batch = deltas.next(ROUTED_AT_ONCE) => batch,
+                () = self.finish.cancelled() => deltas.try_next(ROUTED_AT_ONCE),
+            };
+            let Some(mut batch) = batch else { return };
+            if let Some(namespaces) = &self.namespaces {
+                batch.deltas.retain(|delta| namespaces.contains(delta.object().namespace()));
+            }
             self.route(&batch).await;
             if initial && batch.initial_done {
                 initial = false;
@@ -237,6 +318,7 @@ impl Routing {
                 return true;
             }
         };
+        let _one_at_a_time = self.services.routing.lock().await;
         let call = Call::new(self.services.clone(), "route".into());
         match self.plugin.route(call.clone(), batch.into()).await {
             Ok(Err(message)) => {
@@ -299,9 +381,15 @@ struct Worker {
 }
 
 impl Worker {
-    async fn run(self) {
+    async fn run(self, stop: &CancellationToken) {
         let queue = &self.services.queues[self.queue];
-        while let Some(item) = queue.keys.get().await {
+        loop {
+            let item = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                item = queue.keys.get() => item,
+            };
+            let Some(item) = item else { return };
             self.reconcile(queue, item).await;
         }
     }
@@ -317,6 +405,22 @@ impl Worker {
         }
         call.settle().await;
         self.log(&item, attempt, started, &call, &result);
+        self.services.history.add(Entry {
+            at: SystemTime::now(),
+            queue: queue.name.clone(),
+            key: key.clone(),
+            why: item.causes().first.clone(),
+            coalesced: item.causes().coalesced,
+            attempt,
+            queued: item.queued(),
+            took: started.elapsed(),
+            failed: match &result {
+                Ok(Outcome::Done | Outcome::RequeueAfter(_)) => None,
+                Ok(Outcome::Failed(message) | Outcome::Terminal(message)) => Some(message.clone()),
+                Err(error) => Some(error.to_string()),
+            },
+            wrote: call.take_touched(),
+        });
         match result {
             Ok(Outcome::Done) => queue.keys.forget(&key),
             Ok(Outcome::RequeueAfter(delay)) => {

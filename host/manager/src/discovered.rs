@@ -9,6 +9,7 @@ use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer,
 use flyball_types::Kind;
 use flyball_types::description::{Description, Discovered, Watch};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::interest::interest;
@@ -62,13 +63,14 @@ impl Following {
         self.settled.clone()
     }
 
-    /// Follows, without end. `route` is what is done with the changes of one kind: it lowers the number that it gets once
+    /// Follows until `finish`, and ends when all routes have. `route` is what is done with the changes of one kind: it lowers the number that it gets once
     /// it has routed what the cache held at first. `ready` is called when the first kinds have.
     pub(crate) async fn run<R>(
         mut self,
         services: Arc<Services>,
         route: impl Fn(Informer, watch::Sender<usize>) -> R,
         ready: impl FnOnce(),
+        finish: CancellationToken,
     ) where
         R: Future<Output = ()> + Send + 'static,
     {
@@ -99,7 +101,10 @@ impl Following {
         let period = self.period(&services);
         let mut reachable = true;
         loop {
-            tokio::time::sleep(period).await;
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = finish.cancelled() => break,
+            }
             let catalogue = match self.discovery.catalogue(Duration::ZERO).await {
                 Ok(catalogue) => catalogue,
                 Err(error) => {
@@ -123,6 +128,7 @@ impl Following {
                 routes.entry(kind.clone()).or_insert_with(|| spawn(informer, &left));
             }
         }
+        futures::future::join_all(routes.into_values()).await;
     }
 
     fn unsynced(&self) -> impl Iterator<Item = &Kind> {
@@ -177,7 +183,7 @@ fn wanted(catalogue: &Catalogue, discovered: &Discovered, policy: &PluginPolicy)
         let is_it = |other: &Kind| (&other.group, &other.kind) == (&kind.group, &kind.kind);
         ["list", "watch"].into_iter().chain(discovered.verbs.iter().map(String::as_str)).all(can)
             && !discovered.except.iter().any(is_it)
-            && policy.check("watch", kind, "", "").is_ok()
+            && policy.may_watch(kind, "")
     };
     let mut seen = HashSet::new();
     let mut found = BTreeMap::new();

@@ -1,19 +1,29 @@
 //! The manager: wires reflectors, router, workqueues, guests and the writer together.
 //!
-//! In the order of the flow: [`Manager`] loads plugins (`load.rs`, granted by [`policy`]) and opens what they watch (`interest.rs`; kinds that come and go by `discovered.rs`). Each
+//! In the order of the flow: [`Manager`] has a `supervisor.rs` that follows folders (`folder.rs`), loads plugins (`load.rs`),
+//! decides by the operator's [`policy`] what each is granted (`grant.rs`), and keeps the right versions running (`versions.rs`
+//! knows those before). `host.rs` opens what a version watches (`interest.rs`; kinds that come and go by `discovered.rs`) and
+//! starts it. Each
 //! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
 //! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
 //! server through `client.rs` as an `identity.rs`; tokens by `signer.rs`. With several processes, `lease.rs` elects the one that acts, and
-//! `fence.rs` holds the writes of the others back.
+//! `fence.rs` holds the writes of the others back. Operators ask a running manager through its [`Control`].
 
+mod approve;
 mod call;
 mod client;
+mod control;
 mod controller;
+mod denial;
 mod describing;
 mod discovered;
 mod events;
 mod fence;
+mod folder;
+mod grant;
 mod graph;
+mod history;
+mod host;
 mod identity;
 mod interest;
 mod lease;
@@ -23,16 +33,22 @@ mod memo;
 pub mod policy;
 mod queue;
 mod rate;
+mod review;
 mod router;
 mod services;
 mod signer;
+mod supervisor;
 mod trial;
+mod versions;
 mod views;
 mod writer;
 
+pub use control::{Control, ControlError, Described, PluginState, PluginStatus};
+pub use grant::{ACCOUNTS_NAMESPACE, Grants};
+pub use history::{Performance, Reconciled};
 pub use lease::{LeaderElection, LeaseLost};
-pub use load::{BuiltIn, Grants, Origin, PluginError, plugins_in};
-pub use manager::{Manager, ManagerError, Options};
+pub use load::{BuiltIn, PluginError};
+pub use manager::{Manager, ManagerError, Options, Sources};
 pub use signer::{KeyError, Signer};
 pub use trial::{Trial, try_out};
 

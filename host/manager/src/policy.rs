@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flyball_types::description::{Description, Watch};
-use flyball_types::{ApiError, Kind};
-use serde::Deserialize;
+use flyball_types::{ApiError, Kind, Mask};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// What the operator allows, by the plugin's name.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,11 +34,17 @@ pub struct Policy {
 }
 
 /// What the operator says of one plugin.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct PluginPolicy {
-    /// The account under which it talks to the API server, as `namespace/name`; the host's own identity if none is named.
+    /// The account under which it talks to the API server, as `namespace/name`. If none is named, a built-in acts as the host
+    /// itself, and a dropped-in plugin as `flyball-system/` and its name.
     pub service_account: Option<String>,
+    /// The only file that may have what follows: the SHA-256 of its bytes, in hex, as in `sha256:4a…`. Any file that gives
+    /// itself the plugin's name, if none is named.
+    pub digest: Option<String>,
+    /// Whether it takes the place of the built-in controller of its name.
+    pub replaces_builtin: bool,
     /// What it may do; a call is allowed if any rule allows it.
     pub allow: Vec<Rule>,
     /// The imports that it may use beyond those that need no grant: `discovery`, `signer`, `raw`.
@@ -55,7 +61,7 @@ pub struct PluginPolicy {
 }
 
 /// One permission.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
     /// Kinds, as in `apps/v1/ReplicaSet`; `*` for all.
@@ -69,20 +75,23 @@ pub struct Rule {
     /// Only in these namespaces; everywhere if empty.
     #[serde(default)]
     pub namespaces: Vec<String>,
+    /// Of what is watched or read only these fields; all that the plugin declares if empty.
+    #[serde(default)]
+    pub fields: Vec<String>,
 }
 
 /// Limits of one plugin; the host's default where none is given.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct LimitPolicy {
     /// CPU time of one call, as in `1s` or `250ms`.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "write_duration", skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Duration>,
     /// Time of one call, waiting included.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "write_duration", skip_serializing_if = "Option::is_none")]
     pub wall: Option<Duration>,
     /// Memory of one instance, as in `256Mi`.
-    #[serde(deserialize_with = "bytes")]
+    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
     /// Requests per second, on average.
     pub writes_per_second: Option<Rate>,
@@ -91,7 +100,7 @@ pub struct LimitPolicy {
 }
 
 /// A limit of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag")]
 pub enum Rate {
     /// So many.
@@ -149,13 +158,8 @@ impl Policy {
         if !path.is_dir() {
             return Self::parse(path, &std::fs::read_to_string(path).map_err(read)?);
         }
-        let entries =
-            std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(read)?;
-        let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
-        files.sort();
         let mut policy = Self::default();
-        for file in files {
+        for file in Self::files(path)? {
             let text =
                 std::fs::read_to_string(&file).map_err(|source| PolicyError::Read { path: file.clone(), source })?;
             for (plugin, rules) in Self::parse(&file, &text)?.plugins {
@@ -165,6 +169,17 @@ impl Policy {
             }
         }
         Ok(policy)
+    }
+
+    /// The files of a policy's folder, in order of their names.
+    pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, PolicyError> {
+        let read = |source| PolicyError::Read { path: folder.into(), source };
+        let entries =
+            std::fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(read)?;
+        let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+        files.sort();
+        Ok(files)
     }
 
     /// Reads a policy's text; `path` is for messages.
@@ -180,6 +195,16 @@ impl Policy {
             {
                 let message =
                     format!("plugin `{plugin}`: `{account}` is not a service account: write `namespace/name`");
+                return Err(invalid(message));
+            }
+            for path in rules.allow.iter().flat_map(|rule| &rule.fields) {
+                Mask::parse([path]).map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
+            }
+            if let Some(digest) = &rules.digest
+                && !is_digest(digest)
+            {
+                let message =
+                    format!("plugin `{plugin}`: `{digest}` is not a digest: write `sha256:` and 64 hex digits");
                 return Err(invalid(message));
             }
             if !rules.signer_keys.is_empty() && !rules.imports.contains("signer") {
@@ -207,7 +232,7 @@ impl PluginPolicy {
             kinds: vec![permission.kind.to_string()],
             subresource: permission.subresource.clone(),
             verbs: permission.verbs.clone(),
-            namespaces: Vec::new(),
+            ..Rule::default()
         });
         let allow = std::iter::once(watch).chain(asked).collect();
         Self { allow, imports: description.imports.clone(), ..Self::default() }
@@ -222,6 +247,44 @@ impl PluginPolicy {
         let slash = if subresource.is_empty() { "" } else { "/" };
         let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
         Err(ApiError::denied(format!("the policy does not let this plugin {verb} {name}{slash}{subresource}{place}")))
+    }
+
+    /// Whether it may do this in some namespace; the kind may be `*`.
+    pub(crate) fn grants_somewhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
+        self.allow.iter().any(|rule| rule.has(verb, kind, subresource))
+    }
+
+    /// Whether it may do this in every namespace, and of all fields.
+    pub(crate) fn grants_everywhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
+        let mut rules = self.allow.iter().filter(|rule| rule.has(verb, kind, subresource));
+        rules.any(|rule| rule.namespaces.is_empty() && rule.fields.is_empty())
+    }
+
+    /// Whether it may watch this kind, in some namespace at least if none is named.
+    pub(crate) fn may_watch(&self, kind: &Kind, namespace: &str) -> bool {
+        let mut rules = self.watching(kind);
+        rules.any(|rule| namespace.is_empty() || rule.namespaces.is_empty() || rule.is_for(namespace))
+    }
+
+    /// The namespaces in which it may watch a kind; all if none.
+    pub(crate) fn watched_namespaces(&self, kind: &Kind) -> Option<BTreeSet<String>> {
+        if self.watching(kind).any(|rule| rule.namespaces.is_empty()) {
+            return None;
+        }
+        Some(self.watching(kind).flat_map(|rule| &rule.namespaces).cloned().collect())
+    }
+
+    /// The fields that it may see of a kind that it watches; all if none.
+    pub(crate) fn watched_fields(&self, kind: &Kind) -> Option<Mask> {
+        if self.watching(kind).any(|rule| rule.fields.is_empty()) {
+            return None;
+        }
+        Mask::parse(self.watching(kind).flat_map(|rule| &rule.fields)).ok()
+    }
+
+    fn watching(&self, kind: &Kind) -> impl Iterator<Item = &Rule> {
+        let name = kind.to_string();
+        self.allow.iter().filter(move |rule| rule.has("watch", &name, ""))
     }
 
     /// Whether it may use an import that needs a grant.
@@ -244,10 +307,17 @@ impl PluginPolicy {
 
 impl Rule {
     fn allows(&self, verb: &str, kind: &str, subresource: &str, namespace: &str) -> bool {
+        self.has(verb, kind, subresource) && (self.namespaces.is_empty() || self.is_for(namespace))
+    }
+
+    fn has(&self, verb: &str, kind: &str, subresource: &str) -> bool {
         (self.verbs.contains(verb) || self.verbs.contains("*"))
             && self.kinds.iter().any(|known| known == kind || known == "*")
             && (self.subresource == subresource || self.subresource == "*")
-            && (self.namespaces.is_empty() || self.namespaces.iter().any(|known| known == namespace))
+    }
+
+    fn is_for(&self, namespace: &str) -> bool {
+        self.namespaces.iter().any(|known| known == namespace)
     }
 }
 
@@ -287,6 +357,14 @@ fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<
     parse_duration(&text).map(Some).ok_or_else(wrong)
 }
 
+fn write_duration<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format!("{}ms", duration.unwrap_or_default().as_secs_f64() * 1e3))
+}
+
+fn write_bytes<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&bytes.unwrap_or_default().to_string())
+}
+
 fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = || serde::de::Error::custom(format!("`{text}` is not an amount of memory: write it as `256Mi`"));
@@ -300,6 +378,11 @@ fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64
     };
     let number: u64 = text[..end].parse().map_err(|_| wrong())?;
     number.checked_mul(unit).map(Some).ok_or_else(wrong)
+}
+
+fn is_digest(text: &str) -> bool {
+    let hex = text.strip_prefix("sha256:").unwrap_or_default();
+    hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// What is wrong with a TOML text, and in which line.
@@ -408,6 +491,15 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected) && error.contains("policy.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_plugins_policy_reads_back_as_it_was_written() {
+        for text in [TEXT, "[plugins.greeter]\nlimits = { writes-per-second = { times = 2.0 }, wall = \"1m\" }"] {
+            let greeter = &parse(text).unwrap().plugins["greeter"];
+            let written = serde_json::to_string(greeter).unwrap();
+            assert_eq!(serde_json::from_str::<PluginPolicy>(&written).unwrap(), *greeter, "{written}");
         }
     }
 

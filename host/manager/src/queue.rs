@@ -24,29 +24,32 @@ pub(crate) enum Reason {
     Tick,
 }
 
-/// One of a plugin's queues.
+/// One of a plugin's queues, as one of its versions described it. Its keys and their backoffs outlive the version.
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) keys: WorkQueue<Arc<str>, Reason>,
     /// How often a key is retried; without end, if none.
     pub(crate) max_retries: Option<u32>,
-    _gauges: Gauges,
+    _gauges: Arc<Gauges>,
 }
 
 impl Queue {
     /// An empty queue as described.
     pub(crate) fn new(described: &description::Queue, metrics: &Metrics) -> Result<Self, MetricsError> {
-        let bucket = (described.qps > 0.0).then(|| Bucket { qps: described.qps, burst: described.burst.max(1) });
-        let rate_limit = RateLimit {
-            base: Duration::from_millis(described.base_delay_ms.into()),
-            max: Duration::from_millis(described.max_delay_ms.into()),
-            bucket,
-        };
+        let rate_limit = rate_limit(described);
         let events = metrics.workqueue(&described.name)?;
         let keys = WorkQueue::new(Config { rate_limit, metrics: events, ..Config::default() });
         let watched = keys.clone();
         let gauges = metrics.workqueue_gauges(&described.name, move || Some(watched.snapshot()))?;
+        let gauges = Arc::new(gauges);
         Ok(Self { name: described.name.as_str().into(), keys, max_retries: described.max_retries, _gauges: gauges })
+    }
+
+    /// The same keys for another version, which describes the queue so.
+    pub(crate) fn handed_on(&self, described: &description::Queue) -> Self {
+        self.keys.set_rate_limit(rate_limit(described));
+        let (keys, gauges) = (self.keys.clone(), self._gauges.clone());
+        Self { name: self.name.clone(), keys, max_retries: described.max_retries, _gauges: gauges }
     }
 
     /// Adds a key that a reconcile asked for.
@@ -65,6 +68,15 @@ impl Queue {
         } else {
             self.keys.add_after(key, delay, priority, reason);
         }
+    }
+}
+
+fn rate_limit(described: &description::Queue) -> RateLimit {
+    let bucket = (described.qps > 0.0).then(|| Bucket { qps: described.qps, burst: described.burst.max(1) });
+    RateLimit {
+        base: Duration::from_millis(described.base_delay_ms.into()),
+        max: Duration::from_millis(described.max_delay_ms.into()),
+        bucket,
     }
 }
 

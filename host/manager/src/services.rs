@@ -12,7 +12,9 @@ use flyball_types::description::Description;
 use flyball_types::{ApiError, Kind};
 
 use crate::client::ApiClient;
+use crate::denial::Denials;
 use crate::events::Recorder;
+use crate::history::History;
 use crate::memo::Memo;
 use crate::policy::PluginPolicy;
 use crate::queue::Queue;
@@ -28,9 +30,14 @@ pub(crate) struct Services {
     pub(crate) writer: Writer,
     pub(crate) client: ApiClient,
     pub(crate) recorder: Recorder,
-    pub(crate) memo: Memo,
+    pub(crate) denials: Denials,
+    pub(crate) memo: Arc<Memo>,
     /// In the order of the description.
     pub(crate) queues: Vec<Queue>,
+    /// What it did.
+    pub(crate) history: Arc<History>,
+    /// Held while the guest routes: one call at a time, over versions too.
+    pub(crate) routing: Arc<tokio::sync::Mutex<()>>,
     pub(crate) metrics: Group,
     /// Whether a fault in the use of metrics was logged: once is enough.
     pub(crate) metrics_warned: AtomicBool,

@@ -13,6 +13,7 @@ use flyball_types::{ApiError, FieldPath, Kind, LabelSelector, Mask, Reference};
 use serde_json::Value;
 
 use crate::lock;
+use crate::policy::PluginPolicy;
 use crate::router::{self, Lookup};
 
 /// Masks that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
@@ -31,6 +32,13 @@ struct Gone {
     in_order: VecDeque<Reference>,
 }
 
+/// What outlives the version of a plugin: its acknowledged writes, and what it saw go.
+#[derive(Clone, Default)]
+pub(crate) struct Seen {
+    overlay: Arc<OverlayWriter>,
+    gone: Arc<Mutex<Gone>>,
+}
+
 /// What one plugin sees.
 pub(crate) struct Views {
     /// The kinds that the description names.
@@ -39,32 +47,38 @@ pub(crate) struct Views {
     discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
     discovery: Arc<Discovery>,
     indexes: HashMap<(Kind, String), FieldPath>,
-    overlay: OverlayWriter,
-    gone: Mutex<Gone>,
+    policy: Arc<PluginPolicy>,
+    seen: Seen,
     masks: Mutex<HashMap<Vec<String>, Arc<Mask>>>,
     /// How many bytes one answer may have.
     answer_bytes: usize,
 }
 
 impl Views {
-    /// Views on these informers, of the watches that name a kind.
+    /// Views on these informers, of the watches that name a kind, as far as the policy lets the plugin see.
     pub(crate) fn new<'a>(
         description: &Description,
+        policy: Arc<PluginPolicy>,
         informers: impl IntoIterator<Item = &'a Informer>,
         discovery: Arc<Discovery>,
         answer_bytes: usize,
+        seen: Seen,
     ) -> Self {
-        let overlay = OverlayWriter::new();
         let mut kinds: HashMap<Kind, Vec<Lister>> = HashMap::new();
         for informer in informers {
-            kinds.entry(informer.resource().kind.clone()).or_default().push(lister(informer, &overlay));
+            kinds.entry(informer.resource().kind.clone()).or_default().push(lister(informer, &policy, &seen));
         }
         let index = |index: &flyball_types::description::Index| {
             Some(((index.kind.clone(), index.name.clone()), index.path.parse().ok()?))
         };
         let indexes = description.indexes.iter().filter_map(index).collect();
-        let (discovered, gone, masks) = (RwLock::default(), Mutex::default(), Mutex::default());
-        Self { kinds, discovered, discovery, indexes, overlay, gone, masks, answer_bytes }
+        let (discovered, masks) = (RwLock::default(), Mutex::default());
+        Self { kinds, discovered, discovery, indexes, policy, seen, masks, answer_bytes }
+    }
+
+    /// What the next version of the plugin goes on with.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.clone()
     }
 
     /// From now on shows these informers of a discovered kind's objects, and no others.
@@ -72,7 +86,7 @@ impl Views {
         let known = self.discovered();
         let keep = |informer: Informer| {
             let kind = informer.resource().kind.clone();
-            let lister = known.get(&kind).cloned().unwrap_or_else(|| lister(&informer, &self.overlay));
+            let lister = known.get(&kind).cloned().unwrap_or_else(|| lister(&informer, &self.policy, &self.seen));
             (kind, lister)
         };
         let new = informers.into_iter().map(keep).collect();
@@ -178,7 +192,7 @@ impl Views {
 
     /// Whether this object is among those that went last.
     pub(crate) fn is_gone(&self, object: &Reference) -> bool {
-        lock(&self.gone).known.contains(object)
+        lock(&self.seen.gone).known.contains(object)
     }
 
     /// Whether the plugin sees no more of a kind's objects than their metadata.
@@ -189,7 +203,7 @@ impl Views {
     /// The server acknowledged a write with this object.
     pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) {
         for lister in &*self.listers(kind) {
-            if let Err(error) = self.overlay.written(lister.informer(), answer) {
+            if let Err(error) = self.seen.overlay.written(lister.informer(), answer) {
                 tracing::warn!(%kind, %error, "the server's answer to a write is not an object");
             }
         }
@@ -203,7 +217,7 @@ impl Views {
     /// The server acknowledged a delete with this answer; `before` is what the plugin saw when it asked.
     pub(crate) fn deleted(&self, kind: &Kind, at: (&str, &str), before: Option<&Object>, answer: &[u8]) {
         for lister in &*self.listers(kind) {
-            if let Err(error) = self.overlay.deleted(lister.informer(), at, before, answer) {
+            if let Err(error) = self.seen.overlay.deleted(lister.informer(), at, before, answer) {
                 tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
             }
         }
@@ -216,7 +230,7 @@ impl Views {
 
     /// Gives back the memory of writes that the reflectors have seen.
     pub(crate) fn tidy(&self) {
-        self.overlay.tidy();
+        self.seen.overlay.tidy();
     }
 
     /// The grant check of all cached reads: a plugin reads what it watches.
@@ -269,10 +283,11 @@ impl Views {
     }
 }
 
-/// Reads an informer through all that its handle asked for.
-fn lister(informer: &Informer, overlay: &OverlayWriter) -> Lister {
-    let view = View { mask: informer.mask().clone(), namespaces: None };
-    Lister::new(informer.clone(), overlay.reader(), view)
+/// Reads an informer through all that its handle asked for, in the namespaces that the policy names.
+fn lister(informer: &Informer, policy: &PluginPolicy, seen: &Seen) -> Lister {
+    let namespaces = policy.watched_namespaces(&informer.resource().kind);
+    let view = View { mask: informer.mask().clone(), namespaces };
+    Lister::new(informer.clone(), seen.overlay.reader(), view)
 }
 
 fn parse(kind: &str) -> Result<Kind, ApiError> {
@@ -314,7 +329,7 @@ impl Lookup for Views {
     }
 
     fn went(&self, object: Reference) {
-        let mut gone = lock(&self.gone);
+        let mut gone = lock(&self.seen.gone);
         if gone.known.insert(object.clone()) {
             gone.in_order.push_back(object);
         }

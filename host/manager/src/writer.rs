@@ -16,8 +16,8 @@ use flyball_types::{ApiError, Kind, Mask};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(crate) use self::journal::Journal;
 use self::journal::verb;
+pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
 use crate::client::{ApiClient, Call};
 use crate::policy::PluginPolicy;

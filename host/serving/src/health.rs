@@ -20,6 +20,7 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct HealthChecks {
     checks: Arc<RwLock<BTreeMap<String, (Scope, Check)>>>,
+    notes: Arc<RwLock<BTreeMap<String, Arc<str>>>>,
 }
 
 /// Which endpoints run a check.
@@ -34,6 +35,14 @@ enum Scope {
 pub struct Registration {
     name: String,
     check: Check,
+    checks: HealthChecks,
+}
+
+/// A note for readers, which is taken out when this is dropped.
+#[must_use = "the note is taken out when this is dropped"]
+pub struct Note {
+    name: String,
+    text: Arc<str>,
     checks: HealthChecks,
 }
 
@@ -63,6 +72,14 @@ impl HealthChecks {
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Registration {
         self.insert(Scope::Ready, name.into(), Arc::new(check))
+    }
+
+    /// Shows a note in `/readyz?verbose`, in place of one of the same name, for as long as it is kept. It is no check: it
+    /// never fails. Everyone may read it.
+    pub fn note(&self, name: impl Into<String>, text: &str) -> Note {
+        let (name, text): (String, Arc<str>) = (name.into(), text.into());
+        self.notes.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), text.clone());
+        Note { name, text, checks: self.clone() }
     }
 
     /// Runs one check; none if there is no such check.
@@ -100,6 +117,10 @@ impl HealthChecks {
                 }
             }
         }
+        if endpoint == "readyz" {
+            let notes = self.notes.read().unwrap_or_else(PoisonError::into_inner);
+            notes.iter().for_each(|(name, text)| report.line(format_args!("[i]{name}: {text}")));
+        }
         if !unmatched.is_empty() {
             let names: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();
             let names = names.join(", ");
@@ -119,6 +140,15 @@ impl HealthChecks {
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, (Scope, Check)>> {
         self.checks.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        let mut notes = self.checks.notes.write().unwrap_or_else(PoisonError::into_inner);
+        if notes.get(&self.name).is_some_and(|own| Arc::ptr_eq(own, &self.text)) {
+            notes.remove(&self.name);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
 use kube::Client;
+use serde_json::Value;
 
 pub use interceptor::Interceptor;
 pub use proxy::Proxy;
@@ -76,8 +77,49 @@ impl Cluster {
     pub fn spawn_host(&self, name: &str, kubeconfig: &Path, args: &[String]) -> Result<Process> {
         let mut command = Command::new(host()?);
         command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display()));
-        command.args(["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "-v=4"]).args(args);
+        command.args(["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "-v=4"]);
+        command.arg(format!("--admin-socket={}", self.admin_socket(name).display()));
+        command.arg(format!("--state-dir={}", self.plane.dir().join(format!("{name}-state")).display()));
+        command.args(args);
         Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
+    }
+
+    fn admin_socket(&self, host: &str) -> PathBuf {
+        self.plane.dir().join(format!("{host}.sock"))
+    }
+
+    /// Asks the host of this name, as an operator does, and answers what the command printed.
+    pub fn ask(&self, host_name: &str, args: &[&str]) -> Result<String> {
+        let mut command = Command::new(host()?);
+        command.args(args).arg("--admin-socket").arg(self.admin_socket(host_name));
+        let output = command.output().context("can't run the host's command")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`flyball {}` ended with {}: {said}", args.join(" "), output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// How a plugin of the host of this name is, as `flyball status` says; none if there is none.
+    pub fn plugin(&self, host_name: &str, plugin: &str) -> Result<Option<Value>> {
+        let all: Vec<Value> = serde_json::from_str(&self.ask(host_name, &["status", "-o", "json"])?)?;
+        Ok(all.into_iter().find(|status| status["name"] == plugin))
+    }
+
+    /// Waits until a plugin of the host of this name looks so.
+    pub async fn until_plugin(
+        &self,
+        host_name: &str,
+        plugin: &str,
+        what: &str,
+        mut looks_so: impl FnMut(&Value) -> bool,
+    ) -> Result<Value> {
+        until(&format!("{plugin} {what}"), async || {
+            // A host that has just started has no socket yet.
+            match self.plugin(host_name, plugin) {
+                Ok(Some(status)) if looks_so(&status) => Ok(Ok(status)),
+                seen => Ok(Err(format!("{seen:?}"))),
+            }
+        })
+        .await
     }
 
     /// A folder in the control plane's own, with copies of these files.

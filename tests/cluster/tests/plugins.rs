@@ -64,7 +64,7 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
         space.wait_for_account().await?;
         let line = until("the log says what the plugin wants", async || {
             let log = log_of(&host)?;
-            let line = log.lines().find(|line| line.contains("greeter.wasm"));
+            let line = log.lines().find(|line| line.contains("flyball approve greeter"));
             Ok(line.map(str::to_owned).ok_or(log))
         })
         .await?;

@@ -71,6 +71,8 @@ impl RunConfig {
             },
             plugin_dirs: flags.list("plugin-dir").into_iter().map(PathBuf::from).collect(),
             policy: flags.path("policy"),
+            admin_socket: flags.path("admin-socket"),
+            state_dir: flags.path("state-dir"),
             trust_plugins: flags.bool("trust-plugins"),
             controllers: Selection::new(&flags.list("controllers")),
             qps: if qps == 0.0 { Some(5.0) } else { Some(qps).filter(|qps| *qps > 0.0) },

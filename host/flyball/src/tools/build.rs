@@ -26,7 +26,8 @@ pub(super) async fn run(dir: &Path, output: Option<PathBuf>, toolchain: Option<&
     let (toolchain, target) = choose(dir, toolchain)?;
     let module = compile(dir, toolchain, target)?;
     let bytes = std::fs::read(&module.path).with_context(|| format!("can't read {}", module.path.display()))?;
-    let component = component(&bytes).with_context(|| format!("can't make a component of {}", module.path.display()))?;
+    let component =
+        component(&bytes).with_context(|| format!("can't make a component of {}", module.path.display()))?;
     let output = output.unwrap_or_else(|| dir.join(format!("{}.wasm", module.name)));
     std::fs::write(&output, &component).with_context(|| format!("can't write {}", output.display()))?;
     let description = trial(&output).await?.description;

@@ -1,24 +1,14 @@
 //! `flyball policy`: what a plugin asks for, as the policy that grants it.
 
 use std::fmt::Write;
-use std::path::Path;
 
+use flyball_manager::ACCOUNTS_NAMESPACE;
 use flyball_manager::policy::{PluginPolicy, Rule};
 use flyball_types::description::Description;
 use serde_json::json;
 
-use super::trial::trial;
-
-/// The namespace of the accounts of plugins, where nothing else is said.
-pub(super) const NAMESPACE: &str = "flyball-system";
-
-/// Prints the policy of a file.
-pub(super) async fn run(file: &Path) -> anyhow::Result<String> {
-    Ok(policy(&trial(file).await?.description))
-}
-
 /// The policy that grants all that the description asks for, but no signing key: those are for the operator to name.
-fn policy(description: &Description) -> String {
+pub(super) fn policy(description: &Description) -> String {
     let name = &description.name;
     let granted = PluginPolicy::trusting(description);
     let mut text = format!(
@@ -28,7 +18,7 @@ fn policy(description: &Description) -> String {
          # The account under which it talks to the API server.\n\
          service-account = {}\n",
         one_line(&description.version),
-        string(&format!("{NAMESPACE}/{name}")),
+        string(&format!("{ACCOUNTS_NAMESPACE}/{name}")),
     );
     if !granted.imports.is_empty() {
         let _ = write!(text, "# Imports that need a grant.\nimports = {}\n", strings(&granted.imports));
@@ -77,6 +67,8 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use flyball_manager::policy::Policy;
 
     use super::*;

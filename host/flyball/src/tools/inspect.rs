@@ -37,7 +37,7 @@ fn json(file: &Path, trial: &Trial, outside: &Outside) -> String {
         "world": world(outside),
         "producers": outside.producers,
         "imports": outside.imports,
-        "description": trial.description,
+        "description": *trial.description,
     });
     yaml::pretty_json(&document)
 }
@@ -117,11 +117,9 @@ fn watch_of(watch: &Watch) -> String {
         }
         (None, None) => String::new(),
     };
-    for (what, value) in [
-        ("in the namespace", &watch.namespace),
-        ("labelled", &watch.label_selector),
-        ("with", &watch.field_selector),
-    ] {
+    for (what, value) in
+        [("in the namespace", &watch.namespace), ("labelled", &watch.label_selector), ("with", &watch.field_selector)]
+    {
         if !value.is_empty() {
             let _ = write!(text, ", {what} {value}");
         }

@@ -72,7 +72,8 @@ fn is_keyword(name: &str) -> bool {
 
 /// The SDK as a dependency in `Cargo.toml`.
 fn dependency(sdk: Option<&str>) -> anyhow::Result<String> {
-    let is_url = |text: &str| ["https://", "http://", "ssh://", "git://", "file://"].iter().any(|at| text.starts_with(at));
+    let is_url =
+        |text: &str| ["https://", "http://", "ssh://", "git://", "file://"].iter().any(|at| text.starts_with(at));
     if let Some(url) = sdk.filter(|sdk| is_url(sdk)) {
         return Ok(format!("{{ git = {} }}", json!(url)));
     }

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use flyball_manager::ACCOUNTS_NAMESPACE;
 use flyball_manager::policy::{PluginPolicy, Policy, Rule};
 use flyball_types::description::Description;
 use flyball_types::{Kind, KindPattern};
 use serde_json::{Value, json};
 
-use super::grant::NAMESPACE;
-use super::trial::trial;
 use super::{Manifests, plural, yaml};
+use crate::admin::Described;
 
 /// The API's group of all that is made here.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -23,16 +23,13 @@ const CACHED: [&str; 3] = ["get", "list", "watch"];
 /// The order in which people write verbs.
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// Prints what a plugin needs.
-pub(super) async fn run(file: &Path, policy: Option<&Path>, format: Manifests) -> anyhow::Result<String> {
-    let description = trial(file).await?.description;
+/// Prints what a plugin needs: under the policy at `path`, else under that which it is known to have, else to get all that it
+/// asks for.
+pub(super) fn run(known: Described, path: Option<&Path>, format: Manifests) -> anyhow::Result<String> {
+    let Described { description, policy } = known;
     let name = &description.name;
-    let granted = match policy {
-        None => PluginPolicy {
-            service_account: Some(format!("{NAMESPACE}/{name}")),
-            ..PluginPolicy::trusting(&description)
-        },
-        Some(path) => {
+    let mut granted = match (path, policy) {
+        (Some(path), _) => {
             let mut policy = Policy::read(path)?;
             policy.plugins.remove(name).with_context(|| {
                 format!(
@@ -41,12 +38,12 @@ pub(super) async fn run(file: &Path, policy: Option<&Path>, format: Manifests) -
                 )
             })?
         }
+        (None, Some(policy)) => policy,
+        (None, None) => PluginPolicy::trusting(&description),
     };
+    granted.service_account.get_or_insert_with(|| format!("{ACCOUNTS_NAMESPACE}/{name}"));
     let Some(account) = granted.service_account.as_deref().and_then(|account| account.split_once('/')) else {
-        bail!(
-            "the policy names no account for the plugin `{name}`, so that it acts with the host's own rights: write \
-             `service-account = \"{NAMESPACE}/{name}\"`"
-        );
+        bail!("the policy of the plugin `{name}` names no service account: write `namespace/name`");
     };
     let needs = Needs::of(&description, &granted);
     let objects = needs.objects(name, account);
@@ -194,7 +191,7 @@ impl Needs {
 
     fn objects(&self, name: &str, (namespace, account): (&str, &str)) -> Vec<Value> {
         let mut objects = Vec::new();
-        if namespace == NAMESPACE {
+        if namespace == ACCOUNTS_NAMESPACE {
             objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
         }
         objects.push(json!({
@@ -278,7 +275,9 @@ mod tests {
         let description = Description::read(document).expect("it is valid");
         let policy = match policy {
             None => PluginPolicy::trusting(&description),
-            Some(text) => Policy::parse(Path::new("p"), text).expect("it is valid").plugins.remove("a").expect("it is there"),
+            Some(text) => {
+                Policy::parse(Path::new("p"), text).expect("it is valid").plugins.remove("a").expect("it is there")
+            }
         };
         let needs = Needs::of(&description, &policy);
         let within = needs.within.iter().map(|(namespace, rules)| (namespace.clone(), written(rules).into())).collect();
@@ -329,7 +328,9 @@ mod tests {
         let maps = json!([rule("", &["configmaps"], &["get", "list", "watch", "create"])]);
         assert_eq!(within, json!({"one": maps, "two": maps, "vault": [rule("", &["secrets"], &watch)]}));
         let notes = notes.join("\n");
-        for missing in ["to delete v1/ConfigMap", "to update apps/v1/Deployment/status", "to watch example.com/v1/Gateway"] {
+        for missing in
+            ["to delete v1/ConfigMap", "to update apps/v1/Deployment/status", "to watch example.com/v1/Gateway"]
+        {
             assert!(notes.contains(missing), "{notes}");
         }
     }
@@ -349,7 +350,10 @@ mod tests {
         let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\", \"batch/v1/Job\"]\nverbs = [\"watch\", \"delete\"]";
         let (everywhere, _, _) = needs(document, Some(policy));
         let verbs = ["get", "list", "watch", "delete"];
-        assert_eq!(everywhere, json!([core_events, rule("", &["pods"], &verbs), rule("batch", &["jobs"], &verbs), events]));
+        assert_eq!(
+            everywhere,
+            json!([core_events, rule("", &["pods"], &verbs), rule("batch", &["jobs"], &verbs), events])
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use flyball_manager::{Trial, try_out};
 use flyball_plugin::{Engine, EngineError, EngineOptions};
 
+use crate::admin::{self, Described};
 use crate::manager::cache_folder;
 
 /// Instances at once: one is described at a time, and an instance with several memories counts for as many.
@@ -20,4 +21,19 @@ pub(super) fn engine() -> Result<Engine, EngineError> {
 /// Loads a file as the host would, up to its checked description.
 pub(super) async fn trial(file: &Path) -> anyhow::Result<Trial> {
     Ok(try_out(&engine()?, file).await?)
+}
+
+/// What is known of a file, or of a plugin of the running host.
+pub(super) async fn known(plugin: &Path, host: &admin::Host) -> anyhow::Result<Described> {
+    match plugin.to_str() {
+        // Names of plugins have neither dots nor slashes.
+        Some(name) if !plugin.exists() && !name.contains(['.', '/']) => {
+            let (host, name) = (host.clone(), name.to_owned());
+            tokio::task::spawn_blocking(move || admin::describe(&host, &name)).await?
+        }
+        _ => {
+            let description = (*trial(plugin).await?.description).clone();
+            Ok(Described { description, policy: None })
+        }
+    }
 }

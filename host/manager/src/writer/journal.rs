@@ -1,12 +1,26 @@
 //! What one call has written, for the log and for the consistency of the next call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Mutex;
 
 use flyball_plugin::{Operation, Write};
 use flyball_types::{ApiError, Kind};
 
 use crate::lock;
+
+/// How many written objects of one call are remembered by name.
+const TOUCHED: usize = 32;
+
+/// An object that a call has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) verb: &'static str,
+    /// The kind's short name.
+    pub(crate) kind: String,
+    /// `namespace/name`, or the name alone.
+    pub(crate) key: String,
+}
 
 /// What one call has written. Shared with the writes that outlive it.
 #[derive(Default)]
@@ -17,6 +31,7 @@ pub(crate) struct Journal {
 #[derive(Default)]
 struct State {
     done: BTreeMap<What, Names>,
+    touched: Vec<Touched>,
     unknown: BTreeSet<Kind>,
 }
 
@@ -40,6 +55,12 @@ impl Journal {
                 let names = state.done.entry(what).or_default();
                 names.count += 1;
                 names.name = name.into();
+                if state.touched.len() < TOUCHED {
+                    let namespace = &write.target.namespace;
+                    let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+                    let (verb, kind) = (verb(&write.operation), kind.kind.clone());
+                    state.touched.push(Touched { verb, kind, key });
+                }
             }
             Err(error) if error.is_unknown_outcome() => {
                 state.unknown.insert(kind.clone());
@@ -53,6 +74,11 @@ impl Journal {
         std::mem::take(&mut lock(&self.state).unknown)
     }
 
+    /// The objects that were written, the first ones if they are many.
+    pub(crate) fn take_touched(&self) -> Vec<Touched> {
+        std::mem::take(&mut lock(&self.state).touched)
+    }
+
     /// The successful writes in words, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
     pub(crate) fn summary(&self) -> String {
         let state = lock(&self.state);
@@ -64,6 +90,12 @@ impl Journal {
             }
         });
         words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Touched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.verb, self.kind, self.key)
     }
 }
 

@@ -1,0 +1,157 @@
+//! The host's end of the admin socket.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use flyball_manager::Control;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Answer, Described, Request};
+use crate::logging::Recent;
+
+/// Bytes that a request may have.
+const REQUEST: u64 = 64 * 1024;
+
+/// Serves the socket until `stop`.
+///
+/// # Errors
+/// Another process serves it, or it can't be made there.
+pub(crate) async fn serve(
+    path: &Path,
+    control: Control,
+    recent: Recent,
+    stop: CancellationToken,
+) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let listener = bind(path).await.with_context(|| format!("can't serve the admin socket {}", path.display()))?;
+    let path = path.to_owned();
+    Ok(async move {
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            let Ok((stream, _)) = accepted else { continue };
+            if !is_own(&stream) {
+                tracing::warn!("the admin socket was opened by another user: refused");
+                continue;
+            }
+            let (control, recent) = (control.clone(), recent.clone());
+            let stop = stop.clone();
+            connections.spawn(async move {
+                tokio::select! {
+                    done = converse(stream, &control, &recent) => {
+                        if let Err(error) = done {
+                            tracing::debug!(%error, "a conversation over the admin socket ended early");
+                        }
+                    }
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+        let _ = fs::remove_file(path);
+    })
+}
+
+/// Binds the socket, open to this user alone. One that nobody serves any more makes way.
+async fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    if UnixStream::connect(path).await.is_ok() {
+        bail!("another host serves it: name another one with --admin-socket");
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => bail!("something else lies there: name another one with --admin-socket"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Whether the other end is a process of this user: the file's mode says so too, but only since it was set.
+fn is_own(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+}
+
+async fn converse(mut stream: UnixStream, control: &Control, recent: &Recent) -> io::Result<()> {
+    let (reading, mut writing) = stream.split();
+    let mut line = String::new();
+    BufReader::new(tokio::io::AsyncReadExt::take(reading, REQUEST)).read_line(&mut line).await?;
+    let request = match serde_json::from_str(&line) {
+        Ok(request) => request,
+        Err(error) => {
+            let answer = Answer::Error(format!("the request is none that this host knows: {error}"));
+            return send(&mut writing, &answer).await;
+        }
+    };
+    let follow = match &request {
+        Request::Logs { plugin, follow: true } => Some(recent.follow(plugin)),
+        _ => None,
+    };
+    send(&mut writing, &answer(request, control, recent).await).await?;
+    if let Some(mut lines) = follow {
+        while let Some(line) = lines.recv().await {
+            send(&mut writing, &Answer::Logs(vec![line])).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn answer(request: Request, control: &Control, recent: &Recent) -> Answer {
+    let done = match request {
+        Request::Status => control.status().await.map(Answer::Status),
+        Request::Why { object } => control.why(&object).await.map(Answer::Why),
+        Request::Logs { plugin, .. } => match control.describe(&plugin).await {
+            Ok(_) => Ok(Answer::Logs(recent.lines(&plugin))),
+            Err(error) => Err(error),
+        },
+        Request::Approve { plugin } => control.approve(&plugin).await.map(Answer::Done),
+        Request::Rollback { plugin } => control.roll_back(&plugin).await.map(Answer::Done),
+        Request::Resume { plugin } => control.resume(&plugin).await.map(Answer::Done),
+        Request::Describe { plugin } => control
+            .describe(&plugin)
+            .await
+            .map(|told| Answer::Described(Box::new(Described { description: told.description, policy: told.policy }))),
+    };
+    done.unwrap_or_else(|error| Answer::Error(error.to_string()))
+}
+
+async fn send(writing: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    writing.write_all(&line).await?;
+    writing.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_socket_is_the_users_alone_and_a_stale_one_makes_way() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("flyball/admin.sock");
+        let listener = bind(&path).await.unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        let error = bind(&path).await.unwrap_err().to_string();
+        assert!(error.contains("another host serves it"), "{error}");
+        drop(listener);
+        bind(&path).await.unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "mine").unwrap();
+        assert!(bind(&file).await.is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    }
+}

@@ -1,0 +1,825 @@
+//! Keeps the right plugins running: what the folders hold, the policy grants and the operator asked for is looked at as a
+//! whole, and what runs is brought in line with it. A version takes over only once it is ready; until then, and if it never
+//! is, the one before goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_serving::health::Note;
+use flyball_serving::metrics::{CounterVec, GaugeVec};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::approve;
+use crate::control::{Command, Control, ControlError, Described as Told, PluginState, PluginStatus};
+use crate::folder::{Folders, Look, Stamp};
+use crate::grant::{Asks, Granted, Grants, Refusal};
+use crate::host::{Host, OpenError, Opened, Running, Version};
+use crate::load::{self, Described, Origin, PluginError};
+use crate::lock;
+use crate::manager::{ManagerError, Sources};
+use crate::policy::Policy;
+use crate::versions::Versions;
+
+/// How long to wait before what held a version up is looked at again.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// How often the server is asked whether accounts may still read what their plugins watch.
+const REVIEW: Duration = Duration::from_secs(60);
+/// Files that are loaded at once: compiling uses all cores by itself.
+const LOADED_AT_ONCE: usize = 2;
+
+/// Keeps the right plugins running.
+pub(crate) struct Supervisor {
+    host: Arc<Host>,
+    sources: Sources,
+    grants: Grants,
+    /// Why the policy that lies there is not in force.
+    policy_problem: Option<String>,
+    folders: Folders,
+    policies: Folders,
+    builtins: Vec<Described>,
+    files: BTreeMap<PathBuf, File>,
+    /// Versions that the operator went back to, by digest.
+    kept: BTreeMap<String, Kept>,
+    slots: BTreeMap<String, Slot>,
+    told: BTreeMap<String, Trouble>,
+    versions: Versions,
+    loading: Arc<tokio::sync::Semaphore>,
+    events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
+    commands: mpsc::Receiver<Command>,
+    /// Plugins that are ending, by name: they come back only when they have.
+    ending: JoinSet<String>,
+    ending_names: BTreeSet<String>,
+    /// Versions that another took over from.
+    retiring: JoinSet<()>,
+    loads: CounterVec,
+    problems: GaugeVec,
+}
+
+/// A file of a folder.
+struct File {
+    stamp: Stamp,
+    task: Option<AbortOnDropHandle<()>>,
+    /// The newest content of it that is a plugin.
+    described: Option<Described>,
+    /// Why its content is none, if that is newer.
+    problem: Option<String>,
+    /// Why the plugin does not run.
+    refusal: Option<Refused>,
+}
+
+/// Why a plugin does not run.
+#[derive(Clone, PartialEq)]
+struct Refused {
+    reason: String,
+    state: PluginState,
+}
+
+/// A version that the operator went back to.
+enum Kept {
+    Loading,
+    Loaded(Described),
+    Lost,
+}
+
+/// What runs under one name, and what is to.
+#[derive(Default)]
+struct Slot {
+    running: Option<Running>,
+    next: Option<Next>,
+}
+
+/// Trouble that was told of a plugin.
+struct Trouble {
+    reason: String,
+    _note: Note,
+}
+
+/// A version that is to run.
+struct Next {
+    version: Version,
+    /// What holds it up.
+    held_up: Arc<Mutex<Option<Refused>>>,
+    _task: Option<AbortOnDropHandle<()>>,
+}
+
+/// What happens.
+enum Event {
+    /// A file was loaded, with this stamp.
+    Loaded(PathBuf, Stamp, Result<Described, PluginError>),
+    /// A version that was kept was loaded.
+    Kept(String, Result<Described, String>),
+    /// A version can run.
+    Opened(String, Box<Opened>),
+    /// The account of a plugin may no longer read what it watches.
+    Denied(String, String),
+    /// What holds a version up is another thing than before.
+    HeldUp,
+}
+
+impl Supervisor {
+    /// Loads what there is now: the built-ins, and the files of the folders.
+    pub(crate) async fn load(
+        host: Arc<Host>,
+        sources: Sources,
+        builtins: &[load::BuiltIn],
+    ) -> Result<(Self, Control), ManagerError> {
+        let engine = &host.options.engine;
+        let config = |name: &str| sources.grants.config.get(name).cloned().unwrap_or_default();
+        let loaded = builtins.iter().map(|builtin| load::builtin(engine, builtin, config(builtin.name)));
+        let mut described = Vec::new();
+        for loaded in futures::future::join_all(loaded).await {
+            match loaded {
+                Ok(builtin) => described.push(builtin),
+                Err(error) => tracing::error!("{}; the others run", crate::causes(&error)),
+            }
+        }
+        let versions = Versions::open(sources.state.clone());
+        let versions = versions
+            .map_err(|source| ManagerError::State { folder: sources.state.clone().unwrap_or_default(), source })?;
+        let loads = host.options.metrics.counter(
+            "flyball_plugin_loads_total",
+            "Files of plugins that were loaded, by result: ok, or failed.",
+            &["result"],
+        )?;
+        let problems = host.options.metrics.gauge(
+            "flyball_plugin_held_up",
+            "1 for a plugin of which a version can't run: it waits for a grant, or can't be loaded.",
+            &["plugin"],
+        )?;
+        let (control, commands) = Control::new();
+        let mut supervisor = Self {
+            folders: Folders::new(sources.folders.clone(), "wasm"),
+            policies: Folders::new(sources.policy.iter().cloned().collect(), "toml"),
+            grants: sources.grants.clone(),
+            host,
+            sources,
+            policy_problem: None,
+            builtins: described,
+            files: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            told: BTreeMap::new(),
+            versions,
+            loading: Arc::new(tokio::sync::Semaphore::new(LOADED_AT_ONCE)),
+            events: mpsc::unbounded_channel(),
+            commands,
+            ending: JoinSet::new(),
+            ending_names: BTreeSet::new(),
+            retiring: JoinSet::new(),
+            loads,
+            problems,
+        };
+        supervisor.policies.look();
+        let look = supervisor.folders.look();
+        supervisor.found(look);
+        while supervisor.files.values().any(|file| file.task.is_some()) {
+            if let Some(event) = supervisor.events.1.recv().await {
+                supervisor.happened(event);
+            }
+        }
+        supervisor.versions.tidy(&supervisor.digests());
+        Ok((supervisor, control))
+    }
+
+    /// The names of the plugins that there are, whether they may run or not.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let files = self.files.values().filter_map(|file| file.described.as_ref());
+        self.builtins.iter().chain(files).map(|described| described.name().to_owned()).collect()
+    }
+
+    /// The names of the plugins that come from files.
+    pub(crate) fn dropped_in(&self) -> Vec<String> {
+        self.files.values().filter_map(|file| Some(file.described.as_ref()?.name().to_owned())).collect()
+    }
+
+    /// Runs until `shutdown`, then lets all end.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        tokio::select! {
+            () = self.start_together() => {}
+            () = shutdown.cancelled() => return,
+        }
+        let mut led = self.host.leading.subscribe();
+        let mut leads = *led.borrow();
+        let mut reviews = tokio::time::interval_at(tokio::time::Instant::now() + REVIEW, REVIEW);
+        reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                // An error would mean that there is nobody left to say so.
+                Ok(_) = led.wait_for(|leading| *leading), if !leads => {
+                    leads = true;
+                    self.slots.values().filter_map(|slot| slot.running.as_ref()).for_each(|running| running.leads(true));
+                }
+                () = self.folders.changed() => {
+                    let look = self.folders.look();
+                    self.found(look);
+                    self.plan();
+                }
+                () = self.policies.changed() => {
+                    self.read_policy();
+                    self.plan();
+                }
+                Some(event) = self.events.1.recv() => {
+                    self.happened(event);
+                    while let Ok(event) = self.events.1.try_recv() {
+                        self.happened(event);
+                    }
+                    self.plan();
+                }
+                Some(command) = self.commands.recv() => self.obey(command),
+                Some(ended) = self.ending.join_next() => {
+                    if let Ok(name) = ended {
+                        self.ending_names.remove(&name);
+                    }
+                    self.plan();
+                }
+                Some(_) = self.retiring.join_next() => {}
+                _ = reviews.tick() => self.review(),
+                () = shutdown.cancelled() => break,
+            }
+        }
+        for slot in self.slots.values_mut() {
+            slot.next = None;
+        }
+        let names: Vec<String> = self.slots.keys().cloned().collect();
+        names.iter().for_each(|name| self.end(name));
+        while self.ending.join_next().await.is_some() {}
+        self.retiring.shutdown().await;
+        self.host.factory.shutdown().await;
+    }
+
+    /// Opens what can be opened at once together, so that the masks are united before the first list.
+    async fn start_together(&mut self) {
+        let mut opened = Vec::new();
+        for (name, version) in self.wanted() {
+            match self.host.open(version).await {
+                Ok(version) => opened.push((name, version)),
+                Err((version, error)) => self.wait_for(name, version, Some(error)),
+            }
+        }
+        self.host.factory.start();
+        for (name, opened) in opened {
+            self.switch(&name, opened);
+        }
+        self.tell();
+    }
+
+    /// Brings what runs in line with what there is.
+    fn plan(&mut self) {
+        let wanted = self.wanted();
+        let gone: Vec<String> = self.slots.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.end(&name);
+        }
+        for (name, version) in wanted {
+            if self.ending_names.contains(&name) {
+                continue;
+            }
+            let slot = self.slots.entry(name.clone()).or_default();
+            if slot.running.as_ref().is_some_and(|running| running.version.is_same(&version)) {
+                slot.next = None;
+            } else if slot.next.as_ref().is_none_or(|next| !next.version.is_same(&version)) {
+                self.wait_for(name, version, None);
+            }
+        }
+        self.tell();
+    }
+
+    /// What should run, by name.
+    fn wanted(&mut self) -> BTreeMap<String, Version> {
+        let mut wanted = BTreeMap::new();
+        for builtin in &self.builtins {
+            let granted = self.grants.builtin(&builtin.description);
+            let file = builtin.component.digest().to_owned();
+            wanted.insert(builtin.name().to_owned(), Version { described: builtin.clone(), granted, file });
+        }
+        // Of two files with one name, the one that runs goes on.
+        let mut paths: Vec<PathBuf> = self.files.keys().cloned().collect();
+        paths.sort_by_key(|path| !self.runs_from(path));
+        let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for path in paths {
+            let Some(described) = self.files[&path].described.clone() else { continue };
+            let name = described.name().to_owned();
+            let refusal = match taken.get(&name) {
+                Some(other) => Some(Refused {
+                    reason: format!("it calls itself `{name}`, as {} does: only one of them can run", other.display()),
+                    state: PluginState::Failed,
+                }),
+                None => {
+                    taken.insert(name.clone(), path.clone());
+                    self.want(&mut wanted, &name, described)
+                }
+            };
+            if let Some(file) = self.files.get_mut(&path) {
+                file.refusal = refusal;
+            }
+        }
+        wanted
+    }
+
+    /// Wants what a file holds, if it may run; else what ran before. Answers why the file's may not.
+    fn want(&mut self, wanted: &mut BTreeMap<String, Version>, name: &str, described: Described) -> Option<Refused> {
+        if !(self.sources.enabled)(name) {
+            let reason = "--controllers does not enable it".to_owned();
+            return Some(Refused { reason, state: PluginState::Failed });
+        }
+        let file = described.component.digest().to_owned();
+        let mut described = described;
+        if let Some(pinned) = self.versions.pinned(name, &file).map(str::to_owned) {
+            match self.kept.get(&pinned) {
+                Some(Kept::Loaded(kept)) => described = kept.clone(),
+                Some(Kept::Lost) => {}
+                found => {
+                    if found.is_none() {
+                        self.fetch(pinned, described.origin.clone());
+                    }
+                    // What runs goes on until it is there.
+                    let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+                    let version = running.filter(|running| !running.version.granted.is_builtin)?.version.clone();
+                    wanted.insert(name.to_owned(), version);
+                    return None;
+                }
+            }
+        }
+        match self.grant(name, &described) {
+            Ok(granted) => {
+                wanted.insert(name.to_owned(), Version { described, granted, file });
+                None
+            }
+            Err(refusal) => {
+                let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+                if let Some(running) = running.filter(|running| !running.version.granted.is_builtin)
+                    && running.version.described.component.digest() != described.component.digest()
+                    && let Ok(granted) = self.grant(name, &running.version.described)
+                {
+                    let version = Version { granted, ..running.version.clone() };
+                    wanted.insert(name.to_owned(), version);
+                }
+                let state = match refusal {
+                    Refusal::BuiltIn { .. } => PluginState::Failed,
+                    _ => PluginState::Pending,
+                };
+                Some(Refused { reason: refusal.to_string(), state })
+            }
+        }
+    }
+
+    fn grant(&self, name: &str, described: &Described) -> Result<Granted, Refusal> {
+        let before = self.versions.of(name).map(|history| &history.asks);
+        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+        let running = running.filter(|running| !running.version.granted.is_builtin);
+        let running = running.map(|running| Asks::of(&running.version.described.description));
+        let is_name_of_builtin = self.sources.builtin_names.contains(&name);
+        let (description, digest) = (&described.description, described.component.digest());
+        self.grants.dropped_in(description, digest, running.as_ref().or(before), is_name_of_builtin)
+    }
+
+    fn runs_from(&self, path: &PathBuf) -> bool {
+        let running = self.slots.values().filter_map(|slot| slot.running.as_ref());
+        running.into_iter().any(|running| running.version.described.origin == Origin::File(path.clone()))
+    }
+
+    /// Takes note of what lies in the folders now.
+    fn found(&mut self, look: Look) {
+        for (folder, error) in &look.unreadable {
+            tracing::warn!(folder = %folder.display(), error, "a folder of plugins can't be read: its plugins stay as they are");
+        }
+        self.files.retain(|path, _| look.found.contains_key(path));
+        for (path, stamp) in look.found {
+            if self.files.get(&path).is_some_and(|file| file.stamp == stamp) {
+                continue;
+            }
+            let task = Some(self.spawn_load(path.clone(), stamp));
+            let file = self.files.entry(path).or_insert(File {
+                stamp,
+                task: None,
+                described: None,
+                problem: None,
+                refusal: None,
+            });
+            (file.stamp, file.task) = (stamp, task);
+        }
+    }
+
+    fn spawn_load(&self, path: PathBuf, stamp: Stamp) -> AbortOnDropHandle<()> {
+        let (events, loading) = (self.events.0.clone(), self.loading.clone());
+        let (engine, versions) = (self.host.options.engine.clone(), self.versions.store());
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(stamp.wait()).await;
+            let _turn = loading.acquire_owned().await;
+            let origin = Origin::File(path.clone());
+            let loaded = match tokio::fs::read(&path).await {
+                Ok(wasm) => {
+                    let wasm = Bytes::from(wasm);
+                    let loaded = load::dropped_in(&engine, origin, wasm.clone()).await;
+                    if let Ok(described) = &loaded {
+                        let digest = described.component.digest().to_owned();
+                        let kept = tokio::task::spawn_blocking(move || versions.keep(&digest, &wasm));
+                        // A version that can't be kept is a version that one can't go back to: it says so itself.
+                        let _ = kept.await;
+                    }
+                    loaded
+                }
+                Err(source) => Err(PluginError::Read { origin: origin.text(), source }),
+            };
+            let _ = events.send(Event::Loaded(path, stamp, loaded));
+        }))
+    }
+
+    /// Loads a version that was kept.
+    fn fetch(&mut self, digest: String, origin: Origin) {
+        self.kept.insert(digest.clone(), Kept::Loading);
+        let (events, engine, store) = (self.events.0.clone(), self.host.options.engine.clone(), self.versions.store());
+        tokio::spawn(async move {
+            let asked = digest.clone();
+            let read = tokio::task::spawn_blocking(move || store.read(&asked)).await;
+            let loaded = match read.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+                Ok(wasm) => load::dropped_in(&engine, origin, wasm.into()).await.map_err(|error| crate::causes(&error)),
+                Err(error) => Err(error.to_string()),
+            };
+            let _ = events.send(Event::Kept(digest, loaded));
+        });
+    }
+
+    fn happened(&mut self, event: Event) {
+        match event {
+            Event::Loaded(path, stamp, loaded) => {
+                let Some(file) = self.files.get_mut(&path).filter(|file| file.stamp == stamp) else { return };
+                file.task = None;
+                self.loads.with_label_values(&[if loaded.is_ok() { "ok" } else { "failed" }]).inc();
+                match loaded {
+                    Ok(described) => {
+                        let (name, digest) = (described.name(), described.component.digest());
+                        tracing::info!(plugin = name, version = described.description.version, digest, path = %path.display(), "loaded");
+                        (file.described, file.problem) = (Some(described), None);
+                    }
+                    Err(error) => {
+                        let error = crate::causes(&error);
+                        let goes_on = if file.described.is_some() { "; the version before goes on" } else { "" };
+                        tracing::error!("{error}{goes_on}");
+                        file.problem = Some(error);
+                    }
+                }
+            }
+            Event::Kept(digest, Ok(described)) => drop(self.kept.insert(digest, Kept::Loaded(described))),
+            Event::Kept(digest, Err(error)) => {
+                tracing::error!(
+                    digest,
+                    error,
+                    "the version that was gone back to can't be loaded: that of the file runs"
+                );
+                self.kept.insert(digest, Kept::Lost);
+            }
+            Event::Opened(name, opened) => {
+                let slot = self.slots.get_mut(&name);
+                let is_next = |next: &Next| next.version.is_same(&opened.version);
+                if slot.is_some_and(|slot| slot.next.as_ref().is_some_and(is_next)) {
+                    self.switch(&name, *opened);
+                }
+            }
+            // It comes back when it may: as soon as it has ended, it is opened anew, and waits.
+            Event::Denied(name, reason) => {
+                if self.slots.get(&name).is_some_and(|slot| slot.running.is_some()) {
+                    tracing::warn!(plugin = name, reason, "stops");
+                    self.end(&name);
+                }
+            }
+            Event::HeldUp => {}
+        }
+    }
+
+    /// Makes a version ready in the background. What holds it up is looked at again until it is gone.
+    fn wait_for(&mut self, name: String, version: Version, error: Option<OpenError>) {
+        let held_up = Arc::new(Mutex::new(error.as_ref().map(Refused::from)));
+        let is_hopeless = matches!(error, Some(OpenError::Unfit(_)));
+        let (host, events, shown) = (self.host.clone(), self.events.0.clone(), held_up.clone());
+        let (mut next, own, mut wait) = (version.clone(), name.clone(), error.is_some());
+        let task = tokio::spawn(async move {
+            if is_hopeless {
+                return;
+            }
+            let opened = loop {
+                if std::mem::replace(&mut wait, true) {
+                    tokio::time::sleep(TRY_AGAIN).await;
+                }
+                match host.open(next).await {
+                    Ok(opened) => break opened,
+                    Err((version, error)) => {
+                        let refused = Some(Refused::from(&error));
+                        if std::mem::replace(&mut *lock(&shown), refused.clone()) != refused {
+                            let _ = events.send(Event::HeldUp);
+                        }
+                        if matches!(error, OpenError::Unfit(_)) {
+                            return;
+                        }
+                        next = version;
+                    }
+                }
+            };
+            host.factory.start();
+            if lock(&shown).take().is_some() {
+                let _ = events.send(Event::HeldUp);
+            }
+            opened.synced().await;
+            let _ = events.send(Event::Opened(own, Box::new(opened)));
+        });
+        let next = Next { version, held_up, _task: Some(AbortOnDropHandle::new(task)) };
+        self.slots.entry(name).or_default().next = Some(next);
+    }
+
+    /// Lets a version that is ready take over.
+    fn switch(&mut self, name: &str, opened: Opened) {
+        let slot = self.slots.entry(name.to_owned()).or_default();
+        let version = opened.version.clone();
+        let running = match self.host.start(opened, slot.running.as_ref()) {
+            Ok(running) => running,
+            Err(error) => {
+                let reason = format!("can't be started: {}", crate::causes(&error));
+                let held_up = Arc::new(Mutex::new(Some(Refused { reason, state: PluginState::Failed })));
+                slot.next = Some(Next { version, held_up, _task: None });
+                return;
+            }
+        };
+        let Version { described, granted, file } = version;
+        let (version, digest) = (described.description.version.clone(), described.component.digest().to_owned());
+        let (concurrency, memory_limit) = (granted.concurrency, running.controller.plugin().limits().memory);
+        slot.next = None;
+        match slot.running.replace(running) {
+            Some(old) => {
+                tracing::info!(controller = name, version, digest, concurrency, memory_limit, "takes over");
+                let (routed, drain) =
+                    (slot.running.as_ref().map(|new| new.controller.unrouted()), self.host.options.drain);
+                old.controller.hand_over();
+                if let Some(routed) = routed {
+                    self.retiring.spawn(old.controller.retire(routed, drain));
+                }
+            }
+            None => tracing::info!(controller = name, version, digest, concurrency, memory_limit, "starting"),
+        }
+        if !granted.is_builtin {
+            if granted.account.is_none() {
+                tracing::warn!(
+                    plugin = name,
+                    "--trust-plugins: granted everything that the plugin asks for, with the host's own rights: {}",
+                    Asks::of(&described.description)
+                );
+            }
+            let asks = Asks::of(&described.description);
+            let left_out = asks.beyond(&granted.policy);
+            if !left_out.is_empty() {
+                tracing::warn!(
+                    plugin = name,
+                    "its policy leaves out some of what it asks for, which it is denied: {left_out}"
+                );
+            }
+            self.versions.runs(name, &digest, &file, asks);
+            self.versions.tidy(&self.digests());
+        }
+    }
+
+    /// Lets a plugin end. The rest of its name is forgotten.
+    fn end(&mut self, name: &str) {
+        let Some(slot) = self.slots.remove(name) else { return };
+        let _ = self.problems.remove_label_values(&[name]);
+        if let Some(running) = slot.running {
+            tracing::info!(controller = name, "ending");
+            let (name, drain) = (name.to_owned(), self.host.options.drain);
+            self.ending_names.insert(name.clone());
+            self.ending.spawn(async move {
+                running.leads(false);
+                running.controller.drain(drain).await;
+                name
+            });
+        }
+    }
+
+    /// Asks whether the accounts of dropped-in plugins may still read what they watch.
+    fn review(&mut self) {
+        for (name, slot) in &self.slots {
+            let Some(running) = slot.running.as_ref().filter(|running| !running.version.granted.is_builtin) else {
+                continue;
+            };
+            let (host, events) = (self.host.clone(), self.events.0.clone());
+            let (name, version) = (name.clone(), running.version.clone());
+            tokio::spawn(async move {
+                if let Err(OpenError::MayNotRead(reason)) = host.may_read(&version).await {
+                    let _ = events.send(Event::Denied(name, reason));
+                }
+            });
+        }
+    }
+
+    fn read_policy(&mut self) {
+        let look = self.policies.look();
+        let Some(path) = &self.sources.policy else { return };
+        if !look.unreadable.is_empty() {
+            return;
+        }
+        match Policy::read(path) {
+            Ok(policy) => {
+                if policy.plugins != self.grants.plugins.plugins {
+                    tracing::info!(path = %path.display(), "the policy has changed");
+                }
+                self.grants.plugins = policy;
+                self.policy_problem = None;
+            }
+            Err(error) => {
+                let error = crate::causes(&error);
+                if self.policy_problem.as_ref() != Some(&error) {
+                    tracing::error!("{error}; the policy before stays in force");
+                }
+                self.policy_problem = Some(error);
+            }
+        }
+    }
+
+    fn digests(&self) -> BTreeSet<String> {
+        let files = self.files.values().filter_map(|file| file.described.as_ref());
+        files.map(|described| described.component.digest().to_owned()).collect()
+    }
+
+    /// What holds up the plugin of a name, or a newer version of it.
+    fn trouble(&self, name: &str) -> Option<Refused> {
+        let held_up =
+            self.slots.get(name).and_then(|slot| slot.next.as_ref()).and_then(|next| lock(&next.held_up).clone());
+        let files = || self.files.values().filter(|file| file.described.as_ref().is_some_and(|own| own.name() == name));
+        let problem = || files().find_map(|file| file.problem.clone());
+        let refusal = || files().find_map(|file| file.refusal.clone());
+        held_up.or_else(refusal).or_else(|| Some(Refused { reason: problem()?, state: PluginState::Failed }))
+    }
+
+    /// Logs trouble once, and shows it where people look.
+    fn tell(&mut self) {
+        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
+        names.extend(self.dropped_in());
+        self.told.retain(|name, _| names.contains(name));
+        for name in names {
+            let Some(Refused { reason, .. }) = self.trouble(&name) else {
+                self.told.remove(&name);
+                self.problems.with_label_values(&[&name]).set(0.0);
+                continue;
+            };
+            self.problems.with_label_values(&[&name]).set(1.0);
+            if self.told.get(&name).is_some_and(|told| told.reason == reason) {
+                continue;
+            }
+            let runs = self.slots.get(&name).is_some_and(|slot| slot.running.is_some());
+            let goes_on = if runs { "; the version before goes on" } else { "" };
+            tracing::warn!(plugin = name, "{reason}{goes_on}");
+            let note = if runs { "a newer version is held up" } else { "does not run" };
+            let note = self.host.options.health.note(format!("plugin-{name}"), note);
+            self.told.insert(name, Trouble { reason, _note: note });
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        // Whoever asked may have gone.
+        match command {
+            Command::Status(answer) => drop(answer.send(self.status())),
+            Command::Why(object, answer) => {
+                let running = self.slots.iter().filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
+                let about =
+                    |(name, running): (&String, &Running)| running.controller.services().history.about(name, &object);
+                let mut all: Vec<_> = running.flat_map(about).collect();
+                all.sort_by(|a, b| a.at.cmp(&b.at));
+                drop(answer.send(all));
+            }
+            Command::Approve(name, answer) => {
+                let done = self.approve(&name);
+                if done.is_ok() {
+                    self.read_policy();
+                    self.plan();
+                }
+                drop(answer.send(done));
+            }
+            Command::Rollback(name, answer) => {
+                let done = self.roll_back(&name);
+                self.plan();
+                drop(answer.send(done));
+            }
+            Command::Resume(name, answer) => drop(answer.send(self.resume(&name))),
+            Command::Describe(name, answer) => drop(answer.send(self.describe(&name))),
+        }
+    }
+
+    fn status(&self) -> Vec<PluginStatus> {
+        let leads = *self.host.leading.borrow();
+        let mut all = Vec::new();
+        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
+        names.extend(self.dropped_in());
+        for name in names {
+            let slot = self.slots.get(&name);
+            let trouble = self.trouble(&name);
+            let reason = trouble.as_ref().map(|trouble| trouble.reason.clone());
+            let running = slot.and_then(|slot| slot.running.as_ref());
+            let file = || self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
+            let next = || slot.and_then(|slot| slot.next.as_ref()).map(|next| &next.version.described);
+            let Some(described) = running.map(|running| &running.version.described).or_else(next).or_else(file) else {
+                continue;
+            };
+            let state = match (running, trouble) {
+                (Some(_), _) if leads => PluginState::Running,
+                (Some(_), _) => PluginState::Standby,
+                (None, Some(trouble)) => trouble.state,
+                (None, None) => PluginState::Starting,
+            };
+            let digest = described.component.digest();
+            let stats = running.map(|running| running.controller.plugin().stats()).unwrap_or_default();
+            let services = running.map(|running| running.controller.services());
+            all.push(PluginStatus {
+                name: name.clone(),
+                version: described.description.version.clone(),
+                digest: digest.to_owned(),
+                origin: match &described.origin {
+                    Origin::BuiltIn(_) => "built-in".to_owned(),
+                    Origin::File(path) => path.display().to_string(),
+                },
+                state,
+                reason,
+                rolled_back: running.is_some_and(|running| running.version.file != digest),
+                queued: services.map_or(0, |services| services.queues.iter().map(|queue| queue.keys.len()).sum()),
+                performance: services.map(|services| services.history.performance()).unwrap_or_default(),
+                memory: stats.memory,
+                instances: stats.live,
+                cpu_seconds: stats.cpu.as_secs_f64(),
+            });
+        }
+        let unnamed = self.files.iter().filter(|(_, file)| file.described.is_none());
+        for (path, file) in unnamed {
+            let Some(problem) = &file.problem else { continue };
+            all.push(PluginStatus::of_file(path, problem));
+        }
+        all.sort_by(|a, b| (a.origin != "built-in", &a.name).cmp(&(b.origin != "built-in", &b.name)));
+        all
+    }
+
+    fn known(&self, name: &str) -> Result<&Described, ControlError> {
+        let file = self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
+        let builtin = || self.builtins.iter().find(|builtin| builtin.name() == name);
+        file.or_else(builtin).ok_or_else(|| ControlError::Unknown(name.to_owned()))
+    }
+
+    fn approve(&self, name: &str) -> Result<String, ControlError> {
+        let described = self.known(name)?;
+        let Origin::File(_) = described.origin else {
+            return Err(ControlError::Refused(format!("`{name}` is built in: its policy is the host's own")));
+        };
+        let Some(path) = &self.sources.policy else {
+            return Err(ControlError::Refused(
+                "there is nowhere to write a policy: start the host with --policy".into(),
+            ));
+        };
+        approve::approve(path, &described.description).map_err(|error| ControlError::Refused(crate::causes(&error)))
+    }
+
+    fn roll_back(&mut self, name: &str) -> Result<String, ControlError> {
+        let file = self.known(name)?;
+        let Origin::File(_) = file.origin else {
+            return Err(ControlError::Refused(format!("`{name}` is built in: there is one version of it")));
+        };
+        let digest = file.component.digest().to_owned();
+        let runs = self.versions.roll_back(name, &digest).map_err(|error| ControlError::Refused(error.to_string()))?;
+        Ok(match runs == digest {
+            true => format!("`{name}` goes on with the version of its file, sha256:{runs}"),
+            false => format!("`{name}` goes back to the version sha256:{runs}, until its file changes"),
+        })
+    }
+
+    fn resume(&self, name: &str) -> Result<String, ControlError> {
+        self.known(name)?;
+        Err(ControlError::Refused(format!("`{name}` is in no quarantine")))
+    }
+
+    fn describe(&self, name: &str) -> Result<Told, ControlError> {
+        let described = self.known(name)?;
+        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+        let policy = running.map(|running| (*running.version.granted.policy).clone());
+        Ok(Told { description: (*described.description).clone(), policy })
+    }
+}
+
+impl Version {
+    /// Whether nothing changes if one takes the place of the other.
+    fn is_same(&self, other: &Self) -> bool {
+        self.described.component.digest() == other.described.component.digest()
+            && self.granted == other.granted
+            && self.file == other.file
+    }
+}
+
+impl From<&OpenError> for Refused {
+    fn from(error: &OpenError) -> Self {
+        let state = match error {
+            OpenError::MayNotRead(_) => PluginState::Pending,
+            OpenError::Unfit(_) => PluginState::Failed,
+            OpenError::NotServed(_) | OpenError::Unreachable(..) => PluginState::Starting,
+        };
+        Self { reason: crate::causes(error), state }
+    }
+}
