@@ -152,6 +152,11 @@ pub enum CallFailure {
 }
 
 impl CallError {
+    /// Whether the guest is to blame: it trapped, or went beyond a limit.
+    pub fn is_of_guest(&self) -> bool {
+        !matches!(self.failure, CallFailure::Host(_) | CallFailure::Shutdown)
+    }
+
     /// Whether another try can help.
     pub fn can_retry(&self) -> bool {
         !matches!(self.failure, CallFailure::Shutdown)

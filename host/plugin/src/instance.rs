@@ -10,12 +10,17 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::{Controller, ControllerPre};
 use crate::error::CallFailure;
+use crate::hits::Limit;
 use crate::imports::Imports;
 use crate::limits::Limits;
 use crate::meter::Meter;
 use crate::pool::Tally;
 use crate::request::Request;
+use crate::share::Share;
 use crate::world::{Broken, State};
+
+/// What wasmtime says where a guest passes too much to the host; the error itself has no public type.
+const FUEL: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// An instance, from before it is instantiated until it is thrown away.
 pub(crate) struct Instance {
@@ -45,10 +50,11 @@ impl Instance {
         engine: &wasmtime::Engine,
         limits: Arc<Limits>,
         tally: Arc<Tally>,
+        share: Arc<Share>,
         seats: OwnedSemaphorePermit,
     ) -> Self {
-        let meter = Arc::new(Meter::new());
-        let mut store = Store::new(engine, State::new(limits.clone(), meter.clone()));
+        let meter = Arc::new(Meter::new(share));
+        let mut store = Store::new(engine, State::new(limits.clone(), meter.clone(), tally.clone()));
         store.set_hostcall_fuel(limits.staged_bytes);
         store.limiter(|state| &mut state.memory);
         store.epoch_deadline_callback(|context| {
@@ -90,6 +96,9 @@ impl Instance {
         state.end_call();
         let memory = state.memory.used();
         let handles = state.held_handles();
+        if state.memory.refused().is_some() {
+            self.tally.hits.hit(Limit::Memory);
+        }
         self.tally.memory(self.counted, memory);
         self.counted = memory;
         self.calls < self.limits.recycle_calls
@@ -112,6 +121,9 @@ impl Instance {
             format!("it called exit({code})")
         } else if let Some(Broken(rule)) = error.downcast_ref() {
             rule.clone()
+        } else if error.root_cause().to_string().contains(FUEL) {
+            self.tally.hits.hit(Limit::Staged);
+            format!("it passed more than its limit of {} bytes to the host at once", self.limits.staged_bytes)
         } else if let Some(trap) = error.downcast_ref::<Trap>() {
             trap.to_string().trim_start_matches("wasm trap: ").to_string()
         } else if self.guest.is_none() && backtrace.is_none() {

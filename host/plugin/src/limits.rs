@@ -15,7 +15,13 @@ pub struct Limits {
     /// Time on a core for one call, with the work that the host does for it there; waiting for the API server is not
     /// counted. A reconcile takes micro- to milliseconds, so a second means a loop. Default: 1 s.
     pub cpu_per_call: Duration,
-    /// Time from the start of a call to its end, with all waiting. A batch of slow-started writes against an overloaded
+    /// Time on cores for all calls together, in thousandths of a core, on average; none for no limit. A call waits for it
+    /// before it starts, and where it computes for long it is slowed. Default: none, as the built-in controllers have it; a
+    /// plugin that was dropped in gets a quarter of a core.
+    pub cpu_share: Option<u32>,
+    /// Time on cores that may be saved up and used at once, while `cpu_share` limits. Default: 100 ms.
+    pub cpu_burst: Duration,
+    /// Time from the start of a call to its end, with all waiting but that for the CPU share, which is the host's doing. A batch of slow-started writes against an overloaded
     /// API server takes minutes (each may wait for 60 s, and for the plugin's rate limit), so this is only for what would
     /// never end. Default: 5 min.
     pub wall_per_call: Duration,
@@ -41,6 +47,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             cpu_per_call: Duration::from_secs(1),
+            cpu_share: None,
+            cpu_burst: Duration::from_millis(100),
             wall_per_call: Duration::from_secs(300),
             memory: 256 * MIB,
             max_instances: 10,

@@ -6,11 +6,15 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll as Progress;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 
+use crate::hits::{Counters, Limit};
+use crate::share::Share;
 use crate::ticker::Ticker;
 
 /// A poll up to this long is charged by the wall clock.
@@ -30,16 +34,31 @@ pub(crate) struct Meter {
     spent: AtomicU64,
     /// When the current poll began, in nanoseconds since `origin`.
     poll_started: AtomicU64,
+    /// Nanoseconds for which the call has waited for the plugin's share.
+    waited: AtomicU64,
+    /// Since when it waits for it, in nanoseconds since `origin`; 0 while it does not.
+    waiting_since: AtomicU64,
+    /// What the plugin may use, over all calls.
+    share: Arc<Share>,
 }
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self { origin: Instant::now(), spent: AtomicU64::new(0), poll_started: AtomicU64::new(0) }
+    pub(crate) fn new(share: Arc<Share>) -> Self {
+        Self {
+            origin: Instant::now(),
+            spent: AtomicU64::new(0),
+            poll_started: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            waiting_since: AtomicU64::new(0),
+            share,
+        }
     }
 
     /// Forgets what earlier calls have used.
     pub(crate) fn reset(&self) {
         self.spent.store(0, Relaxed);
+        self.waited.store(0, Relaxed);
+        self.waiting_since.store(0, Relaxed);
     }
 
     /// What the call has used, without the current poll.
@@ -53,16 +72,55 @@ impl Meter {
         self.spent() + charge(started.elapsed())
     }
 
-    /// Runs a call to its end, measuring it, with the ticker awake while it computes.
-    pub(crate) async fn run<F: Future>(&self, ticker: &Ticker, call: F) -> F::Output {
-        let mut call = pin!(call);
-        poll_fn(|context| {
-            let _running = ticker.enter();
-            let _poll = Poll::begin(self);
-            call.as_mut().poll(context)
-        })
-        .await
+    /// Does what the host does for the call beyond its polls, measuring it.
+    pub(crate) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _poll = Poll::begin(self);
+        work()
     }
+
+    /// For how long the call has waited for the plugin's share, with a wait that goes on.
+    pub(crate) fn waited(&self) -> Duration {
+        let waiting = match self.waiting_since.load(Relaxed) {
+            0 => Duration::ZERO,
+            since => (self.origin + Duration::from_nanos(since)).elapsed(),
+        };
+        Duration::from_nanos(self.waited.load(Relaxed)) + waiting
+    }
+
+    /// Runs a call to its end, measuring it, with the ticker awake while it computes. Each poll waits for its turn within
+    /// the plugin's share.
+    pub(crate) async fn run<F: Future>(&self, ticker: &Ticker, hits: &Counters, call: F) -> F::Output {
+        let mut call = pin!(call);
+        loop {
+            let turn = match self.share.try_turn() {
+                Some(turn) => turn,
+                None => {
+                    hits.hit(Limit::CpuShare);
+                    self.waiting_since.store(nanos(self.origin.elapsed()).max(1), Relaxed);
+                    let turn = self.share.turn().await;
+                    self.waited.store(nanos(self.waited()), Relaxed);
+                    self.waiting_since.store(0, Relaxed);
+                    turn
+                }
+            };
+            let progress = poll_fn(|context| {
+                let _running = ticker.enter();
+                let _poll = Poll::begin(self);
+                Progress::Ready(call.as_mut().poll(context))
+            });
+            if let Progress::Ready(output) = progress.await {
+                return output;
+            }
+            drop(turn);
+            woken().await;
+        }
+    }
+}
+
+/// Waits until the task is woken, by whatever the poll before has left its waker with.
+async fn woken() {
+    let mut woken = false;
+    poll_fn(|_| if std::mem::replace(&mut woken, true) { Progress::Ready(()) } else { Progress::Pending }).await;
 }
 
 /// A poll that is going on. Ends it when dropped, by a panic too.
@@ -84,7 +142,9 @@ impl<'a> Poll<'a> {
 
 impl Drop for Poll<'_> {
     fn drop(&mut self) {
-        self.meter.spent.fetch_add(nanos(charge(self.started.elapsed())), Relaxed);
+        let used = charge(self.started.elapsed());
+        self.meter.spent.fetch_add(nanos(used), Relaxed);
+        self.meter.share.charge(used);
     }
 }
 
@@ -103,30 +163,35 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Limits;
 
     fn ticker() -> Ticker {
         Ticker::start(Duration::from_millis(1), || ()).unwrap()
     }
 
+    fn meter() -> Meter {
+        Meter::new(Share::new(&Limits::default()).into())
+    }
+
     #[tokio::test]
     async fn waiting_between_polls_is_not_charged() {
-        let meter = Meter::new();
-        meter.run(&ticker(), tokio::time::sleep(Duration::from_millis(200))).await;
+        let meter = meter();
+        meter.run(&ticker(), &Counters::default(), tokio::time::sleep(Duration::from_millis(200))).await;
         assert!(meter.spent() < Duration::from_millis(50), "{:?}", meter.spent());
     }
 
     #[tokio::test]
     async fn a_thread_that_waits_for_a_core_is_not_charged() {
-        let meter = Meter::new();
-        meter.run(&ticker(), async { std::thread::sleep(Duration::from_millis(200)) }).await;
+        let meter = meter();
+        meter.run(&ticker(), &Counters::default(), async { std::thread::sleep(Duration::from_millis(200)) }).await;
         assert!(meter.spent() < Duration::from_millis(50), "{:?}", meter.spent());
     }
 
     #[tokio::test]
     async fn computing_is_charged_and_forgotten_by_a_reset() {
-        let meter = Meter::new();
+        let meter = meter();
         meter
-            .run(&ticker(), async {
+            .run(&ticker(), &Counters::default(), async {
                 let clock = ThreadTime::now();
                 while clock.elapsed() < Duration::from_millis(30) {}
                 assert!(meter.spent_until_now() >= Duration::from_millis(30));
@@ -135,5 +200,27 @@ mod tests {
         assert!(meter.spent() >= Duration::from_millis(30), "{:?}", meter.spent());
         meter.reset();
         assert_eq!(meter.spent(), Duration::ZERO);
+    }
+    #[tokio::test]
+    async fn a_call_beyond_the_share_waits_and_that_is_no_time_on_a_core() {
+        let limits = Limits { cpu_share: Some(100), cpu_burst: Duration::from_millis(1), ..Limits::default() };
+        let (meter, hits) = (Meter::new(Share::new(&limits).into()), Counters::default());
+        let compute = || {
+            let clock = ThreadTime::now();
+            while clock.elapsed() < Duration::from_millis(5) {}
+        };
+        let call = async {
+            for _ in 0..4 {
+                compute();
+                tokio::task::yield_now().await;
+            }
+        };
+        meter.run(&ticker(), &hits, call).await;
+        // After 5 ms of computing, 4 of them in advance, there are 40 to wait; and so on.
+        assert!(meter.waited() >= Duration::from_millis(3 * 40), "{:?}", meter.waited());
+        assert!(meter.spent() < meter.waited(), "{:?}", meter.spent());
+        assert!(hits.read().of(Limit::CpuShare) >= 3);
+        meter.reset();
+        assert_eq!(meter.waited(), Duration::ZERO);
     }
 }

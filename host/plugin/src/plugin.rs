@@ -9,6 +9,7 @@ use crate::bindings::ControllerPre;
 use crate::component::Component;
 use crate::engine::Engine;
 use crate::error::{CallError, LoadError};
+use crate::hits::Hits;
 use crate::imports::Imports;
 use crate::limits::Limits;
 use crate::pool::{self, Pool};
@@ -55,6 +56,10 @@ pub struct Stats {
     pub failures: u64,
     /// Time on cores of all calls.
     pub cpu: Duration,
+    /// Time for which calls have waited for the plugin's share of the cores, all together.
+    pub waited: Duration,
+    /// How often the limits were hit.
+    pub hits: Hits,
 }
 
 /// A component with its limits and its instances. Clones are the same plugin; the last one dropped drops the instances.

@@ -2,6 +2,7 @@
 //! failure, or when it has served long enough, it is thrown away. No lock is held while a guest runs.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use tokio::time::timeout_at;
 use crate::bindings::ControllerPre;
 use crate::engine::Shared;
 use crate::error::{CallError, CallFailure};
+use crate::hits::{Counters, Limit};
 use crate::imports::Imports;
 use crate::instance::Instance;
 use crate::limits::Limits;
@@ -20,6 +22,7 @@ use crate::meter::Meter;
 use crate::plugin::Stats;
 use crate::request::Request;
 use crate::settings::TABLES_PER_SEAT;
+use crate::share::{self, Share};
 use crate::world::State;
 
 /// The longest wait that a clock can express.
@@ -37,6 +40,7 @@ pub(crate) struct Pool {
     /// The one that was used last is at the end.
     idle: Mutex<VecDeque<Idle>>,
     tally: Arc<Tally>,
+    share: Arc<Share>,
 }
 
 /// An instance that no call uses.
@@ -55,6 +59,9 @@ pub(crate) struct Tally {
     failures: AtomicU64,
     /// In nanoseconds.
     cpu: AtomicU64,
+    /// In nanoseconds.
+    waited: AtomicU64,
+    pub(crate) hits: Counters,
 }
 
 /// Adds what a call has used to the tally, also if the call is dropped.
@@ -67,6 +74,7 @@ impl Pool {
     pub(crate) fn new(shared: Arc<Shared>, pre: ControllerPre<State>, limits: Limits, seats: u32) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(limits.max_instances.clamp(1, Semaphore::MAX_PERMITS)));
         let pool = Arc::new(Self {
+            share: Arc::new(Share::new(&limits)),
             shared,
             pre,
             limits: Arc::new(limits),
@@ -91,6 +99,9 @@ impl Pool {
         request: R,
     ) -> Result<R::Answer, CallError> {
         let request = Arc::new(request);
+        if self.permits.available_permits() == 0 {
+            self.tally.hits.hit(Limit::Instances);
+        }
         let result = match self.permits.clone().acquire_owned().await {
             Ok(permit) => {
                 let (pool, request) = (self.clone(), request.clone());
@@ -108,6 +119,12 @@ impl Pool {
         self.tally.calls.fetch_add(1, Relaxed);
         result.map_err(|(failure, cpu)| {
             self.tally.failures.fetch_add(1, Relaxed);
+            match failure {
+                CallFailure::CpuLimit { .. } => self.tally.hits.hit(Limit::Cpu),
+                CallFailure::WallLimit { .. } => self.tally.hits.hit(Limit::Wall),
+                CallFailure::MemoryLimit { .. } => self.tally.hits.hit(Limit::Memory),
+                _ => {}
+            }
             CallError { call: request.what(), failure, cpu }
         })
     }
@@ -119,12 +136,16 @@ impl Pool {
         request: &R,
     ) -> Result<R::Answer, (CallFailure, Duration)> {
         let now = tokio::time::Instant::now();
-        let deadline = now.checked_add(self.limits.wall_per_call).unwrap_or(now + FOREVER);
+        let mut deadline = now.checked_add(self.limits.wall_per_call).unwrap_or(now + FOREVER);
+        self.share.charge(share::CALL);
         let late = |used| CallFailure::WallLimit { used, limit: self.limits.wall_per_call };
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
             None => match timeout_at(deadline, self.shared.room.seats(self.seats)).await {
-                Ok(Some(seats)) => Instance::new(&self.shared.wasmtime, self.limits.clone(), self.tally.clone(), seats),
+                Ok(Some(seats)) => {
+                    let (limits, tally, share) = (self.limits.clone(), self.tally.clone(), self.share.clone());
+                    Instance::new(&self.shared.wasmtime, limits, tally, share, seats)
+                }
                 Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
                 Err(_) => return Err((late(Duration::ZERO), Duration::ZERO)),
             },
@@ -132,16 +153,35 @@ impl Pool {
         instance.begin_call(imports);
         let meter = instance.meter.clone();
         let _spending = Spending { meter: &meter, tally: &self.tally };
-        let call = meter.run(&self.shared.ticker, instance.call(&self.pre, request));
-        let result = timeout_at(deadline, call).await;
+        let result = {
+            let mut call = pin!(meter.run(&self.shared.ticker, &self.tally.hits, instance.call(&self.pre, request)));
+            let (start, mut forgiven) = (deadline, Duration::ZERO);
+            loop {
+                let result = timeout_at(deadline, &mut call).await;
+                // Waiting for the plugin's share is the host's doing: it is added to the time that the call has.
+                let waited = meter.waited();
+                if result.is_ok() || waited <= forgiven {
+                    break result;
+                }
+                forgiven = waited;
+                deadline = start.checked_add(waited).unwrap_or(start);
+            }
+        };
         match result {
             Ok(Ok(answer)) => {
                 if instance.end_call() {
                     self.put_back(instance);
+                } else {
+                    meter.measure(|| drop(instance));
                 }
                 Ok(answer)
             }
-            Ok(Err(error)) => Err((instance.failure(&error), meter.spent())),
+            Ok(Err(error)) => {
+                let failed = (instance.failure(&error), meter.spent());
+                // To give back much memory takes time too, and it is the guest who wanted so much.
+                meter.measure(|| drop(instance));
+                Err(failed)
+            }
             Err(_) => Err((late(meter.spent()), meter.spent())),
         }
     }
@@ -176,6 +216,8 @@ impl Pool {
             calls: self.tally.calls.load(Relaxed),
             failures: self.tally.failures.load(Relaxed),
             cpu: Duration::from_nanos(self.tally.cpu.load(Relaxed)),
+            waited: Duration::from_nanos(self.tally.waited.load(Relaxed)),
+            hits: self.tally.hits.read(),
         }
     }
 
@@ -225,6 +267,7 @@ impl Tally {
 impl Drop for Spending<'_> {
     fn drop(&mut self) {
         self.tally.cpu.fetch_add(self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
+        self.tally.waited.fetch_add(self.meter.waited().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
     }
 }
 

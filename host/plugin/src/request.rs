@@ -10,6 +10,9 @@ use crate::bindings::exports::flyball::controller::guest::{self, Guest};
 use crate::plugin::{Outcome, Routed};
 use crate::world::State;
 
+/// Bytes of a guest's sentence that are kept: it goes to logs and to people.
+const SENTENCE: usize = 4096;
+
 /// A call to a guest.
 pub(crate) trait Request: Send + Sync + 'static {
     /// What the guest answers.
@@ -59,8 +62,8 @@ impl Request for Reconcile {
         Ok(match outcome {
             guest::Outcome::Done => Outcome::Done,
             guest::Outcome::RequeueAfter(ms) => Outcome::RequeueAfter(Duration::from_millis(ms.into())),
-            guest::Outcome::Failed(message) => Outcome::Failed(message),
-            guest::Outcome::Terminal(message) => Outcome::Terminal(message),
+            guest::Outcome::Failed(message) => Outcome::Failed(sentence(message)),
+            guest::Outcome::Terminal(message) => Outcome::Terminal(sentence(message)),
         })
     }
 
@@ -74,7 +77,7 @@ impl Request for Route {
 
     async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Self::Answer> {
         let routed = guest.call_route(store, &self.0).await?;
-        Ok(routed.map(|keys| keys.into_iter().map(Routed::from).collect()))
+        Ok(routed.map(|keys| keys.into_iter().map(Routed::from).collect()).map_err(sentence))
     }
 
     fn what(&self) -> String {
@@ -82,8 +85,30 @@ impl Request for Route {
     }
 }
 
+/// A guest's sentence, its end cut off where it is too long.
+fn sentence(mut text: String) -> String {
+    if text.len() > SENTENCE {
+        text.truncate(text.floor_char_boundary(SENTENCE));
+        text.shrink_to_fit();
+        text.push_str(" [and more]");
+    }
+    text
+}
+
 impl From<guest::Routed> for Routed {
     fn from(guest::Routed { queue, key, delay_ms }: guest::Routed) -> Self {
         Self { queue, key, delay: Duration::from_millis(delay_ms.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sentence_is_cut_between_two_letters() {
+        assert_eq!(sentence("short".into()), "short");
+        let long = sentence("ö".repeat(SENTENCE));
+        assert_eq!(long, "ö".repeat(SENTENCE / 2) + " [and more]");
     }
 }

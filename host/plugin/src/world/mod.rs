@@ -18,9 +18,11 @@ use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::bindings::Controller;
 use crate::bindings::flyball::controller::types;
+use crate::hits::Limit;
 use crate::imports::{Imports, ObjectReference};
 use crate::limits::{Limits, MemoryMeter};
 use crate::meter::Meter;
+use crate::pool::Tally;
 use wasi::Wasi;
 
 /// Bytes of the guest's own words that are kept to explain its trap.
@@ -33,6 +35,7 @@ pub(crate) struct State {
     limits: Arc<Limits>,
     pub(crate) memory: MemoryMeter,
     pub(crate) meter: Arc<Meter>,
+    tally: Arc<Tally>,
     /// The queries and batches that the guest holds.
     handles: ResourceTable,
     /// Bytes that they hold together.
@@ -52,7 +55,7 @@ pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>>
 }
 
 impl State {
-    pub(crate) fn new(limits: Arc<Limits>, meter: Arc<Meter>) -> Self {
+    pub(crate) fn new(limits: Arc<Limits>, meter: Arc<Meter>, tally: Arc<Tally>) -> Self {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(limits.handles);
         Self {
@@ -60,6 +63,7 @@ impl State {
             memory: MemoryMeter::new(limits.memory),
             limits,
             meter,
+            tally,
             handles,
             staged: 0,
             said: None,
@@ -121,6 +125,7 @@ impl State {
         self.staged = self.staged.saturating_add(bytes);
         if self.staged > self.limits.staged_bytes {
             let limit = self.limits.staged_bytes;
+            self.hit(Limit::Staged);
             return Err(trap(format!("its queries and batches hold more than their limit of {limit} bytes")));
         }
         Ok(())
@@ -136,6 +141,7 @@ impl State {
         let bytes = answer.map_err(types::Error::from)?;
         let limit = self.limits.answer_bytes;
         if bytes.len() > limit {
+            self.hit(Limit::Answer);
             let message = format!("the answer has {} bytes, more than the plugin's limit of {limit}", bytes.len());
             return Err(ApiError::new(507, "Full", message).into());
         }
@@ -146,10 +152,16 @@ impl State {
     fn handle_error(&self, error: ResourceTableError) -> wasmtime::Error {
         match error {
             ResourceTableError::Full => {
+                self.hit(Limit::Handles);
                 trap(format!("it holds more than its limit of {} queries and batches", self.limits.handles))
             }
             other => other.into(),
         }
+    }
+
+    /// Counts a limit that the guest has hit.
+    fn hit(&self, limit: Limit) {
+        self.tally.hits.hit(limit);
     }
 
     /// Keeps what the guest said last.

@@ -4,6 +4,7 @@ use wasmtime::component::Resource;
 
 use super::{State, owned, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
+use crate::hits::Limit;
 use crate::imports::{Batch, Operation, Target, Write};
 
 /// A batch that a guest holds.
@@ -109,6 +110,7 @@ impl HostBatch for State {
         let limit = self.limits.answer_bytes;
         // The writes have happened, so an error for each would lie.
         if answers.iter().flatten().map(|answer| answer.len()).sum::<usize>() > limit {
+            self.hit(Limit::Answer);
             return Err(trap(format!("its writes return more than the plugin's limit of {limit} bytes")));
         }
         Ok(answers.into_iter().map(|answer| answer.map(owned).map_err(Error::from)).collect())
