@@ -18,12 +18,16 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use crate::client::Call as ApiCall;
 use crate::events::Event;
 use crate::memo::MemoCall;
-use crate::services::Services;
+use crate::services::{Services, clip};
 use crate::writer::{Journal, Touched};
 
 /// How old the list of kinds may be that `discovery.kinds` answers: so little that calls at the same time share a request,
 /// and that no kind is missed of which a guest sees objects or consequences.
 const DISCOVERY_AGE: Duration = Duration::from_secs(1);
+/// Bytes of an event's message that are kept: what the API takes at most.
+const EVENT_MESSAGE: usize = 1024;
+/// Bytes of each of an event's other texts, which are names.
+const EVENT_NAME: usize = 256;
 /// How long to wait before the server is asked again for a consistent read.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -229,11 +233,16 @@ impl Imports for Call {
     }
 
     fn emit_event(&self, about: ObjectReference, event_type: &str, reason: &str, message: &str) {
+        if !self.services.guard.events.pass() {
+            return;
+        }
+        let name = |text: &str| clip(text, EVENT_NAME).to_owned();
+        let ObjectReference { kind, namespace, name: object, uid } = &about;
         let event = Event {
-            about,
-            event_type: event_type.into(),
-            reason: reason.into(),
-            message: message.into(),
+            about: ObjectReference { kind: name(kind), namespace: name(namespace), name: name(object), uid: name(uid) },
+            event_type: name(event_type),
+            reason: name(reason),
+            message: clip(message, EVENT_MESSAGE).into(),
             at: self.now(),
         };
         self.services.recorder.emit(event);
@@ -241,6 +250,7 @@ impl Imports for Call {
 
     fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let queue = self.services.queue(queue)?;
+        self.services.guard.check_key(queue, key)?;
         queue.add(key.into(), Duration::from_millis(delay_ms.into()), &self.key);
         Ok(())
     }
@@ -263,7 +273,9 @@ impl Imports for Call {
     }
 
     fn log(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        self.services.log(&self.key, level, message, fields);
+        if self.log_enabled(level) && self.services.guard.log_lines.pass() {
+            self.services.log(&self.key, level, message, fields);
+        }
     }
 
     fn log_enabled(&self, level: LogLevel) -> bool {
@@ -297,11 +309,12 @@ impl Imports for Call {
     }
 
     fn memo_put(&self, key: &str, expected: u32, value: Bytes, object_uid: &str, ttl_ms: u32) -> Result<u32, ApiError> {
-        self.memo.put(&self.services.memo, key, expected, value, object_uid, ttl_ms)
+        let put = self.memo.put(&self.services.memo, key, expected, value, object_uid, ttl_ms);
+        self.services.guard.note_memo(put)
     }
 
     fn memo_remove(&self, key: &str) {
-        self.memo.remove(key);
+        self.memo.remove(&self.services.memo, key);
     }
 
     fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {

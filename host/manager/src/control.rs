@@ -13,6 +13,8 @@ use crate::history::{Performance, Reconciled};
 pub enum PluginState {
     /// It reconciles.
     Running,
+    /// It fails on many keys, and is held back for a while.
+    Quarantined,
     /// It is ready, and another process leads.
     Standby,
     /// It waits for its caches, or for kinds that the server does not serve yet.
@@ -48,6 +50,8 @@ pub struct PluginStatus {
     pub performance: Performance,
     /// Bytes of linear memory.
     pub memory: usize,
+    /// Bytes that the host remembers for it.
+    pub memo: usize,
     /// Instances that exist.
     pub instances: usize,
     /// Seconds on a core.
@@ -69,6 +73,7 @@ impl PluginStatus {
             queued: 0,
             performance: Performance::default(),
             memory: 0,
+            memo: 0,
             instances: 0,
             cpu_seconds: 0.0,
         }

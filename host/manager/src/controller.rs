@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::discovered::Following;
 use crate::history::Entry;
 use crate::policy::parse_duration;
+use crate::quarantine::{Admission, Pass};
 use crate::queue::{Queue, Reason};
 use crate::router::Router;
 use crate::services::Services;
@@ -107,9 +108,7 @@ impl Controller {
         others.spawn(until(stop.clone(), async move {
             loop {
                 tokio::time::sleep(TIDY).await;
-                tidied.views.tidy();
-                tidied.memo.tidy();
-                tidied.history.look();
+                tidied.tidy();
                 trimmed.trim_idle(IDLE);
             }
         }));
@@ -153,6 +152,7 @@ impl Controller {
     /// Takes no more keys: another version does.
     pub(crate) fn hand_over(&self) {
         self.stop.cancel();
+        self.services.guard.quarantine.close();
     }
 
     /// The plugin's name.
@@ -174,6 +174,7 @@ impl Controller {
     /// Takes no more keys, lets the calls that run end, sends the last events, and stops.
     pub(crate) async fn drain(mut self, at_most: Duration) {
         self.stop.cancel();
+        self.services.guard.quarantine.close();
         for queue in &self.services.queues {
             queue.keys.shutdown();
         }
@@ -328,7 +329,11 @@ impl Routing {
             Ok(Ok(routed)) => {
                 call.commit();
                 for routed in routed {
-                    match self.services.queue(&routed.queue) {
+                    let queue = self
+                        .services
+                        .queue(&routed.queue)
+                        .and_then(|queue| self.services.guard.check_key(queue, &routed.key).map(|()| queue));
+                    match queue {
                         Ok(queue) => queue.add(routed.key.into(), routed.delay, &"route".into()),
                         Err(error) => tracing::warn!(controller = self.services.name(), %error, "`route` is wrong"),
                     }
@@ -396,6 +401,12 @@ impl Worker {
 
     async fn reconcile(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
         let key = item.key().clone();
+        let pass = match self.services.guard.quarantine.admit(self.queue, &key).await {
+            Admission::Go(pass) => pass,
+            Admission::Later(delay) => return queue.keys.add_after(key, delay, Priority::Normal, Reason::HeldBack),
+            // Another version may take it.
+            Admission::Closed => return queue.keys.add(key, Priority::Normal, Reason::HeldBack),
+        };
         let attempt = queue.keys.num_requeues(&key);
         let started = Instant::now();
         let call = Call::new(self.services.clone(), key.clone());
@@ -405,6 +416,7 @@ impl Worker {
         }
         call.settle().await;
         self.log(&item, attempt, started, &call, &result);
+        self.note(pass, &result);
         self.services.history.add(Entry {
             at: SystemTime::now(),
             queue: queue.name.clone(),
@@ -429,6 +441,25 @@ impl Worker {
             }
             Ok(Outcome::Terminal(_)) => queue.keys.forget(&key),
             Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key),
+        }
+    }
+
+    /// Tells the quarantine how a call ended.
+    fn note(&self, pass: Pass<'_>, result: &Result<Outcome, CallError>) {
+        let controller = self.services.name();
+        match result {
+            Ok(_) => {
+                if pass.returned() {
+                    tracing::info!(controller, "the quarantine is over: a call returned");
+                }
+            }
+            Err(error) if error.is_of_guest() => {
+                if let Some(pause) = pass.failed(&error.to_string()) {
+                    tracing::error!(controller, ?pause, "quarantined: it fails on every key, of late with: {error}");
+                }
+            }
+            // No fault of the guest.
+            Err(_) => {}
         }
     }
 

@@ -11,6 +11,7 @@ use flyball_types::ApiError;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::gate::Gate;
 use crate::services::log_guest;
 
 /// Answers a `describe`.
@@ -19,6 +20,8 @@ pub(crate) struct Describing {
     pub(crate) origin: Arc<str>,
     /// The operator's values.
     pub(crate) config: BTreeMap<String, String>,
+    /// What it may log.
+    pub(crate) log_lines: Gate,
 }
 
 fn denied() -> ApiError {
@@ -97,7 +100,9 @@ impl Imports for Describing {
     }
 
     fn log(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        log_guest(&self.origin, "describe", level, message, fields);
+        if self.log_lines.pass() {
+            log_guest(&self.origin, "describe", level, message, fields);
+        }
     }
 
     fn log_enabled(&self, _: LogLevel) -> bool {

@@ -22,17 +22,20 @@ use crate::events::Recorder;
 use crate::fence::Fence;
 use crate::grant::Granted;
 use crate::graph;
+use crate::guard::Guard;
 use crate::history::History;
 use crate::identity::Identity;
 use crate::interest::interest;
 use crate::load::{Described, limits};
 use crate::manager::{ManagerError, Options};
 use crate::memo::Memo;
+use crate::quarantine::State;
 use crate::queue::Queue;
 use crate::rate::RateLimiter;
 use crate::review::Reading;
 use crate::services::Services;
 use crate::signer;
+use crate::usage::Usage;
 use crate::views::{Seen, Views};
 use crate::writer::Writer;
 
@@ -97,6 +100,7 @@ pub(crate) struct Running {
     running: GaugeVec,
     _checks: [Registration; 2],
     _graph: Option<PageRegistration>,
+    _usage: Usage,
 }
 
 impl Host {
@@ -159,7 +163,7 @@ impl Host {
         version: &Version,
     ) -> Result<(Plugin, Vec<(usize, Informer)>, Option<Following>), OpenError> {
         let (description, granted) = (&*version.described.description, &version.granted);
-        let limits = limits(&granted.policy.limits, granted.concurrency, description.queues.len());
+        let limits = limits(&granted.policy.limits, granted.concurrency, description.queues.len(), granted.is_builtin);
         let plugin = Plugin::new(&self.options.engine, version.described.component.clone(), limits);
         let plugin = plugin.map_err(OpenError::Unfit)?;
         let unreachable = |error: DiscoveryError| OpenError::Unreachable("what it serves", crate::causes(&error));
@@ -237,7 +241,9 @@ impl Host {
     /// Starts a version, in place of the one that is at work.
     pub(crate) fn start(&self, opened: Opened, before: Option<&Running>) -> Result<Running, ManagerError> {
         let Opened { version, plugin, informers, following } = opened;
-        let services = Arc::new(self.services(&version, &informers, following.as_ref(), before)?);
+        let answer_bytes = plugin.limits().answer_bytes;
+        let services = self.services(&version, &informers, following.as_ref(), before, answer_bytes)?;
+        let services = Arc::new(services);
         let name = services.name().to_owned();
         let concurrency = version.granted.concurrency;
         let (synced, settled) = (informers.clone(), following.as_ref().map(Following::settled));
@@ -261,9 +267,17 @@ impl Host {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
         };
+        let usage = Usage::new(&self.options.metrics, plugin.clone(), &services)?;
         let controller = Controller::start(plugin, services, &informers, following, concurrency, &begin);
         let is_leading = *leading.borrow();
-        let running = Running { controller, version, running: self.running.clone(), _checks: checks, _graph: page };
+        let running = Running {
+            controller,
+            version,
+            running: self.running.clone(),
+            _checks: checks,
+            _graph: page,
+            _usage: usage,
+        };
         running.leads(is_leading);
         Ok(running)
     }
@@ -274,6 +288,7 @@ impl Host {
         informers: &[(usize, Informer)],
         following: Option<&Following>,
         before: Option<&Running>,
+        answer_bytes: usize,
     ) -> Result<Services, ManagerError> {
         let (description, granted) = (&*version.described.description, &version.granted);
         let (policy, same) = (granted.policy.clone(), before.map(|before| before.controller.services()));
@@ -292,7 +307,6 @@ impl Host {
             }
             (None, _) => self.client(&name, self.fence.clone()),
         };
-        let answer_bytes = flyball_plugin::Limits::default().answer_bytes;
         let seen = same.map_or_else(Seen::default, |same| same.views.seen());
         let named = informers.iter().map(|(_, informer)| informer);
         let discovery = self.discovery.clone();
@@ -314,9 +328,12 @@ impl Host {
             known.map_or_else(|| Queue::new(described, &self.options.metrics), |queue| Ok(queue.handed_on(described)))
         };
         let queues = description.queues.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
-        let memo = match same.filter(|same| same.description.memo_schema == description.memo_schema) {
+        let fits = |same: &&Arc<Services>| {
+            same.description.memo_schema == description.memo_schema && same.policy.limits.memo == policy.limits.memo
+        };
+        let memo = match same.filter(fits) {
             Some(same) => same.memo.clone(),
-            None => Arc::new(Memo::default()),
+            None => Arc::new(Memo::new(policy.limits.memo)),
         };
         let source = if description.event_source.is_empty() { &description.name } else { &description.event_source };
         Ok(Services {
@@ -325,12 +342,13 @@ impl Host {
                 count: self.denied.with_label_values(&[&*name]),
                 recorder: self.recorder.clone(),
                 account: granted.account.clone(),
-                plugin: name,
+                plugin: name.clone(),
             },
             views,
             writer,
             client,
             memo,
+            guard: Guard::new(name.clone(), &policy.limits, granted.is_builtin),
             queues,
             history: same.map_or_else(|| Arc::new(History::default()), |same| same.history.clone()),
             routing: same.map_or_else(Arc::default, |same| same.routing.clone()),
@@ -372,6 +390,21 @@ impl Opened {
 }
 
 impl Running {
+    /// Why it is held back, if it is, as a sentence.
+    pub(crate) fn quarantine(&self) -> Option<String> {
+        match self.controller.services().guard.quarantine.state() {
+            State::Running => None,
+            State::Quarantined { until, reason } => {
+                let left = until.saturating_duration_since(tokio::time::Instant::now()).as_secs();
+                let name = self.controller.name();
+                Some(format!(
+                    "quarantined for {left} s more: it fails on every key, of late with: {reason}; `flyball resume {name}` \
+                     ends it"
+                ))
+            }
+        }
+    }
+
     /// Shows whether the plugin acts in this process.
     pub(crate) fn leads(&self, leads: bool) {
         let labels = [self.controller.name(), "kube-controller-manager"];

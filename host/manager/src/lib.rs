@@ -6,8 +6,10 @@
 //! starts it. Each
 //! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
 //! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
-//! server through `client.rs` as an `identity.rs`; tokens by `signer.rs`. With several processes, `lease.rs` elects the one that acts, and
-//! `fence.rs` holds the writes of the others back. Operators ask a running manager through its [`Control`].
+//! server through `client.rs` as an `identity.rs`; tokens by `signer.rs`. A `guard.rs` holds each plugin within its
+//! limits: what it says by a `gate.rs`, a plugin that fails on every key by its `quarantine.rs`; `usage.rs` tells of it. With
+//! several processes, `lease.rs` elects the one that acts, and `fence.rs` holds the writes of the others back. Operators ask a
+//! running manager through its [`Control`].
 
 mod approve;
 mod call;
@@ -20,8 +22,10 @@ mod discovered;
 mod events;
 mod fence;
 mod folder;
+mod gate;
 mod grant;
 mod graph;
+mod guard;
 mod history;
 mod host;
 mod identity;
@@ -31,6 +35,7 @@ mod load;
 mod manager;
 mod memo;
 pub mod policy;
+mod quarantine;
 mod queue;
 mod rate;
 mod review;
@@ -39,6 +44,7 @@ mod services;
 mod signer;
 mod supervisor;
 mod trial;
+mod usage;
 mod versions;
 mod views;
 mod writer;

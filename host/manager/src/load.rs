@@ -10,10 +10,16 @@ use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin};
 use flyball_types::description::{Description, DescriptionError};
 
 use crate::describing::Describing;
+use crate::gate::Gate;
 use crate::policy::LimitPolicy;
 
 /// How long a `describe` may compute.
 const DESCRIBE_CPU: Duration = Duration::from_secs(10);
+
+/// How much of that it may do at once; the rest within the share.
+const DESCRIBE_BURST: Duration = Duration::from_secs(1);
+/// What a dropped-in plugin may use of the cores where its policy does not say, in thousandths of one.
+const DROPPED_IN_SHARE: u32 = 250;
 
 /// A controller that is part of the host's binary.
 #[derive(Clone, Copy, Debug)]
@@ -125,10 +131,18 @@ async fn describe(
 ) -> Result<Described, PluginError> {
     let text = origin.text();
     // Its own limits are in its policy, which is found by the name that it gives itself.
-    let trial = Limits { cpu_per_call: DESCRIBE_CPU, max_instances: 1, ..Limits::default() };
+    let cpu_share = matches!(origin, Origin::File(_)).then_some(DROPPED_IN_SHARE);
+    let trial = Limits {
+        cpu_per_call: DESCRIBE_CPU,
+        max_instances: 1,
+        cpu_share,
+        cpu_burst: DESCRIBE_BURST,
+        ..Limits::default()
+    };
     let plugin = Plugin::new(engine, component.clone(), trial)
         .map_err(|source| PluginError::Load { origin: text.clone(), source })?;
-    let document = plugin.describe(Arc::new(Describing { origin: text.clone(), config })).await;
+    let imports = Describing { origin: text.clone(), config, log_lines: Gate::new(1.0, 100) };
+    let document = plugin.describe(Arc::new(imports)).await;
     let document =
         document.map_err(|source| PluginError::Describe { origin: text.clone(), source: Box::new(source) })?;
     let description = Description::read(&document);
@@ -136,15 +150,57 @@ async fn describe(
     Ok(Described { origin, component, description: Arc::new(description) })
 }
 
-/// The limits of a plugin with so many queues.
-pub(crate) fn limits(policy: &LimitPolicy, concurrency: u32, queues: usize) -> Limits {
+/// What a plugin may use: what its policy says, and else the host's defaults, which spare the built-ins.
+pub(crate) fn limits(policy: &LimitPolicy, concurrency: u32, queues: usize, is_builtin: bool) -> Limits {
     let default = Limits::default();
+    let bytes = |policy: Option<u64>, default| policy.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(default);
+    let cpu_share = policy.cpu_share.unwrap_or(if is_builtin { 0 } else { DROPPED_IN_SHARE });
+    // One more for `route`.
+    let instances = concurrency as usize * queues + 1;
     Limits {
         cpu_per_call: policy.cpu.unwrap_or(default.cpu_per_call),
+        cpu_share: (cpu_share > 0).then_some(cpu_share),
         wall_per_call: policy.wall.unwrap_or(default.wall_per_call),
-        memory: policy.memory.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(default.memory),
-        // One more for `route`.
-        max_instances: concurrency as usize * queues + 1,
+        memory: bytes(policy.memory, default.memory),
+        max_instances: policy.instances.map_or(instances, |instances| instances.max(1) as usize),
+        answer_bytes: bytes(policy.answer, default.answer_bytes),
+        staged_bytes: bytes(policy.staged, default.staged_bytes),
         ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    #[test]
+    fn a_plugin_that_was_dropped_in_has_a_share_and_a_built_in_has_none() {
+        let none = LimitPolicy::default();
+        assert_eq!(limits(&none, 5, 2, true), Limits { max_instances: 11, ..Limits::default() });
+        assert_eq!(limits(&none, 5, 2, false).cpu_share, Some(DROPPED_IN_SHARE));
+    }
+
+    #[test]
+    fn the_policy_sets_each_limit() {
+        let text = "[plugins.a.limits]\ncpu = \"2s\"\ncpu-share = 1.5\nwall = \"1m\"\nmemory = \"1Mi\"\ninstances = 3\n\
+                    answer = \"2Mi\"\nstaged = \"3Mi\"";
+        let policy = Policy::parse(Path::new("policy.toml"), text).unwrap();
+        let limits = limits(&policy.plugins["a"].limits, 5, 1, false);
+        let expected = Limits {
+            cpu_per_call: Duration::from_secs(2),
+            cpu_share: Some(1500),
+            wall_per_call: Duration::from_secs(60),
+            memory: 1 << 20,
+            max_instances: 3,
+            answer_bytes: 2 << 20,
+            staged_bytes: 3 << 20,
+            ..Limits::default()
+        };
+        assert_eq!(limits, expected);
+        let unlimited = LimitPolicy { cpu_share: Some(0), ..LimitPolicy::default() };
+        assert_eq!(super::limits(&unlimited, 1, 1, false).cpu_share, None);
     }
 }

@@ -13,12 +13,15 @@ use tokio::time::Instant;
 
 use crate::lock;
 
-/// How many bytes of keys and values a plugin's memo may hold.
+/// How many bytes a plugin's memo may hold where its policy does not say.
 const CAPACITY: usize = 16 << 20;
+/// What an entry takes beside its key, its value and its tag, in bytes: two maps hold it.
+const ENTRY: usize = 256;
 
 /// All entries of one plugin.
-#[derive(Default)]
 pub(crate) struct Memo {
+    /// Bytes that it may hold.
+    capacity: usize,
     state: Mutex<State>,
 }
 
@@ -41,7 +44,15 @@ struct Entry {
 /// What one call has staged.
 #[derive(Default)]
 pub(crate) struct MemoCall {
-    staged: Mutex<HashMap<String, Option<Staged>>>,
+    staged: Mutex<Changes>,
+}
+
+#[derive(Default)]
+struct Changes {
+    /// None for a removal.
+    by_key: HashMap<String, Option<Staged>>,
+    /// What they hold.
+    bytes: usize,
 }
 
 #[derive(Clone)]
@@ -56,7 +67,7 @@ struct Staged {
 impl MemoCall {
     /// The call's own change of this key, else what is committed.
     pub(crate) fn get(&self, memo: &Memo, key: &str) -> Option<MemoEntry> {
-        match lock(&self.staged).get(key) {
+        match lock(&self.staged).by_key.get(key) {
             Some(staged) => staged.as_ref().map(|staged| staged.entry.clone()),
             None => lock(&memo.state).get(key),
         }
@@ -75,7 +86,7 @@ impl MemoCall {
         let mut staged = lock(&self.staged);
         let mut state = lock(&memo.state);
         let committed = state.get(key).map_or(0, |entry| entry.version);
-        let current = match staged.get(key) {
+        let current = match staged.by_key.get(key) {
             Some(change) => change.as_ref().map_or(0, |change| change.entry.version),
             None => committed,
         };
@@ -83,33 +94,35 @@ impl MemoCall {
             let message = format!("the memo's key `{key}` is at version {current}, not {expected}");
             return Err(ApiError::new(409, "Conflict", message));
         }
-        let pending: usize =
-            staged.iter().filter_map(|(key, change)| Some(key.len() + change.as_ref()?.entry.value.len())).sum();
-        if state.bytes + pending + key.len() + value.len() > CAPACITY {
-            let message =
-                format!("the memo holds {} bytes of {CAPACITY}: remove what can be derived again", state.bytes);
+        let more = size(key, &value, object_uid);
+        if state.bytes.saturating_add(staged.bytes).saturating_add(more) > memo.capacity {
+            let (bytes, capacity) = (state.bytes, memo.capacity);
+            let message = format!("the memo holds {bytes} bytes of {capacity}: remove what can be derived again");
             return Err(ApiError::new(507, "Full", message));
         }
         let version = state.next_version();
         let ttl = (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms.into()));
         let entry = MemoEntry { value, version };
-        staged.insert(key.into(), Some(Staged { expected: committed, entry, object_uid: object_uid.into(), ttl }));
+        staged.insert(key, Some(Staged { expected: committed, entry, object_uid: object_uid.into(), ttl }));
         Ok(version)
     }
 
-    /// Stages a removal.
-    pub(crate) fn remove(&self, key: &str) {
-        lock(&self.staged).insert(key.into(), None);
+    /// Stages a removal of what is there.
+    pub(crate) fn remove(&self, memo: &Memo, key: &str) {
+        let mut staged = lock(&self.staged);
+        if staged.by_key.contains_key(key) || lock(&memo.state).entries.contains_key(key) {
+            staged.insert(key, None);
+        }
     }
 
     /// Makes the call's changes seen by others. A key that another call changed meanwhile keeps the other's value.
     pub(crate) fn commit(&self, memo: &Memo) {
         let staged = std::mem::take(&mut *lock(&self.staged));
-        if staged.is_empty() {
+        if staged.by_key.is_empty() {
             return;
         }
         let mut state = lock(&memo.state);
-        for (key, change) in staged {
+        for (key, change) in staged.by_key {
             let Some(change) = change else {
                 state.remove(&key);
                 continue;
@@ -121,7 +134,39 @@ impl MemoCall {
     }
 }
 
+impl Changes {
+    fn insert(&mut self, key: &str, change: Option<Staged>) {
+        let bytes = |change: &Staged| size(key, &change.entry.value, &change.object_uid);
+        self.bytes += change.as_ref().map_or(0, bytes);
+        let before = self.by_key.insert(key.into(), change);
+        self.bytes -= before.flatten().as_ref().map_or(0, bytes);
+    }
+}
+
+/// What an entry takes, in bytes.
+fn size(key: &str, value: &Bytes, object_uid: &str) -> usize {
+    // The key is held twice where the entry is tagged.
+    ENTRY + 2 * key.len() + value.len() + 2 * object_uid.len()
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
 impl Memo {
+    /// A memo that may hold so many bytes, or as many as is usual.
+    pub(crate) fn new(capacity: Option<u64>) -> Self {
+        let capacity = capacity.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(CAPACITY);
+        Self { capacity, state: Mutex::default() }
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.state).bytes
+    }
+
     /// Drops what was tagged with an object that is gone.
     pub(crate) fn object_deleted(&self, uid: &str) {
         let mut state = lock(&self.state);
@@ -169,7 +214,7 @@ impl State {
 
     fn insert(&mut self, key: String, change: Staged) {
         self.remove(&key);
-        self.bytes += key.len() + change.entry.value.len();
+        self.bytes += size(&key, &change.entry.value, &change.object_uid);
         let expires = change.ttl.map(|ttl| Instant::now() + ttl);
         if !change.object_uid.is_empty() {
             self.by_object.entry(change.object_uid.clone()).or_default().insert(key.clone());
@@ -179,7 +224,7 @@ impl State {
 
     fn remove(&mut self, key: &str) {
         let Some(entry) = self.entries.remove(key) else { return };
-        self.bytes -= key.len() + entry.value.value.len();
+        self.bytes -= size(key, &entry.value.value, &entry.object_uid);
         if let Some(keys) = self.by_object.get_mut(&entry.object_uid) {
             keys.remove(key);
             if keys.is_empty() {
@@ -223,7 +268,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         memo.tidy();
         assert_eq!(lock(&memo.state).entries.keys().collect::<Vec<_>>(), ["long"]);
-        assert_eq!(lock(&memo.state).bytes, "long".len() + 1);
+        assert_eq!(memo.bytes(), size("long", &Bytes::from("1"), ""));
     }
 
     #[test]
@@ -271,6 +316,27 @@ mod tests {
         let memo = Memo::default();
         let call = MemoCall::default();
         let error = call.put(&memo, "a", 0, Bytes::from(vec![0; CAPACITY]), "", 0).unwrap_err();
+        assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
+    }
+
+    #[test]
+    fn entries_without_a_value_and_removals_of_nothing_take_no_endless_room() {
+        let memo = Memo::new(Some(100 * (ENTRY as u64 + 8)));
+        let call = MemoCall::default();
+        let put = |key: usize| call.put(&memo, &format!("{key:04}"), 0, Bytes::new(), "", 0);
+        assert_eq!((0..1000).take_while(|key| put(*key).is_ok()).count(), 100);
+        call.remove(&memo, "0007");
+        assert!(put(100).is_ok() && put(101).is_err());
+        (1000..2000).for_each(|key| call.remove(&memo, &key.to_string()));
+        assert_eq!(lock(&call.staged).by_key.len(), 101);
+        call.commit(&memo);
+        assert_eq!(memo.bytes(), 100 * (ENTRY + 8));
+    }
+
+    #[test]
+    fn what_an_entry_is_tagged_with_takes_room_too() {
+        let (memo, call) = (Memo::new(Some(10_000)), MemoCall::default());
+        let error = call.put(&memo, "a", 0, Bytes::new(), &"u".repeat(10_000), 0).unwrap_err();
         assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
     }
 

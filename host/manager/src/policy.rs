@@ -93,6 +93,30 @@ pub struct LimitPolicy {
     /// Memory of one instance, as in `256Mi`.
     #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
+    /// Cores that all calls together may use on average, as in `0.25`; 0 for no limit.
+    #[serde(deserialize_with = "cores", serialize_with = "write_cores", skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<u32>,
+    /// Instances, and so calls at once; what its concurrency needs where none is given.
+    pub instances: Option<u32>,
+    /// What one import may answer, as in `64Mi`.
+    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    pub answer: Option<u64>,
+    /// What one call may hand to the host: an argument, an outcome, and all queries and batches together.
+    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    pub staged: Option<u64>,
+    /// What the memo may hold.
+    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    pub memo: Option<u64>,
+    /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects add theirs always.
+    pub queued_keys: Option<u32>,
+    /// Lines of the log per second, on average; 0 for no limit.
+    pub log_lines_per_second: Option<f64>,
+    /// Lines at once.
+    pub log_lines_burst: Option<u32>,
+    /// Events per second, on average; 0 for no limit.
+    pub events_per_second: Option<f64>,
+    /// Events at once.
+    pub events_burst: Option<u32>,
     /// Requests per second, on average.
     pub writes_per_second: Option<Rate>,
     /// Requests at once.
@@ -380,6 +404,21 @@ fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64
     number.checked_mul(unit).map(Some).ok_or_else(wrong)
 }
 
+/// A number of cores, in thousandths of one.
+fn cores<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let cores = f64::deserialize(deserializer)?;
+    if !(0.0..=1024.0).contains(&cores) {
+        return Err(serde::de::Error::custom(format!(
+            "{cores} is no number of cores: write it as 0.25, or 0 for no limit"
+        )));
+    }
+    Ok(Some((cores * 1000.0).ceil() as u32))
+}
+
+fn write_cores<S: Serializer>(thousandths: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(f64::from(thousandths.unwrap_or_default()) / 1000.0)
+}
+
 fn is_digest(text: &str) -> bool {
     let hex = text.strip_prefix("sha256:").unwrap_or_default();
     hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -487,6 +526,7 @@ mod tests {
             ("[plugins.a]\nsigner-keys = [\"a\"]", "does nothing without `imports = [\"signer\"]`"),
             ("[plugins.a.limits]\ncpu = \"fast\"", "`fast` is not a duration"),
             ("[plugins.a.limits]\nwrites-burst = \"many\"", "a limit is a number, or `{ times = 2 }`"),
+            ("[plugins.a.limits]\ncpu-share = -1.0", "-1 is no number of cores"),
             ("[plugins.a.limits]\nmemory = \"99999999999Gi\"", "is not an amount of memory"),
         ] {
             let error = parse(text).unwrap_err();

@@ -22,6 +22,10 @@ pub(crate) enum Reason {
     Retry,
     /// Its ticker's time came.
     Tick,
+    /// The plugin was quarantined when its turn came.
+    HeldBack,
+    /// An operator ended a quarantine.
+    Resumed,
 }
 
 /// One of a plugin's queues, as one of its versions described it. Its keys and their backoffs outlive the version.
@@ -94,6 +98,8 @@ impl fmt::Display for Reason {
             Self::Requeued { by } => write!(f, "asked for by the reconcile of {by}"),
             Self::Retry => f.write_str("retry"),
             Self::Tick => f.write_str("tick"),
+            Self::HeldBack => f.write_str("held back while the plugin was quarantined"),
+            Self::Resumed => f.write_str("the quarantine was ended"),
         }
     }
 }

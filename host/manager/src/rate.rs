@@ -1,6 +1,7 @@
 //! The rate of a plugin's calls: a token bucket whose callers wait their turn.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use tokio::time::{Duration, Instant};
 
@@ -11,6 +12,8 @@ pub(crate) struct RateLimiter {
     per_second: f64,
     burst: f64,
     state: Mutex<State>,
+    /// How many callers had to wait.
+    pub(crate) waits: Arc<AtomicU64>,
 }
 
 struct State {
@@ -23,7 +26,8 @@ impl RateLimiter {
     /// A rate of 0 is no limit.
     pub(crate) fn new(per_second: f64, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));
-        Self { per_second, burst, state: Mutex::new(State { tokens: burst, at: Instant::now() }) }
+        let state = Mutex::new(State { tokens: burst, at: Instant::now() });
+        Self { per_second, burst, state, waits: Arc::default() }
     }
 
     /// Waits until a call may start. A caller that stops waiting has still used up its turn.
@@ -40,6 +44,7 @@ impl RateLimiter {
             (-state.tokens / self.per_second).max(0.0)
         };
         if wait > 0.0 {
+            self.waits.fetch_add(1, Relaxed);
             tokio::time::sleep(Duration::from_secs_f64(wait)).await;
         }
     }
@@ -62,5 +67,6 @@ mod tests {
         }
         assert!(start.elapsed() >= Duration::from_millis(999), "{:?}", start.elapsed());
         assert!(start.elapsed() <= Duration::from_millis(1020), "{:?}", start.elapsed());
+        assert_eq!(limiter.waits.load(Relaxed), 10);
     }
 }

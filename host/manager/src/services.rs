@@ -10,17 +10,22 @@ use flyball_plugin::LogLevel;
 use flyball_serving::metrics::{Group, MetricsError};
 use flyball_types::description::Description;
 use flyball_types::{ApiError, Kind};
+use flyball_workqueue::Priority;
 
 use crate::client::ApiClient;
 use crate::denial::Denials;
 use crate::events::Recorder;
+use crate::guard::Guard;
 use crate::history::History;
 use crate::memo::Memo;
 use crate::policy::PluginPolicy;
-use crate::queue::Queue;
+use crate::queue::{Queue, Reason};
 use crate::signer::Granted;
 use crate::views::Views;
 use crate::writer::Writer;
+
+/// Bytes of a guest's message that one line of the log takes, and of each of its fields.
+const LINE: usize = 8192;
 
 /// What one plugin works with.
 pub(crate) struct Services {
@@ -32,6 +37,7 @@ pub(crate) struct Services {
     pub(crate) recorder: Recorder,
     pub(crate) denials: Denials,
     pub(crate) memo: Arc<Memo>,
+    pub(crate) guard: Arc<Guard>,
     /// In the order of the description.
     pub(crate) queues: Vec<Queue>,
     /// What it did.
@@ -86,17 +92,42 @@ impl Services {
         }
     }
 
+    /// Gives back what is needed no longer, and tells what was dropped. Called now and then.
+    pub(crate) fn tidy(&self) {
+        self.views.tidy();
+        self.memo.tidy();
+        self.history.look();
+        self.guard.tell_dropped();
+    }
+
+    /// Ends a quarantine at once, and tries again what failed.
+    pub(crate) fn resume(&self) {
+        for (queue, key) in self.guard.quarantine.resume() {
+            if let Some(queue) = self.queues.get(queue) {
+                queue.keys.add(key, Priority::Normal, Reason::Resumed);
+            }
+        }
+    }
+
     /// Writes a guest's line to the log.
     pub(crate) fn log(&self, key: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
         log_guest(self.name(), key, level, message, fields);
     }
 }
 
+/// The beginning of a text, at most so many bytes.
+pub(crate) fn clip(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
 /// Writes a guest's line to the log, with its fields after the message.
 pub(crate) fn log_guest(controller: &str, key: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
-    let mut text = message.to_owned();
+    let mut text = clip(message, LINE).to_owned();
     for (name, value) in fields {
-        text.push_str(&format!(" {name}={value:?}"));
+        if text.len() > LINE {
+            break;
+        }
+        text.push_str(&format!(" {}={:?}", clip(name, LINE), clip(value, LINE)));
     }
     // A guest's control characters must not forge lines of the log.
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -723,7 +723,10 @@ impl Supervisor {
             let Some(described) = running.map(|running| &running.version.described).or_else(next).or_else(file) else {
                 continue;
             };
+            let quarantine = running.and_then(Running::quarantine);
+            let reason = quarantine.clone().or(reason);
             let state = match (running, trouble) {
+                (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
                 (Some(_), _) if leads => PluginState::Running,
                 (Some(_), _) => PluginState::Standby,
                 (None, Some(trouble)) => trouble.state,
@@ -747,6 +750,7 @@ impl Supervisor {
                 performance: services.map(|services| services.history.performance()).unwrap_or_default(),
                 memory: stats.memory,
                 instances: stats.live,
+                memo: services.map_or(0, |services| services.memo.bytes()),
                 cpu_seconds: stats.cpu.as_secs_f64(),
             });
         }
@@ -793,7 +797,14 @@ impl Supervisor {
 
     fn resume(&self, name: &str) -> Result<String, ControlError> {
         self.known(name)?;
-        Err(ControlError::Refused(format!("`{name}` is in no quarantine")))
+        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+        match running.filter(|running| running.quarantine().is_some()) {
+            Some(running) => {
+                running.controller.services().resume();
+                Ok(format!("`{name}` goes on"))
+            }
+            None => Err(ControlError::Refused(format!("`{name}` is in no quarantine"))),
+        }
     }
 
     fn describe(&self, name: &str) -> Result<Told, ControlError> {

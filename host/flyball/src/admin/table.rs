@@ -95,6 +95,7 @@ pub(super) fn why(reconciles: &[Reconciled]) -> String {
 fn word(state: PluginState) -> &'static str {
     match state {
         PluginState::Running => "running",
+        PluginState::Quarantined => "quarantined",
         PluginState::Standby => "standby",
         PluginState::Starting => "starting",
         PluginState::Pending => "pending",

@@ -8,6 +8,9 @@ use super::{Family, FamilyVec, Metrics, MetricsError, lock};
 /// Series that one family of a group may have: label values come from plugins.
 const MAX_SERIES: usize = 1000;
 
+/// Bytes of a label's value.
+const MAX_LABEL: usize = 1024;
+
 /// What a family is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -102,6 +105,9 @@ impl Declared {
         labels: &[&str],
         count: impl FnOnce() -> prometheus::Result<()>,
     ) -> Result<(), MetricsError> {
+        if labels.iter().any(|label| label.len() > MAX_LABEL) {
+            return Err(MetricsError::Value(name.to_owned()));
+        }
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
         let mut series = lock(&self.series);
         if !series.contains(&labels) && series.len() >= MAX_SERIES {
@@ -175,6 +181,8 @@ mod tests {
         assert!(matches!(group.add("greetings_total", &[], 1.0), Err(MetricsError::Value(_))));
         assert!(matches!(group.add("greetings_total", &["a"], -1.0), Err(MetricsError::Value(_))));
         assert!(matches!(group.add("greetings_total", &["a"], f64::NAN), Err(MetricsError::Value(_))));
+        let long = "x".repeat(MAX_LABEL + 1);
+        assert!(matches!(group.add("greetings_total", &[&long], 1.0), Err(MetricsError::Value(_))));
         assert!(matches!(group.set("greetings_total", &["a"], 1.0), Err(MetricsError::Undeclared(..))));
         assert!(matches!(group.observe("other", &["a"], 1.0), Err(MetricsError::Undeclared(..))));
         let count = |i: usize| group.add("greetings_total", &[&i.to_string()], 1.0);
