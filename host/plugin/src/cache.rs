@@ -1,9 +1,14 @@
 //! Compiled plugins on disk, so that a restart need not compile again. What lies there is run as native code: only files
 //! that this process's user wrote are read, and each is digested, so that a torn or rotten one is compiled anew.
+//!
+//! A file is mapped, not read: its pages are clean, so that the system can take those back that nobody runs, and shared
+//! by all processes that run it. What is mapped is the very file that was checked, and no file is changed once it has its
+//! name: only this user could do that, and this user could as well replace the host.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,10 +18,27 @@ use sha2::{Digest, Sha256};
 
 use crate::error::EngineError;
 
-/// What each file begins with; before a SHA-256 of the rest, and the rest.
-const MAGIC: &[u8; 8] = b"flyball1";
+/// What follows the code in each file, before the code's SHA-256. They stand behind it so that it can be mapped.
+const MAGIC: &[u8; 8] = b"flyball2";
 const DIGEST: usize = 32;
-const HEADER: usize = MAGIC.len() + DIGEST;
+const TRAILER: usize = MAGIC.len() + DIGEST;
+
+/// A file of compiled code that was checked. It stays the same while this lives, whatever becomes of its name.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    file: File,
+    path: PathBuf,
+}
+
+impl Kept {
+    /// A path to this very file.
+    pub(crate) fn path(&self) -> PathBuf {
+        if cfg!(target_os = "linux") {
+            return format!("/proc/self/fd/{}", self.file.as_raw_fd()).into();
+        }
+        self.path.clone()
+    }
+}
 
 /// The directory of compiled plugins.
 #[derive(Debug)]
@@ -62,10 +84,10 @@ impl Cache {
     }
 
     /// The compiled form of the component with this digest, if it is there and whole.
-    pub(crate) fn get(&self, digest: &str) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, digest: &str) -> Option<Kept> {
         let path = self.path(digest);
         match self.read(&path) {
-            Ok(code) => Some(code),
+            Ok(kept) => Some(kept),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a compiled plugin can't be used and is compiled anew");
@@ -91,24 +113,25 @@ impl Cache {
         self.directory.join(format!("{digest}-{:016x}.cwasm", self.compatibility))
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &Path) -> io::Result<Kept> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.uid() != self.user || metadata.mode() & 0o022 != 0 {
             return Err(io::Error::other("another user may have written it"));
         }
-        let mut bytes = Vec::with_capacity(metadata.len() as usize);
-        file.read_to_end(&mut bytes)?;
-        let whole = bytes.len() >= HEADER
-            && bytes.starts_with(MAGIC)
-            && bytes[MAGIC.len()..HEADER] == Sha256::digest(&bytes[HEADER..])[..];
-        if !whole {
-            return Err(io::Error::other("it is not what was written"));
+        let broken = || io::Error::other("it is not what was written");
+        let length = metadata.len().checked_sub(TRAILER as u64).ok_or_else(broken)?;
+        let mut digest = Sha256::new();
+        io::copy(&mut file.by_ref().take(length), &mut digest)?;
+        let mut trailer = [0; TRAILER];
+        file.read_exact(&mut trailer)?;
+        let (magic, written) = trailer.split_at(MAGIC.len());
+        if magic != MAGIC || written != &digest.finalize()[..] {
+            return Err(broken());
         }
         // Its time of modification is when it was last used; without it the file only looks older.
         let _ = file.set_modified(SystemTime::now());
-        bytes.drain(..HEADER);
-        Ok(bytes)
+        Ok(Kept { file, path: path.into() })
     }
 
     fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
@@ -116,9 +139,9 @@ impl Cache {
         let temporary = self.directory.join(format!(".{}-{number}.tmp", std::process::id()));
         let written = (|| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            file.write_all(code)?;
             file.write_all(MAGIC)?;
             file.write_all(&Sha256::digest(code))?;
-            file.write_all(code)?;
             fs::rename(&temporary, path)
         })();
         if written.is_err() {
@@ -178,10 +201,24 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let cache = open(&home.path().join("a/b"), 1000).unwrap();
         cache.put("one", b"code");
-        assert_eq!(cache.get("one").as_deref(), Some(&b"code"[..]));
-        assert_eq!(cache.get("two"), None);
+        let kept = cache.get("one").unwrap();
+        assert!(fs::read(kept.path()).unwrap().starts_with(b"code"));
+        assert!(cache.get("two").is_none());
         cache.remove("one");
-        assert_eq!(cache.get("one"), None);
+        assert!(cache.get("one").is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_was_checked_is_what_is_mapped_though_another_file_takes_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = open(&home.path().join("cache"), 1000).unwrap();
+        cache.put("one", b"what was checked");
+        let kept = cache.get("one").unwrap();
+        cache.put("one", b"something else");
+        assert!(fs::read(kept.path()).unwrap().starts_with(b"what was checked"));
+        cache.remove("one");
+        assert!(fs::read(kept.path()).unwrap().starts_with(b"what was checked"));
     }
 
     #[test]
@@ -193,12 +230,12 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         for broken in [&whole[..whole.len() - 1], &whole[..10], &[], &[&whole[..], b"!"].concat()] {
             fs::write(&path, broken).unwrap();
-            assert_eq!(cache.get("one"), None);
+            assert!(cache.get("one").is_none());
         }
         fs::write(&path, &whole).unwrap();
         assert!(cache.get("one").is_some());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
-        assert_eq!(cache.get("one"), None);
+        assert!(cache.get("one").is_none());
     }
 
     #[test]
@@ -218,7 +255,7 @@ mod tests {
     #[test]
     fn what_was_not_used_for_longest_goes_first() {
         let home = tempfile::tempdir().unwrap();
-        let cache = open(&home.path().join("cache"), 3 * (HEADER as u64 + 10)).unwrap();
+        let cache = open(&home.path().join("cache"), 3 * (TRAILER as u64 + 10)).unwrap();
         let names = ["one", "two", "three"];
         for (age, name) in names.iter().enumerate() {
             cache.put(name, &[0; 10]);

@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::component::Component;
 use crate::error::LoadError;
 use crate::format;
-use crate::precompiled::deserialize;
+use crate::precompiled::{deserialize, map};
 
 /// Checks a component and compiles it, or takes it from the cache.
 pub(crate) fn load(
@@ -26,13 +26,28 @@ pub(crate) fn load(
     let start = Instant::now();
     let code = wasmtime::component::Component::from_binary(engine, wasm).map_err(refused)?;
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
-    if let Some(cache) = cache {
-        match code.serialize() {
-            Ok(bytes) => cache.put(&digest, &bytes),
-            Err(error) => tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}"),
+    let code = match cache {
+        Some(cache) => keep(engine, cache, &digest, code),
+        None => code,
+    };
+    Ok(Component::new(code, &digest, wasm.len()))
+}
+
+/// Puts compiled code into the cache, and maps it from there in place of what the compiler has made in memory.
+fn keep(
+    engine: &wasmtime::Engine,
+    cache: &Cache,
+    digest: &str,
+    code: wasmtime::component::Component,
+) -> wasmtime::component::Component {
+    match code.serialize() {
+        Ok(bytes) => cache.put(digest, &bytes),
+        Err(error) => {
+            tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}");
+            return code;
         }
     }
-    Ok(Component::new(code, &digest, wasm.len()))
+    kept(engine, cache, digest).unwrap_or(code)
 }
 
 /// Loads a component that was compiled into this binary, or compiles it if that code is for another engine or machine.
@@ -60,8 +75,8 @@ pub(crate) fn precompile(engine: &wasmtime::Engine, wasm: &[u8], limit: usize) -
 
 /// What the cache holds for a digest, if the engine takes it.
 fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<wasmtime::component::Component> {
-    let bytes = cache.get(digest)?;
-    match deserialize(engine, &bytes) {
+    let file = cache.get(digest)?;
+    match map(engine, &file) {
         Ok(code) => Some(code),
         Err(error) => {
             tracing::warn!(digest, "a compiled plugin does not fit the engine and is compiled anew: {error:#}");
