@@ -55,8 +55,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     }
     let state =
         config.state_dir.clone().or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
-    let approved = || Some(state.as_ref()?.join("policy"));
-    let policy = config.policy.clone().or_else(approved).filter(|_| !config.plugin_dirs.is_empty());
+    let approved = || Some(state.as_ref().filter(|_| !config.plugin_dirs.is_empty())?.join("policy"));
+    let policy = config.policy.clone().or_else(approved);
     let grants = Grants {
         builtins: builtin_policies()?,
         plugins: match &policy {

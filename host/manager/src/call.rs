@@ -317,6 +317,11 @@ impl Imports for Call {
         self.memo.remove(&self.services.memo, key);
     }
 
+    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
+        self.services.denials.seen(self.services.policy.check_server(server))?;
+        Ok(self.services.runtime.clone())
+    }
+
     fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
         self.services.denials.seen(self.services.signer.sign_jwt(key, claims))
     }

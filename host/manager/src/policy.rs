@@ -49,6 +49,9 @@ pub struct PluginPolicy {
     pub allow: Vec<Rule>,
     /// The imports that it may use beyond those that need no grant: `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
+    /// The servers to which it may send requests over `wasi:http`, as in `example.com` or `http://example.com:8080`: over
+    /// HTTPS and at its usual port, unless another is named. Certificates are checked against the web's authorities.
+    pub http_hosts: BTreeSet<String>,
     /// The keys of the host with which `signer` signs and verifies for it. Each is named here, or not for it: no plugin gets
     /// one because it asks.
     pub signer_keys: BTreeSet<String>,
@@ -224,6 +227,15 @@ impl Policy {
             for path in rules.allow.iter().flat_map(|rule| &rule.fields) {
                 Mask::parse([path]).map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
             }
+            for host in &rules.http_hosts {
+                if whole_server(host).is_none() {
+                    let message = format!(
+                        "plugin `{plugin}`: `{host}` is not a server: write `example.com`, `example.com:8443` or \
+                         `http://example.com`"
+                    );
+                    return Err(invalid(message));
+                }
+            }
             if let Some(digest) = &rules.digest
                 && !is_digest(digest)
             {
@@ -317,6 +329,14 @@ impl PluginPolicy {
             return Ok(());
         }
         Err(ApiError::denied(format!("the policy does not let this plugin use `{import}`")))
+    }
+
+    /// Whether it may send requests to this server, named as in `https://example.com:443`.
+    pub(crate) fn check_server(&self, server: &str) -> Result<(), ApiError> {
+        if self.http_hosts.iter().any(|granted| whole_server(granted).as_deref() == Some(server)) {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!("the policy does not let this plugin send requests to {server}")))
     }
 
     /// Whether `signer` may use this key for it. The answer does not tell whether the host holds such a key.
@@ -417,6 +437,21 @@ fn cores<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32
 
 fn write_cores<S: Serializer>(thousandths: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(f64::from(thousandths.unwrap_or_default()) / 1000.0)
+}
+
+/// A server as an operator names it, with its scheme and port; none if it is no server.
+fn whole_server(text: &str) -> Option<String> {
+    let (scheme, rest, usual) = match text.split_once("://") {
+        Some(("http", rest)) => ("http", rest, 80),
+        Some(("https", rest)) => ("https", rest, 443),
+        Some(_) => return None,
+        None => ("https", text, 443),
+    };
+    let authority: http::uri::Authority = rest.parse().ok()?;
+    if authority.host().is_empty() || authority.as_str().contains('@') {
+        return None;
+    }
+    Some(format!("{scheme}://{}:{}", authority.host().to_ascii_lowercase(), authority.port_u16().unwrap_or(usual)))
 }
 
 fn is_digest(text: &str) -> bool {
@@ -540,6 +575,22 @@ mod tests {
             let greeter = &parse(text).unwrap().plugins["greeter"];
             let written = serde_json::to_string(greeter).unwrap();
             assert_eq!(serde_json::from_str::<PluginPolicy>(&written).unwrap(), *greeter, "{written}");
+        }
+    }
+
+    #[test]
+    fn requests_go_to_the_servers_that_the_operator_names() {
+        let text = "[plugins.a]\nhttp-hosts = [\"Example.com\", \"http://[::1]:8080\", \"https://other.com:8443\"]";
+        let policy = &parse(text).unwrap().plugins["a"];
+        for server in ["https://example.com:443", "http://[::1]:8080", "https://other.com:8443"] {
+            assert!(policy.check_server(server).is_ok(), "{server}");
+        }
+        for server in ["http://example.com:80", "https://example.com:8443", "https://other.com:443", "https://x.example.com:443"] {
+            assert_eq!(policy.check_server(server).unwrap_err().reason, "Denied", "{server}");
+        }
+        for host in ["", "ftp://example.com", "user@example.com", "example.com/path", "a b"] {
+            let text = format!("[plugins.a]\nhttp-hosts = [\"{host}\"]");
+            assert!(parse(&text).unwrap_err().contains("is not a server"), "{host}");
         }
     }
 

@@ -78,6 +78,12 @@ pub trait Imports: Send + Sync + 'static {
     /// `memo.remove`.
     fn memo_remove(&self, key: &str);
 
+    /// `wasi:http`: whether a request may be sent to a server, named as in `https://example.com:443`. Answers the runtime
+    /// that is to drive the connection. No server is granted unless this is implemented.
+    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
+        Err(ApiError::denied(format!("no requests may be sent to {server}")))
+    }
+
     /// `signer.sign-jwt`.
     fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError>;
     /// `signer.verify-jwt`.

@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, annotate, finish, greeted, guest, log_of, until};
 use flyball_controlplane::Options;
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 
 /// The file of each greeter, and the name that it gives itself. The second is the first, built by a stock toolchain.
@@ -75,6 +75,50 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
         Ok(())
     };
     let result = refused().await;
+    finish(cluster, [host], result).await
+}
+
+#[tokio::test]
+async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_server() -> Result<()> {
+    let options = Options { scheduler: false, audit: true, ..Options::default() };
+    let cluster = Cluster::without_nodes(options).await?;
+    let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
+    let space = Space::create(cluster.client.clone(), "flyball").await?;
+    grant(&space, "greeter").await?;
+    let policy = cluster.plane.dir().join("policy.toml");
+    let trimmed = policy_of("greeter", "greeter").replace("\"create\", ", "");
+    std::fs::write(&policy, trimmed).context("can't write the policy")?;
+    let args = [
+        "--controllers=".to_owned(),
+        format!("--plugin-dir={}", plugins.display()),
+        format!("--policy={}", policy.display()),
+    ];
+    let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
+    let result = async {
+        let denied = Space::create(cluster.client.clone(), "ungreeted").await?;
+        let greeting = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
+        annotate(&cluster.client, &denied.name, greeting).await?;
+        until("an event tells of it", async || {
+            let events = space.api::<Event>().list(&ListParams::default()).await?;
+            let told = events.items.iter().find(|event| event.reason.as_deref() == Some("PluginDenied"));
+            let message = told.and_then(|event| event.message.clone()).unwrap_or_default();
+            let is_it = message.contains("create v1/ConfigMap in the namespace ungreeted") && message.contains("greeter");
+            Ok(if is_it { Ok(()) } else { Err(message) })
+        })
+        .await?;
+        let failed = |status: &serde_json::Value| {
+            status["lastError"].as_str().is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
+        };
+        cluster.until_plugin("host", "greeter", "says what it was denied", failed).await?;
+        let asked = |event: &serde_json::Value| {
+            event["verb"] == "create"
+                && event["objectRef"]["resource"] == "configmaps"
+                && event["user"]["username"] == "system:serviceaccount:flyball:greeter"
+        };
+        ensure!(!cluster.plane.audit_events()?.iter().any(asked), "the server was asked for what the policy denies");
+        Ok(())
+    };
+    let result = result.await;
     finish(cluster, [host], result).await
 }
 

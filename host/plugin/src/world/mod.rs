@@ -2,6 +2,7 @@
 //! of an instance that they share. What a guest may see is a WIT error; what it must never do ends its call by a trap.
 
 mod events;
+mod http;
 pub(crate) mod lister;
 mod queue;
 mod reader;
@@ -51,6 +52,7 @@ pub(crate) fn link(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>>
     let mut linker = Linker::new(engine);
     Controller::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    http::link(&mut linker)?;
     Ok(linker)
 }
 

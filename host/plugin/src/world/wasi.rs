@@ -1,4 +1,5 @@
 //! WASI, so that guests of stock toolchains start: no arguments, no environment, no files, no sockets, nothing to read.
+//! Requests over HTTP go to granted servers alone: see `http.rs`.
 //! The time and the randomness are those that the running call's [`Imports`] gives; what is printed goes to the log.
 
 use std::convert::Infallible;
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
+use flyball_types::ApiError;
 use rand_core::TryRng;
 use tokio::io::AsyncWrite;
 use wasmtime::component::ResourceTable;
@@ -14,6 +16,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
+use super::http::Http;
 use super::{SAID, State, clip};
 use crate::imports::{Imports, LogLevel};
 
@@ -27,11 +30,12 @@ const LINE: usize = 4096;
 /// The WASI of one instance.
 pub(super) struct Wasi {
     context: WasiCtx,
-    table: ResourceTable,
+    pub(super) http: Http,
+    pub(super) table: ResourceTable,
     host: Arc<Host>,
 }
 
-/// What the clocks, the randomness and the streams of an instance share.
+/// What the clocks, the randomness, the streams and the requests of an instance share.
 struct Host {
     call: Mutex<Call>,
     /// The last monotonic time, in nanoseconds: the wall clock that it comes from may go back.
@@ -67,7 +71,12 @@ impl Wasi {
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
-        Self { context, table, host }
+        let asked = host.clone();
+        let http = Http::new(Arc::new(move |server: &str| match asked.imports() {
+            Some(imports) => imports.http(server),
+            None => Err(ApiError::invalid("no request can be sent between two calls")),
+        }));
+        Self { context, http, table, host }
     }
 
     pub(super) fn begin_call(&self, imports: Arc<dyn Imports>) {
@@ -99,9 +108,15 @@ impl Drop for Wasi {
     }
 }
 
+impl State {
+    pub(super) fn wasi(&mut self) -> &mut Wasi {
+        self.wasi.get_or_insert_with(|| Wasi::new(self.imports.clone()))
+    }
+}
+
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let wasi = self.wasi.get_or_insert_with(|| Wasi::new(self.imports.clone()));
+        let wasi = self.wasi();
         WasiCtxView { ctx: &mut wasi.context, table: &mut wasi.table }
     }
 }

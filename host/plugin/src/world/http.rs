@@ -1,0 +1,148 @@
+//! `wasi:http`, to the servers that the operator granted and to no other. Connections are driven by the runtime that the
+//! running call's imports name: the guests' threads drive none.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use flyball_types::ApiError;
+use http::Uri;
+use http::uri::Scheme;
+use http_body_util::BodyExt;
+use tokio::runtime::Handle;
+use wasmtime::component::Linker;
+use wasmtime_wasi_http::{
+    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView, default_send_request,
+};
+
+use super::State;
+use super::wasi::Wasi;
+
+/// What an outgoing request becomes: an answer, and what drives its connection.
+type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
+
+/// The `wasi:http` of one instance.
+pub(super) struct Http {
+    context: WasiHttpCtx,
+    gate: Gate,
+}
+
+/// Whether a request may go to this server; answers what drives its connection.
+pub(super) type Allow = dyn Fn(&str) -> Result<Handle, ApiError> + Send + Sync;
+
+/// Lets requests pass that the operator granted.
+struct Gate {
+    allow: Arc<Allow>,
+}
+
+impl Http {
+    pub(super) fn new(allow: Arc<Allow>) -> Self {
+        Self { context: WasiHttpCtx::new(), gate: Gate { allow } }
+    }
+}
+
+/// Links what guests import of it.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let Wasi { table, http, .. } = self.wasi();
+        WasiHttpCtxView { ctx: &mut http.context, table, hooks: &mut http.gate }
+    }
+}
+
+impl WasiHttpHooks for Gate {
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Sent> + Send> {
+        match server(request.uri()).and_then(|server| (self.allow)(&server)) {
+            Ok(runtime) => Box::new(async move {
+                let sent = runtime.spawn(async move {
+                    let (answer, connection) = default_send_request(request, options).await?;
+                    let connection: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(connection);
+                    Ok((answer.map(BodyExt::boxed_unsync), connection))
+                });
+                sent.await.unwrap_or(Err(Error::ConnectionTerminated))
+            }),
+            Err(denied) => {
+                tracing::debug!(%denied, "a request is not sent");
+                Box::new(async { Err(Error::HttpRequestDenied) })
+            }
+        }
+    }
+}
+
+/// The server that a request goes to, as in `https://example.com:443`.
+fn server(uri: &Uri) -> Result<String, ApiError> {
+    let (scheme, port) = match uri.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTP => ("http", 80),
+        _ => ("https", 443),
+    };
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| ApiError::invalid("the request names no host"))?;
+    Ok(format!("{scheme}://{}:{}", host.to_ascii_lowercase(), uri.port_u16().unwrap_or(port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::Empty;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn send(allow: Arc<Allow>, uri: &str) -> Result<String, Error> {
+        let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
+        let request = http::Request::get(uri).body(body).unwrap();
+        let sent = Gate { allow }.send_request(request, None, Box::new(async { Ok(()) }));
+        let (answer, connection) = Box::into_pin(sent).await?;
+        let driven = tokio::spawn(Box::into_pin(connection));
+        let body = answer.into_body().collect().await?.to_bytes();
+        driven.abort();
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    #[tokio::test]
+    async fn a_request_goes_to_a_granted_server_and_to_no_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 1024];
+            let read = stream.read(&mut request).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
+            (String::from_utf8_lossy(&request[..read]).into_owned(), listener)
+        });
+        let granted = format!("http://{address}");
+        let allow: Arc<Allow> = Arc::new(move |server: &str| match server == granted {
+            true => Ok(Handle::current()),
+            false => Err(ApiError::denied("no")),
+        });
+        let answer = send(allow.clone(), &format!("http://{address}/path?query")).await.unwrap();
+        assert_eq!(answer, "hello");
+        let (request, listener) = served.await.unwrap();
+        assert!(request.starts_with("GET /path?query HTTP/1.1\r\n"), "{request}");
+        let denied = send(allow, &format!("http://localhost:{}/", address.port())).await;
+        assert!(matches!(denied, Err(Error::HttpRequestDenied)), "{denied:?}");
+        let next = tokio::time::timeout(std::time::Duration::from_millis(100), listener.accept()).await;
+        assert!(next.is_err(), "a request that is denied reached the server");
+    }
+
+    #[test]
+    fn a_server_is_named_by_its_scheme_host_and_port() {
+        for (uri, expected) in [
+            ("https://Example.com/a", "https://example.com:443"),
+            ("http://example.com/", "http://example.com:80"),
+            ("https://example.com:8443/a?b", "https://example.com:8443"),
+            ("https://user@example.com/", "https://example.com:443"),
+            ("http://[::1]:8080/", "http://[::1]:8080"),
+        ] {
+            assert_eq!(server(&uri.parse().unwrap()).unwrap(), expected);
+        }
+        assert!(server(&"/path".parse().unwrap()).is_err());
+    }
+}
