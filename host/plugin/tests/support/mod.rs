@@ -1,7 +1,7 @@
 //! Guests for the tests of the runtime, made of hand-written modules, and imports that answer them.
 #![allow(dead_code, unreachable_pub, reason = "each test is a crate that uses a part of this")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,6 +33,20 @@ pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
     let world = resolve.select_world(&[package], Some(name)).unwrap();
     embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8, false).unwrap();
     ComponentEncoder::default().validate(true).module(&core).unwrap().encode().unwrap()
+}
+
+/// The guest that misbehaves as its key says.
+pub fn faulty() -> Vec<u8> {
+    component_file("faulty")
+}
+
+/// A component that the build of the guests makes.
+pub fn component_file(name: &str) -> Vec<u8> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let path = target.join(format!("guests/components/{name}.wasm"));
+    std::fs::read(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}: make it with `cargo xtask guests rust`", path.display()))
 }
 
 fn wit() -> &'static Path {
@@ -80,10 +94,14 @@ pub struct Fake {
     pub hangs: bool,
     /// Whether `now` panics.
     pub panics: bool,
+    /// What `config` answers to `describe`.
+    pub describe: Option<&'static str>,
     /// The lines that were logged.
     pub lines: Mutex<Vec<(LogLevel, String)>>,
     /// The batches that were run.
     pub batches: Mutex<Vec<Batch>>,
+    /// How many lines were logged.
+    pub logged: AtomicUsize,
     /// Calls of `raw` that began.
     pub raws: AtomicUsize,
 }
@@ -174,7 +192,10 @@ impl Imports for Fake {
         async move {
             self.wait().await;
             let answers = batch.writes.iter().map(|_| Ok(self.object.clone().into())).collect();
-            self.batches.lock().unwrap().push(batch);
+            let mut batches = self.batches.lock().unwrap();
+            if batches.len() < 100 {
+                batches.push(batch);
+            }
             answers
         }
         .boxed()
@@ -204,6 +225,7 @@ impl Imports for Fake {
     }
 
     fn log(&self, level: LogLevel, message: &str, _: &[(String, String)]) {
+        self.logged.fetch_add(1, SeqCst);
         let mut lines = self.lines.lock().unwrap();
         if lines.len() < 100 {
             lines.push((level, message.into()));
@@ -218,8 +240,8 @@ impl Imports for Fake {
     fn metric_set(&self, _: &str, _: &[String], _: f64) {}
     fn metric_observe(&self, _: &str, _: &[String], _: f64) {}
 
-    fn config(&self, _: &str) -> Option<String> {
-        None
+    fn config(&self, key: &str) -> Option<String> {
+        self.describe.filter(|_| key == "describe").map(str::to_owned)
     }
 
     fn memo_get(&self, _: &str) -> Option<MemoEntry> {
