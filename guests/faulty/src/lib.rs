@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use flyball_sdk::wasm::bindings::export_controller;
 use flyball_sdk::wasm::bindings::exports::flyball::controller::guest::{Guest, Outcome, Routed};
 use flyball_sdk::wasm::bindings::flyball::controller as host;
-use flyball_sdk::wasm::bindings::export_controller;
 use host::types::{Error, ObjectReference};
 use host::writer::{Batch, Target};
 

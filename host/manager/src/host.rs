@@ -267,7 +267,13 @@ impl Host {
             Some(_) => Begin::TakingOver(&leading),
             None => Begin::Leading(&leading),
         };
-        let usage = Usage::new(&self.options.metrics, plugin.clone(), &services)?;
+        let usage = Usage::new(
+            &self.options.metrics,
+            name.as_str().into(),
+            plugin.clone(),
+            services.guard.clone(),
+            services.writer.rate.waits.clone(),
+        )?;
         let controller = Controller::start(plugin, services, &informers, following, concurrency, &begin);
         let is_leading = *leading.borrow();
         let running = Running {

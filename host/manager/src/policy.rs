@@ -585,7 +585,9 @@ mod tests {
         for server in ["https://example.com:443", "http://[::1]:8080", "https://other.com:8443"] {
             assert!(policy.check_server(server).is_ok(), "{server}");
         }
-        for server in ["http://example.com:80", "https://example.com:8443", "https://other.com:443", "https://x.example.com:443"] {
+        for server in
+            ["http://example.com:80", "https://example.com:8443", "https://other.com:443", "https://x.example.com:443"]
+        {
             assert_eq!(policy.check_server(server).unwrap_err().reason, "Denied", "{server}");
         }
         for host in ["", "ftp://example.com", "user@example.com", "example.com/path", "a b"] {

@@ -295,12 +295,8 @@ async fn a_component_of_a_thousand_instances_is_refused() {
 async fn all_of_them_at_once_leave_the_host_as_it_was() {
     let engine = engine_with(|options| options.max_instances = 12);
     let component = engine.load(faulty().into()).await.unwrap();
-    let limits = Limits {
-        cpu_per_call: Duration::from_millis(20),
-        memory: 8 << 20,
-        cpu_share: Some(800),
-        ..Limits::default()
-    };
+    let limits =
+        Limits { cpu_per_call: Duration::from_millis(20), memory: 8 << 20, cpu_share: Some(800), ..Limits::default() };
     let faulty = Plugin::new(&engine, component, limits).unwrap();
     let neighbours = Neighbours { faulty, other: plugin_of(&engine, |_| ()).await };
     let calls = (0..5 * FATAL.len()).map(|call| {

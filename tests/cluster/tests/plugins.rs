@@ -102,12 +102,15 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
             let events = space.api::<Event>().list(&ListParams::default()).await?;
             let told = events.items.iter().find(|event| event.reason.as_deref() == Some("PluginDenied"));
             let message = told.and_then(|event| event.message.clone()).unwrap_or_default();
-            let is_it = message.contains("create v1/ConfigMap in the namespace ungreeted") && message.contains("greeter");
+            let is_it =
+                message.contains("create v1/ConfigMap in the namespace ungreeted") && message.contains("greeter");
             Ok(if is_it { Ok(()) } else { Err(message) })
         })
         .await?;
         let failed = |status: &serde_json::Value| {
-            status["lastError"].as_str().is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
+            status["lastError"]
+                .as_str()
+                .is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
         };
         cluster.until_plugin("host", "greeter", "says what it was denied", failed).await?;
         let asked = |event: &serde_json::Value| {

@@ -82,7 +82,8 @@ fn server(uri: &Uri) -> Result<String, ApiError> {
         Some(scheme) if *scheme == Scheme::HTTP => ("http", 80),
         _ => ("https", 443),
     };
-    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| ApiError::invalid("the request names no host"))?;
+    let host =
+        uri.host().filter(|host| !host.is_empty()).ok_or_else(|| ApiError::invalid("the request names no host"))?;
     Ok(format!("{scheme}://{}:{}", host.to_ascii_lowercase(), uri.port_u16().unwrap_or(port)))
 }
 
