@@ -113,11 +113,16 @@ fn project(answer: Bytes, fields: &[String], is_list: bool) -> Result<Bytes, Api
     if fields.is_empty() || fields.iter().any(|path| path == ".") {
         return Ok(answer);
     }
-    let mask = Mask::parse(fields).map_err(invalid)?;
-    let mut projected = Vec::with_capacity(answer.len());
-    let pruned = if is_list { mask.prune_list(&answer, &mut projected) } else { mask.prune(&answer, &mut projected) };
+    narrow(answer, Some(Mask::parse(fields).map_err(invalid)?), is_list)
+}
+
+/// The answer reduced to what the mask covers; whole without one.
+fn narrow(answer: Bytes, mask: Option<Mask>, is_list: bool) -> Result<Bytes, ApiError> {
+    let Some(mask) = mask else { return Ok(answer) };
+    let mut narrowed = Vec::with_capacity(answer.len());
+    let pruned = if is_list { mask.prune_list(&answer, &mut narrowed) } else { mask.prune(&answer, &mut narrowed) };
     pruned.map_err(|error| ApiError::unanswered(format!("the server's answer can't be read: {error}")))?;
-    Ok(projected.into())
+    Ok(narrowed.into())
 }
 
 impl Imports for Call {
@@ -150,7 +155,8 @@ impl Imports for Call {
         let read = self.on_host(move |services| async move {
             let resource = services.readable(&kind, "get", &namespace).await?;
             let path = resource.object(&namespace, &name, "").map_err(invalid)?;
-            services.client.call(ApiCall::get(path).answered_by(accept)).await
+            let answer = services.client.call(ApiCall::get(path).answered_by(accept)).await?;
+            narrow(answer, services.policy.fields("get", &resource.kind, &namespace), false)
         });
         async move { project(read.await?, fields, false) }.boxed()
     }
@@ -173,7 +179,8 @@ impl Imports for Call {
                 }
                 flyball_cache::resource::push_parameter(&mut path, key, value);
             }
-            services.client.call(ApiCall::get(path).answered_by(accept)).await
+            let answer = services.client.call(ApiCall::get(path).answered_by(accept)).await?;
+            narrow(answer, services.policy.fields("list", &resource.kind, &namespace), true)
         });
         async move { project(read.await?, fields, true) }.boxed()
     }

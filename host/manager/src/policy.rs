@@ -227,6 +227,11 @@ impl Policy {
             for path in rules.allow.iter().flat_map(|rule| &rule.fields) {
                 Mask::parse([path]).map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
             }
+            if rules.allow.iter().any(|rule| !rule.fields.is_empty() && !rule.only_reads()) {
+                let message =
+                    format!("plugin `{plugin}`: `fields` limit what is read: give the rules that write without them");
+                return Err(invalid(message));
+            }
             for host in &rules.http_hosts {
                 if whole_server(host).is_none() {
                     let message = format!(
@@ -312,15 +317,26 @@ impl PluginPolicy {
 
     /// The fields that it may see of a kind that it watches; all if none.
     pub(crate) fn watched_fields(&self, kind: &Kind) -> Option<Mask> {
-        if self.watching(kind).any(|rule| rule.fields.is_empty()) {
+        self.fields("watch", kind, "")
+    }
+
+    /// The fields that it may see of what it reads by this verb in a namespace, or in some if none is named; all if none.
+    pub(crate) fn fields(&self, verb: &str, kind: &Kind, namespace: &str) -> Option<Mask> {
+        let is_there = |rule: &&Rule| namespace.is_empty() || rule.namespaces.is_empty() || rule.is_for(namespace);
+        let rules = || self.reading(verb, kind).filter(is_there);
+        if rules().any(|rule| rule.fields.is_empty()) {
             return None;
         }
-        Mask::parse(self.watching(kind).flat_map(|rule| &rule.fields)).ok()
+        Mask::parse(rules().flat_map(|rule| &rule.fields)).ok()
     }
 
     fn watching(&self, kind: &Kind) -> impl Iterator<Item = &Rule> {
+        self.reading("watch", kind)
+    }
+
+    fn reading(&self, verb: &str, kind: &Kind) -> impl Iterator<Item = &Rule> {
         let name = kind.to_string();
-        self.allow.iter().filter(move |rule| rule.has("watch", &name, ""))
+        self.allow.iter().filter(move |rule| rule.has(verb, &name, ""))
     }
 
     /// Whether it may use an import that needs a grant.
@@ -358,6 +374,10 @@ impl Rule {
         (self.verbs.contains(verb) || self.verbs.contains("*"))
             && self.kinds.iter().any(|known| known == kind || known == "*")
             && (self.subresource == subresource || self.subresource == "*")
+    }
+
+    fn only_reads(&self) -> bool {
+        self.subresource.is_empty() && self.verbs.iter().all(|verb| matches!(verb.as_str(), "watch" | "get" | "list"))
     }
 
     fn is_for(&self, namespace: &str) -> bool {
@@ -576,6 +596,23 @@ mod tests {
             let written = serde_json::to_string(greeter).unwrap();
             assert_eq!(serde_json::from_str::<PluginPolicy>(&written).unwrap(), *greeter, "{written}");
         }
+    }
+
+    #[test]
+    fn fields_narrow_what_is_read_and_rules_without_them_widen_it() {
+        let narrow = "[[plugins.a.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\", \"get\"]\nfields = [\"metadata.labels\"]\n";
+        let secret = Kind::new("", "v1", "Secret");
+        let fields = |text: &str, verb: &str, namespace: &str| {
+            parse(text).unwrap().plugins["a"].fields(verb, &secret, namespace)
+        };
+        let labels = Mask::parse(["metadata.labels"]).unwrap();
+        assert_eq!(fields(narrow, "get", "demo"), Some(labels.clone()));
+        let wide = format!("{narrow}[[plugins.a.allow]]\nkinds = [\"*\"]\nverbs = [\"get\"]\nnamespaces = [\"demo\"]");
+        assert_eq!(fields(&wide, "get", "demo"), None);
+        assert_eq!(fields(&wide, "get", "other"), Some(labels.clone()));
+        assert_eq!(fields(&wide, "watch", ""), Some(labels));
+        let writes = narrow.replace("\"get\"", "\"update\"");
+        assert!(parse(&writes).unwrap_err().contains("`fields` limit what is read"));
     }
 
     #[test]

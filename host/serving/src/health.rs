@@ -192,6 +192,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_note_is_shown_to_readers_and_fails_nothing() {
+        let health = HealthChecks::default();
+        let note = health.note("plugin-hello", "does not run");
+        let report = health.report("readyz", &[]);
+        assert_eq!(report.text(true), "[+]ping ok\n[i]plugin-hello: does not run\nreadyz check passed\n");
+        assert!(!health.report("healthz", &[]).text(true).contains("hello"));
+        let newer = health.note("plugin-hello", "a newer version is held up");
+        drop(note);
+        assert!(health.report("readyz", &[]).text(true).contains("a newer version is held up"));
+        drop(newer);
+        assert!(!health.report("readyz", &[]).text(true).contains("hello"));
+    }
+
+    #[test]
     fn a_failed_check_is_named_and_its_reason_kept_for_the_log() {
         let health = HealthChecks::default();
         let _a = health.add("a", || Err("its informers are not synced".to_owned()));

@@ -88,6 +88,29 @@ impl Cluster {
         self.plane.dir().join(format!("{host}.sock"))
     }
 
+    /// What a host that serves at this port answers to the cluster's administrator; else why it does not.
+    pub async fn https(&self, port: u16, path: &str) -> Result<String> {
+        let mut config = self.plane.admin_config()?;
+        config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
+        // Its certificate is its own.
+        config.accept_invalid_certs = true;
+        let page = Client::try_from(config)?.request_text(hyper::Request::get(path).body(Vec::new())?).await;
+        Ok(page.unwrap_or_else(|error| error.to_string()))
+    }
+
+    /// The flags by which a host serves at a port of its own, and asks the API server who its callers are; the port. Somebody
+    /// else may take it before the host does: then that says so and ends.
+    pub fn serving(&self) -> Result<(u16, [String; 3])> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let kubeconfig = self.plane.kcm_kubeconfig_path().display();
+        let flags = [
+            format!("--secure-port={port}"),
+            format!("--authentication-kubeconfig={kubeconfig}"),
+            format!("--authorization-kubeconfig={kubeconfig}"),
+        ];
+        Ok((port, flags))
+    }
+
     /// Asks the host of this name, as an operator does, and answers what the command printed.
     pub fn ask(&self, host_name: &str, args: &[&str]) -> Result<String> {
         let mut command = Command::new(host()?);

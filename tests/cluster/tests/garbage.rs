@@ -1,8 +1,6 @@
 //! The garbage collector on an API server on which not all is well: a kind whose objects can't be converted. Its graph is
 //! shown over HTTPS.
 
-use std::net::TcpListener;
-
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, log_of, until};
 use flyball_controlplane::Options;
@@ -18,17 +16,11 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
     let cluster = Cluster::without_nodes(Options::default()).await?;
     let space = Space::create(cluster.client.clone(), "garbage").await?;
     break_a_kind(&cluster.client).await?;
-    // Somebody else may take the port before the host does: then it says so and ends.
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let kubeconfig = cluster.plane.kcm_kubeconfig_path();
-    let args = [
-        "--controllers=garbage-collector-controller".to_owned(),
-        "--use-service-account-credentials=true".into(),
-        format!("--secure-port={port}"),
-        format!("--authentication-kubeconfig={}", kubeconfig.display()),
-        format!("--authorization-kubeconfig={}", kubeconfig.display()),
-    ];
-    let host = cluster.spawn_host("collector", kubeconfig, &args)?;
+    let (port, serving) = cluster.serving()?;
+    let mut args = serving.to_vec();
+    args.push("--controllers=garbage-collector-controller".into());
+    args.push("--use-service-account-credentials=true".into());
+    let host = cluster.spawn_host("collector", cluster.plane.kcm_kubeconfig_path(), &args)?;
     let result = async {
         let owner = make(&space, "owner", None).await?;
         make(&space, "child", Some(&owner)).await?;
@@ -108,15 +100,7 @@ fn uid(object: &ConfigMap) -> Result<String> {
     object.uid().context("an object has no UID")
 }
 
-/// What the collector shows of its graph, to the cluster's administrator.
+/// What the collector shows of its graph. Before the controller has started there is none.
 async fn graph(cluster: &Cluster, port: u16, query: &str) -> Result<String> {
-    let mut config = cluster.plane.admin_config()?;
-    config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
-    // Its certificate is its own.
-    config.accept_invalid_certs = true;
-    let path = format!("/debug/controllers/garbage-collector-controller/graph{query}");
-    let client = Client::try_from(config)?;
-    let page = client.request_text(Request::get(path).body(Vec::new())?).await;
-    // Before the controller has started there is none.
-    Ok(page.unwrap_or_else(|error| error.to_string()))
+    cluster.https(port, &format!("/debug/controllers/garbage-collector-controller/graph{query}")).await
 }

@@ -88,11 +88,11 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
     let policy = cluster.plane.dir().join("policy.toml");
     let trimmed = policy_of("greeter", "greeter").replace("\"create\", ", "");
     std::fs::write(&policy, trimmed).context("can't write the policy")?;
-    let args = [
-        "--controllers=".to_owned(),
-        format!("--plugin-dir={}", plugins.display()),
-        format!("--policy={}", policy.display()),
-    ];
+    let (port, serving) = cluster.serving()?;
+    let mut args = serving.to_vec();
+    args.push("--controllers=".to_owned());
+    args.push(format!("--plugin-dir={}", plugins.display()));
+    args.push(format!("--policy={}", policy.display()));
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
         let denied = Space::create(cluster.client.clone(), "ungreeted").await?;
@@ -113,6 +113,13 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
                 .is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
         };
         cluster.until_plugin("host", "greeter", "says what it was denied", failed).await?;
+        let metrics = cluster.https(port, "/metrics").await?;
+        let counted =
+            metrics.lines().find_map(|line| line.strip_prefix("flyball_plugin_denied_total{plugin=\"greeter\"} "));
+        ensure!(
+            counted.is_some_and(|count| count.parse().is_ok_and(|count: f64| count >= 1.0)),
+            "counted: {counted:?}"
+        );
         let asked = |event: &serde_json::Value| {
             event["verb"] == "create"
                 && event["objectRef"]["resource"] == "configmaps"

@@ -1,0 +1,35 @@
+//! `cargo xtask`: builds xtask among the whole workspace, as the host and the tests are built, and runs it. Built by itself,
+//! with only those features of its dependencies that it asks for, it would have most of them compiled twice.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// What cargo tells a program that it runs about that program: it would mislead the cargo that this one runs.
+const TOLD: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_ENCODED_"];
+const CHOSEN: [&str; 5] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR"];
+
+fn main() -> ExitCode {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut build = Command::new("cargo");
+    build.args(["build", "--release", "--workspace", "--bin", "xtask"]).current_dir(&workspace);
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if CHOSEN.contains(&&*name) || TOLD.iter().any(|start| name.starts_with(start)) {
+            build.env_remove(variable);
+        }
+    }
+    match build.status() {
+        Ok(status) if status.success() => {}
+        Ok(_) => return ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: can't run cargo: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let xtask = workspace.join("target/release/xtask");
+    // It takes this process's place, unless it can't be run.
+    let error = Command::new(&xtask).args(std::env::args_os().skip(1)).exec();
+    eprintln!("error: can't run {}: {error}", xtask.display());
+    ExitCode::FAILURE
+}
