@@ -163,7 +163,8 @@ impl Memo {
     }
 
     /// Bytes that it holds.
-    pub(crate) fn bytes(&self) -> usize {
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
         lock(&self.state).bytes
     }
 
