@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: what the same work costs under Flyball and under the stock kube-controller-manager, in turn, and
-//! what it costs to call a guest.
+//! what it costs to call a guest, to have a plugin that misbehaves, and to have many that do nothing.
 
 mod cascade;
 mod converge;
@@ -12,7 +12,8 @@ use anyhow::{Result, bail};
 use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 
-use crate::run::{command, run, say};
+use crate::guests;
+use crate::run::{command, run, say, workspace};
 
 /// How often it is looked whether something has happened, and how long that may take.
 const LOOK: Duration = Duration::from_millis(200);
@@ -48,7 +49,7 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
         ["--full"] => Size::Full,
         _ => bail!("`bench` takes --small or --full"),
     };
-    let all = ["converge", "cascade", "standby", "call"];
+    let all = ["converge", "cascade", "standby", "call", "hostile", "idle"];
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
         bail!("there is no workload {name}: there are {}", all.join(", "));
     }
@@ -69,22 +70,36 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
                 compare(&what, async |subject| cascade::measure(subject, dependents).await)?;
             }
             "standby" => compare("a standby takes over", standby::measure)?,
+            "hostile" => {
+                let seconds = match size {
+                    Size::Small => "1",
+                    Size::Usual => "5",
+                    Size::Full => "60",
+                };
+                guests::build_guests()?;
+                say(&format!("a plugin alone, and beside each kind of fault, for {seconds} s each"));
+                example("hostile", &[seconds])?;
+            }
+            "idle" => {
+                let count = if size == Size::Small { "100" } else { "1000" };
+                guests::build_guests()?;
+                say(&format!("{count} plugins that do nothing"));
+                example("idle", &[count])?;
+            }
             _ => {
                 say("what crossing the boundary costs");
-                let mut cargo = command("cargo");
-                run(cargo.args([
-                    "run",
-                    "--release",
-                    "--quiet",
-                    "--package",
-                    "flyball-plugin",
-                    "--example",
-                    "boundary",
-                ]))?;
+                example("boundary", &[])?;
             }
         }
     }
     Ok(())
+}
+
+/// Runs a measurement of the runtime, which is an example of its crate. It is built among the whole workspace, as all else
+/// is, so that the engine is compiled once.
+fn example(name: &str, arguments: &[&str]) -> Result<()> {
+    run(command("cargo").args(["build", "--release", "--quiet", "--workspace", "--example", name]))?;
+    run(command(workspace().join("target/release/examples").join(name)).args(arguments))
 }
 
 /// Measures both, one after the other, and prints a table.

@@ -26,7 +26,8 @@ usage: cargo xtask COMMAND
                [--full]         three times
   differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
   bench [--small|--full] [NAME] measure the workloads converge, cascade and standby, or one of them, under the built host
-                                and under stock, and the call of a guest
+                                and under stock, and by themselves the call of a guest, hostile (a plugin beside each
+                                kind of fault; 60 s each with --full) and idle (1,000 plugins that do nothing)
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
 ";
 

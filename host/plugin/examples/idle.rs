@@ -1,0 +1,130 @@
+//! What plugins cost that do nothing: loads many, each a file of its own, keeps one busy, and prints the memory of the
+//! process and how soon one that was unloaded answers. One `name<TAB>value<TAB>unit` a line.
+//!
+//!     cargo xtask bench idle
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use flyball_plugin::{Engine, EngineOptions, Limits, Plugin};
+use sha2::{Digest, Sha256};
+use support::{component_file, plain};
+
+/// The most memory that they may have, in MiB, and the most time that an unloaded one may take beyond a loaded one.
+const MEMORY: f64 = 300.0;
+const WAKE: Duration = Duration::from_millis(5);
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let count: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let name = arguments.next().unwrap_or_else(|| "greeter".into());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    if !runtime.block_on(measure(count, &name)) {
+        std::process::exit(1);
+    }
+}
+
+async fn measure(count: usize, name: &str) -> bool {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("cache");
+    let options = EngineOptions { cache: Some(cache.clone()), cache_bytes: u64::MAX, ..EngineOptions::default() };
+    let wasm = component_file(name);
+    // The same code in each: compiled once, and put where the host would have put it.
+    {
+        let engine = Engine::new(options.clone()).unwrap();
+        engine.load(wasm.clone().into()).await.unwrap();
+        spread(&cache, &wasm, count);
+    }
+    let engine = Engine::new(options).unwrap();
+    let base = resident_mib();
+    print("the engine alone", base, "MiB");
+    let mut plugins = Vec::new();
+    let start = Instant::now();
+    for number in 0..count {
+        let component = engine.load(variant(&wasm, number).into()).await.unwrap();
+        let limits = Limits { cpu_share: Some(250), ..Limits::default() };
+        let plugin = Plugin::new(&engine, component, limits).unwrap();
+        plugin.describe(plain()).await.unwrap();
+        plugin.trim_idle(Duration::ZERO);
+        plugins.push(plugin);
+    }
+    print("time to load and describe one", start.elapsed().as_secs_f64() * 1e3 / count as f64, "ms");
+    print(&format!("{count} that were described"), resident_mib(), "MiB");
+
+    let busy = plugins[0].clone();
+    let work = tokio::spawn(async move {
+        loop {
+            let _ = busy.reconcile(plain(), "q", "busy", 0).await;
+        }
+    });
+    // All get an event once, and are then left alone as the host leaves them.
+    let (mut unloaded, mut loaded) = (Vec::new(), Vec::new());
+    for plugin in &plugins[1..] {
+        let mut times = Vec::new();
+        for _ in 0..2 {
+            let start = Instant::now();
+            let _ = plugin.reconcile(plain(), "q", "default", 0).await;
+            times.push(start.elapsed());
+        }
+        unloaded.push(times[0]);
+        loaded.push(times[1]);
+        plugin.trim_idle(Duration::ZERO);
+    }
+    let resident = resident_mib();
+    print(&format!("{count} of which each had an event, and one is busy"), resident, "MiB");
+    print("of that, each", (resident - base) * 1024.0 / count as f64, "KiB");
+    work.abort();
+    let difference = quantile(&mut unloaded, 99).saturating_sub(quantile(&mut loaded, 99));
+    for (state, times) in [("loaded", &mut loaded), ("unloaded", &mut unloaded)] {
+        print(&format!("an event, {state}, median"), quantile(times, 50).as_secs_f64() * 1e3, "ms");
+        print(&format!("an event, {state}, p99"), quantile(times, 99).as_secs_f64() * 1e3, "ms");
+    }
+    let is_within = resident <= MEMORY && difference <= WAKE;
+    if !is_within {
+        println!("OUT OF BOUNDS: {MEMORY} MiB, and {WAKE:?} of the unloaded ones' p99 over the loaded ones'");
+    }
+    is_within
+}
+
+/// Copies the one compiled file to the names of all variants.
+fn spread(cache: &Path, wasm: &[u8], count: usize) {
+    let compiled = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
+    let name = compiled.file_name().unwrap().to_str().unwrap().to_owned();
+    let rest = name.strip_prefix(&hex(wasm)).unwrap();
+    for number in 0..count {
+        fs::copy(&compiled, cache.join(format!("{}{rest}", hex(&variant(wasm, number))))).unwrap();
+    }
+}
+
+/// The component with a section of its own, which says nothing.
+fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
+    let text = format!("{number:08}");
+    let mut section = vec![0, 1 + 1 + text.len() as u8, 1, b'n'];
+    section.extend(text.as_bytes());
+    [wasm, &section].concat()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The memory that this process has resident, by proc(5).
+fn resident_mib() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
+    kib / 1024.0
+}
+
+fn quantile(times: &mut [Duration], percent: usize) -> Duration {
+    times.sort();
+    times[times.len() * percent / 100]
+}
+
+fn print(name: &str, value: f64, unit: &str) {
+    println!("{name}\t{value:.3}\t{unit}");
+}
