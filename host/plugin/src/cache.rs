@@ -38,6 +38,11 @@ impl Kept {
         }
         self.path.clone()
     }
+
+    /// The file itself.
+    pub(crate) fn into_file(self) -> File {
+        self.file
+    }
 }
 
 /// The directory of compiled plugins.
@@ -122,7 +127,7 @@ impl Cache {
         let broken = || io::Error::other("it is not what was written");
         let length = metadata.len().checked_sub(TRAILER as u64).ok_or_else(broken)?;
         let mut digest = Sha256::new();
-        io::copy(&mut Read::take(&mut file, length), &mut digest)?;
+        io::copy(&mut Read::by_ref(&mut file).take(length), &mut digest)?;
         let mut trailer = [0; TRAILER];
         file.read_exact(&mut trailer)?;
         let (magic, written) = trailer.split_at(MAGIC.len());

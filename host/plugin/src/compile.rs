@@ -6,9 +6,10 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
-use crate::component::Component;
+use crate::component::{Code, Component};
 use crate::error::LoadError;
 use crate::format;
+use crate::pages::Pages;
 use crate::precompiled::{deserialize, map};
 
 /// Checks a component and compiles it, or takes it from the cache.
@@ -28,26 +29,21 @@ pub(crate) fn load(
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
     let code = match cache {
         Some(cache) => keep(engine, cache, &digest, code),
-        None => code,
+        None => code.into(),
     };
     Ok(Component::new(code, &digest, wasm.len()))
 }
 
 /// Puts compiled code into the cache, and maps it from there in place of what the compiler has made in memory.
-fn keep(
-    engine: &wasmtime::Engine,
-    cache: &Cache,
-    digest: &str,
-    code: wasmtime::component::Component,
-) -> wasmtime::component::Component {
+fn keep(engine: &wasmtime::Engine, cache: &Cache, digest: &str, code: wasmtime::component::Component) -> Code {
     match code.serialize() {
         Ok(bytes) => cache.put(digest, &bytes),
         Err(error) => {
             tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}");
-            return code;
+            return code.into();
         }
     }
-    kept(engine, cache, digest).unwrap_or(code)
+    kept(engine, cache, digest).unwrap_or_else(|| code.into())
 }
 
 /// Loads a component that was compiled into this binary, or compiles it if that code is for another engine or machine.
@@ -74,10 +70,10 @@ pub(crate) fn precompile(engine: &wasmtime::Engine, wasm: &[u8], limit: usize) -
 }
 
 /// What the cache holds for a digest, if the engine takes it.
-fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<wasmtime::component::Component> {
+fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
     let file = cache.get(digest)?;
     match map(engine, &file) {
-        Ok(code) => Some(code),
+        Ok(code) => Some(Code { pages: Some(Pages::new(code.clone(), file.into_file())), code }),
         Err(error) => {
             tracing::warn!(digest, "a compiled plugin does not fit the engine and is compiled anew: {error:#}");
             cache.remove(digest);

@@ -2,17 +2,34 @@
 
 use std::sync::Arc;
 
+use crate::pages::Pages;
+
 /// A checked and compiled component. Clones share the code.
 #[derive(Clone)]
 pub struct Component {
     pub(crate) code: wasmtime::component::Component,
+    /// None where the code is not mapped from a file.
+    pub(crate) pages: Option<Arc<Pages>>,
     digest: Arc<str>,
     size: usize,
 }
 
+/// Compiled code, and its pages if it was mapped from a file.
+pub(crate) struct Code {
+    pub(crate) code: wasmtime::component::Component,
+    pub(crate) pages: Option<Arc<Pages>>,
+}
+
+impl From<wasmtime::component::Component> for Code {
+    fn from(code: wasmtime::component::Component) -> Self {
+        Self { code, pages: None }
+    }
+}
+
 impl Component {
-    pub(crate) fn new(code: wasmtime::component::Component, digest: &str, size: usize) -> Self {
-        Self { code, digest: digest.into(), size }
+    pub(crate) fn new(code: impl Into<Code>, digest: &str, size: usize) -> Self {
+        let Code { code, pages } = code.into();
+        Self { code, pages, digest: digest.into(), size }
     }
 
     /// The SHA-256 of the component's bytes, in hex: what a grant binds to.

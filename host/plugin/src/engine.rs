@@ -21,7 +21,8 @@ use crate::{compile, settings};
 /// How the engine is set up.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Threads that guests run on; 0 for one a core. Default: 0.
+    /// Threads that guests run on; 0 for one a core, and two at least, so that one guest that computes keeps no other from
+    /// a thread. Default: 0.
     pub threads: usize,
     /// Instances at once over all plugins; an instance with several memories counts for as many. Each reserves 4 GiB of
     /// addresses, not of memory. Default: 1,000.
@@ -33,7 +34,8 @@ pub struct EngineOptions {
     pub cache: Option<PathBuf>,
     /// Bytes that the cache may hold; what was not used for longest goes first. Default: 1 GiB.
     pub cache_bytes: u64,
-    /// How often a guest that computes is interrupted, to let others run and to check its limits. Default: 5 ms.
+    /// How often a guest that computes is interrupted, to let others run and to check its limits. It is about what a call of
+    /// one plugin may have to wait for one of another where there are fewer cores than threads that compute. Default: 2 ms.
     pub tick: Duration,
 }
 
@@ -45,7 +47,7 @@ impl Default for EngineOptions {
             max_component_bytes: 64 * 1024 * 1024,
             cache: None,
             cache_bytes: 1024 * 1024 * 1024,
-            tick: Duration::from_millis(5),
+            tick: Duration::from_millis(2),
         }
     }
 }
@@ -83,15 +85,17 @@ impl Engine {
         let wasmtime = wasmtime::Engine::new(&settings::running(instances)).map_err(refused)?;
         let linker = world::link(&wasmtime).map_err(refused)?;
         let cache = match &options.cache {
-            Some(directory) => Some(Cache::open(directory, &wasmtime, options.cache_bytes)?),
+            Some(directory) => {
+                allow_open_files();
+                Some(Cache::open(directory, &wasmtime, options.cache_bytes)?)
+            }
             None => None,
         };
         let epochs = wasmtime.clone();
         let ticker = Ticker::start(options.tick, move || epochs.increment_epoch()).map_err(EngineError::Threads)?;
         let mut guests = tokio::runtime::Builder::new_multi_thread();
-        if options.threads > 0 {
-            guests.worker_threads(options.threads);
-        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        guests.worker_threads(if options.threads > 0 { options.threads } else { cores.max(2) });
         let guests = guests
             .thread_name("flyball-guest")
             // Only for compiling, which by itself uses all cores.
@@ -137,6 +141,17 @@ impl Engine {
         let compiler = settings::portable().and_then(|config| wasmtime::Engine::new(&config));
         let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
         compile::precompile(&compiler, wasm, EngineOptions::default().max_component_bytes)
+    }
+}
+
+/// Raises the limit on open files as far as this process may: each plugin whose code is mapped holds one or two. Servers
+/// written in Go do the same when they start.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Without it there is room for fewer plugins, and who comes too late is told so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
 }
 

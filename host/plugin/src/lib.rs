@@ -17,6 +17,7 @@ mod imports;
 mod instance;
 mod limits;
 mod meter;
+mod pages;
 mod plugin;
 mod pool;
 mod precompiled;

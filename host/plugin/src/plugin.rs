@@ -75,7 +75,7 @@ impl Plugin {
         let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
         let pre = shared.linker.instantiate_pre(&component.code).and_then(ControllerPre::new).map_err(mismatch)?;
         let seats = pool::seats(&component.code);
-        Ok(Self { pool: Pool::new(shared, pre, limits, seats) })
+        Ok(Self { pool: Pool::new(shared, pre, limits, seats, component.pages) })
     }
 
     /// What the guest says of itself: JSON, not yet checked.
@@ -106,7 +106,9 @@ impl Plugin {
         self.pool.call(imports, Route(deltas)).await
     }
 
-    /// Drops instances that no call has used for this long; answers how many. Zero drops all idle ones.
+    /// Drops instances that no call has used for this long; answers how many. Zero drops all idle ones. Where none is left
+    /// and none was used for this long, the pages of the plugin's code are given back to the system too, if they come from
+    /// the cache: the next call reads them again. To be called now and then; may block for a millisecond.
     pub fn trim_idle(&self, max_idle: Duration) -> usize {
         self.pool.trim_idle(max_idle)
     }

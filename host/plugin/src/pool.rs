@@ -19,6 +19,7 @@ use crate::imports::Imports;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::meter::Meter;
+use crate::pages::Pages;
 use crate::plugin::Stats;
 use crate::request::Request;
 use crate::settings::TABLES_PER_SEAT;
@@ -41,6 +42,10 @@ pub(crate) struct Pool {
     idle: Mutex<VecDeque<Idle>>,
     tally: Arc<Tally>,
     share: Arc<Share>,
+    /// Of its code, if that is mapped.
+    pages: Option<Arc<Pages>>,
+    /// When the code was last run or read; none once its pages were given back.
+    touched: Mutex<Option<Instant>>,
 }
 
 /// An instance that no call uses.
@@ -71,7 +76,13 @@ struct Spending<'a> {
 }
 
 impl Pool {
-    pub(crate) fn new(shared: Arc<Shared>, pre: ControllerPre<State>, limits: Limits, seats: u32) -> Arc<Self> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        pre: ControllerPre<State>,
+        limits: Limits,
+        seats: u32,
+        pages: Option<Arc<Pages>>,
+    ) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(limits.max_instances.clamp(1, Semaphore::MAX_PERMITS)));
         let pool = Arc::new(Self {
             share: Arc::new(Share::new(&limits)),
@@ -82,6 +93,8 @@ impl Pool {
             permits,
             idle: Mutex::default(),
             tally: Arc::default(),
+            pages,
+            touched: Mutex::new(Some(Instant::now())),
         });
         pool.shared.room.join(&pool);
         pool
@@ -117,6 +130,7 @@ impl Pool {
             Err(_) => Err((CallFailure::Shutdown, Duration::ZERO)),
         };
         self.tally.calls.fetch_add(1, Relaxed);
+        *self.touched() = Some(Instant::now());
         result.map_err(|(failure, cpu)| {
             self.tally.failures.fetch_add(1, Relaxed);
             match failure {
@@ -193,7 +207,29 @@ impl Pool {
             let count = idle.iter().take_while(|idle| idle.since.elapsed() >= max_idle).count();
             idle.drain(..count).collect()
         };
-        dropped.len()
+        let count = dropped.len();
+        drop(dropped);
+        if self.tally.live.load(Relaxed) == 0 {
+            self.release_pages(max_idle);
+        }
+        count
+    }
+
+    /// Gives the code's pages back if they were not used for this long.
+    fn release_pages(&self, max_idle: Duration) {
+        let Some(pages) = &self.pages else { return };
+        {
+            let mut touched = self.touched();
+            if touched.is_none_or(|touched| touched.elapsed() < max_idle) {
+                return;
+            }
+            *touched = None;
+        }
+        pages.release();
+    }
+
+    fn touched(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Since when the instance has been idle that has been so for longest.

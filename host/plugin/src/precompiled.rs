@@ -1,4 +1,4 @@
-//! Makes compiled code runnable, the one unsafe step of this crate: the engine trusts the code that it is given as it trusts
+//! Makes compiled code runnable, an unsafe step: the engine trusts the code that it is given as it trusts
 //! itself, so it must come from this program. Two sources do: the cache, whose files only this process's user can write
 //! and which are digested, and what the build compiled into this binary.
 #![allow(unsafe_code, reason = "compiled code can't be checked, only its origin can")]

@@ -118,6 +118,52 @@ async fn a_compiled_plugin_is_kept_and_a_broken_file_is_compiled_anew() {
     }
 }
 
+/// Bytes that this process has resident of files with this path.
+#[cfg(target_os = "linux")]
+fn resident(path: &Path) -> usize {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_its = false;
+    let mut kib = 0;
+    for line in maps.lines() {
+        match line.strip_prefix("Rss:") {
+            Some(rss) if is_its => kib += rss.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap(),
+            Some(_) => {}
+            None if line.contains('-') && line.contains(' ') && !line.contains(": ") => {
+                is_its = line.ends_with(path.to_str().unwrap());
+            }
+            None => {}
+        }
+    }
+    kib * 1024
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_idle_plugin_gives_the_pages_of_its_code_back_and_runs_them_again() {
+    use std::time::Duration;
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("cache");
+    let engine = engine_with(|options| options.cache = Some(cache.clone()));
+    let component = engine.load(guest().into()).await.unwrap();
+    let path = kept(&cache);
+    let plugin = Plugin::new(&engine, component.clone(), Limits::default()).unwrap();
+    for _ in 0..3 {
+        assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
+        plugin.trim_idle(Duration::from_secs(60));
+        let before = resident(&path);
+        assert!(before > 64 * 1024, "{before}: it was used just now");
+        plugin.trim_idle(Duration::ZERO);
+        let after = resident(&path);
+        // What unwinds a panic, here another test's, may read its tables again at any time.
+        assert!(after < before, "{after} of {before}");
+    }
+    // The file may go meanwhile, and another plugin of the same code runs.
+    fs::remove_file(&path).unwrap();
+    let other = Plugin::new(&engine, component, Limits::default()).unwrap();
+    assert!(other.describe(plain()).await.unwrap().contains("a guest"));
+    assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
+}
+
 #[tokio::test]
 async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew() {
     let wasm: &'static [u8] = guest().leak();
