@@ -5,6 +5,7 @@ mod build;
 mod componentize;
 mod demo;
 mod differential;
+mod fuzz;
 mod guests;
 mod run;
 mod test;
@@ -28,6 +29,8 @@ usage: cargo xtask COMMAND
   bench [--small|--full] [NAME] measure the workloads converge, cascade and standby, or one of them, under the built host
                                 and under stock, and by themselves the call of a guest, hostile (a plugin beside each
                                 kind of fault; 60 s each with --full) and idle (1,000 plugins that do nothing)
+  fuzz [--seconds N] [TARGET…]  feed what the outside reaches with inputs that nobody would write, for 60 s each; what fails
+                                becomes a part of tests/fuzz/corpus
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
 ";
 
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         ["demo", "--kubeconfig", file] => demo::run(&Demo { kubeconfig: Some(file.into()), ..Demo::default() }),
         ["differential", arguments @ ..] => differential::run(arguments),
         ["bench", arguments @ ..] => bench::measure(arguments),
+        ["fuzz", arguments @ ..] => fuzz::feed(arguments),
         ["guests", languages @ ..] => guests::build(languages),
         _ => {
             eprint!("{USAGE}");

@@ -131,8 +131,8 @@ macro_rules! export {
     ($controller:ty) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
-            type Guest = $crate::wasm::Exported<$controller>;
-    $crate::wasm::bindings::export_controller!(Guest with_types_in $crate::wasm::bindings);
+            type ExportedController = $crate::wasm::Exported<$controller>;
+    $crate::wasm::bindings::export_controller!(ExportedController with_types_in $crate::wasm::bindings);
         };
     };
 }

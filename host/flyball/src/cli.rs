@@ -101,12 +101,12 @@ pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    let flyball = Command::new("flyball")
+    Tool::augment_subcommands(Ask::augment_subcommands(Command::new("flyball").subcommand(run_command())))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Runs Kubernetes controllers as WebAssembly components")
+        .long_about(None)
         .subcommand_required(false)
-        .subcommand(run_command());
-    Tool::augment_subcommands(Ask::augment_subcommands(flyball))
+        .arg_required_else_help(false)
 }
 
 fn run_command() -> Command {

@@ -55,7 +55,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     }
     let state =
         config.state_dir.clone().or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
-    let approved = || Some(state.as_ref().filter(|_| !config.plugin_dirs.is_empty())?.join("policy"));
+    let state = state.filter(|_| !config.plugin_dirs.is_empty() || config.policy.is_some());
+    let approved = || Some(state.as_ref()?.join("policy"));
     let policy = config.policy.clone().or_else(approved);
     let grants = Grants {
         builtins: builtin_policies()?,
@@ -92,7 +93,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let sources = Sources {
         folders: config.plugin_dirs.clone(),
         policy,
-        state: state.filter(|_| !config.plugin_dirs.is_empty()).map(|state| state.join(versions(&config.plugin_dirs))),
+        state: state.map(|state| state.join(versions(&config.plugin_dirs))),
         grants,
         builtin_names: BUILTINS.iter().map(Builtin::canonical_name).collect(),
         // A plugin that replaces a built-in runs if that one would.
@@ -103,7 +104,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     };
     let manager = Manager::load(options, sources, &builtins).await?;
     config.check_names(&manager.dropped_in())?;
-    if manager.names().is_empty() && config.plugin_dirs.is_empty() {
+    if manager.names().is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none() {
         bail!("there is nothing to run: no controller could be loaded; the lines above say why");
     }
     let ended = CancellationToken::new();

@@ -142,7 +142,7 @@ async fn watch_signals(host: &mut Host) -> anyhow::Result<()> {
 
 async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
     let config = &host.config;
-    if config.plugin_dirs.is_empty() {
+    if config.plugin_dirs.is_empty() && config.policy.is_none() {
         config.check_names(&[])?;
     }
     let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
@@ -159,7 +159,8 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
         );
     }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
-    let nothing_to_run = resolution.enabled.is_empty() && config.plugin_dirs.is_empty();
+    // A policy may name packages.
+    let nothing_to_run = resolution.enabled.is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none();
     match (BUILTINS.is_empty(), resolution.missing.is_empty(), nothing_to_run) {
         (true, false, true) => bail!("{without_builtins}"),
         (true, false, false) => tracing::warn!("{without_builtins}"),

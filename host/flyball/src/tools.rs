@@ -1,11 +1,12 @@
-//! The commands for people who write and install plugins. None of them needs a cluster; each is a module that turns its
-//! arguments into a text. Where a plugin may be named instead of a file, a running host is asked.
+//! The commands for people who write, publish and install plugins. None of them needs a cluster; each is a module that turns
+//! its arguments into a text. Where a plugin may be named instead of a file, a running host is asked.
 
 mod build;
 mod completion;
 mod grant;
 mod inspect;
 mod new;
+mod package;
 mod plural;
 mod producers;
 mod rbac;
@@ -94,6 +95,34 @@ pub(crate) enum Tool {
         #[arg(long, value_name = "NAME")]
         toolchain: Option<String>,
     },
+    /// Push a plugin to an OCI registry, as a package
+    ///
+    /// It is checked as by `validate` first. Prints where it is, pinned to its digest.
+    Push {
+        /// The plugin: a WebAssembly component
+        file: PathBuf,
+        /// Where to, as in `oci://registry.example.com/team/name:1.0.0`
+        package: String,
+        /// Speak to the registry without TLS; one on this machine is spoken to without it in any case
+        #[arg(long)]
+        plain_http: bool,
+    },
+    /// Pull a plugin's package from an OCI registry
+    ///
+    /// What comes is held against its digest and, with a key, its signature, before it is written.
+    Pull {
+        /// Where from, as in `oci://registry.example.com/team/name:1.0.0` or `…/name@sha256:…`
+        package: String,
+        /// The file to write; by default the last part of the repository's name, with `.wasm`
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// The public key that it must be signed with, as `cosign public-key` prints it
+        #[arg(long, value_name = "FILE")]
+        signed_by: Option<PathBuf>,
+        /// Speak to the registry without TLS; one on this machine is spoken to without it in any case
+        #[arg(long)]
+        plain_http: bool,
+    },
     /// Print a script by which a shell completes flyball's commands and flags
     Completion {
         /// The shell
@@ -167,6 +196,12 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         Tool::New { name, lang: Language::Rust, dir, sdk } => new::run(&name, dir, sdk.as_deref()).map(Done::from),
         Tool::Build { dir, output, toolchain } => {
             runtime.block_on(build::run(&dir, output, toolchain.as_deref())).map(Done::from)
+        }
+        Tool::Push { file, package, plain_http } => {
+            runtime.block_on(package::push(&file, &package, plain_http)).map(Done::from)
+        }
+        Tool::Pull { package, output, signed_by, plain_http } => {
+            runtime.block_on(package::pull(&package, output, signed_by.as_deref(), plain_http)).map(Done::from)
         }
         Tool::Completion { shell } => Ok(completion::script(shell, command).into()),
     };

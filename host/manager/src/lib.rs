@@ -1,6 +1,7 @@
 //! The manager: wires reflectors, router, workqueues, guests and the writer together.
 //!
 //! In the order of the flow: [`Manager`] has a `supervisor.rs` that follows folders (`folder.rs`), loads plugins (`load.rs`),
+//! pulls those that the policy names as packages (`package.rs`),
 //! decides by the operator's [`policy`] what each is granted (`grant.rs`), and keeps the right versions running (`versions.rs`
 //! knows those before). `host.rs` opens what a version watches (`interest.rs`; kinds that come and go by `discovered.rs`) and
 //! starts it. Each
@@ -22,6 +23,8 @@ mod discovered;
 mod events;
 mod fence;
 mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod grant;
 mod graph;
@@ -34,6 +37,7 @@ mod lease;
 mod load;
 mod manager;
 mod memo;
+mod package;
 pub mod policy;
 mod quarantine;
 mod queue;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin};
+use flyball_registry::RegistryError;
 use flyball_types::description::{Description, DescriptionError};
 
 use crate::describing::Describing;
@@ -37,7 +38,7 @@ pub struct BuiltIn {
 pub(crate) enum Origin {
     /// The host's own binary.
     BuiltIn(&'static str),
-    /// A file that the operator dropped in.
+    /// A file that the operator dropped in, or a package that the policy names: then its address.
     File(PathBuf),
 }
 
@@ -59,6 +60,24 @@ pub enum PluginError {
         origin: Arc<str>,
         /// Why.
         source: std::io::Error,
+    },
+    /// The package can't be pulled, or is not what the policy wants.
+    #[error("can't pull the plugin {origin}")]
+    Pull {
+        /// Its address.
+        origin: Arc<str>,
+        /// Why.
+        source: RegistryError,
+    },
+    /// The package holds another plugin than that which the policy names.
+    #[error("the package {origin} holds the plugin `{found}`, and the policy names it as the source of `{expected}`")]
+    Another {
+        /// Its address.
+        origin: Arc<str>,
+        /// The plugin that it holds.
+        found: String,
+        /// The plugin that it should.
+        expected: String,
     },
     /// The file is no plugin that this host can run.
     #[error("can't load the plugin {origin}")]

@@ -163,8 +163,7 @@ impl Memo {
     }
 
     /// Bytes that it holds.
-    #[cfg(test)]
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         lock(&self.state).bytes
     }
 

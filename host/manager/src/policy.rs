@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flyball_registry::Source;
 use flyball_types::description::{Description, Watch};
 use flyball_types::{ApiError, Kind, Mask};
 use serde::{Deserialize, Serialize, Serializer};
@@ -43,6 +44,11 @@ pub struct PluginPolicy {
     /// The only file that may have what follows: the SHA-256 of its bytes, in hex, as in `sha256:4a…`. Any file that gives
     /// itself the plugin's name, if none is named.
     pub digest: Option<String>,
+    /// Where it is pulled from, instead of lying in a folder: `oci://`, a registry and a repository, pinned to the package's
+    /// digest, as in `oci://registry.example.com/plugins/hello@sha256:4a…`.
+    pub source: Option<String>,
+    /// The file, beside the policy's or by its whole path, with the public key in PEM by which the package must be signed.
+    pub signed_by: Option<PathBuf>,
     /// Whether it takes the place of the built-in controller of its name.
     pub replaces_builtin: bool,
     /// What it may do; a call is allowed if any rule allows it.
@@ -212,7 +218,11 @@ impl Policy {
     /// Reads a policy's text; `path` is for messages.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
         let invalid = |message| PolicyError::Parse { path: path.into(), message };
-        let policy: Self = toml::from_str(text).map_err(|error| invalid(in_one_sentence(text, &error)))?;
+        let mut policy: Self = toml::from_str(text).map_err(|error| invalid(in_one_sentence(text, &error)))?;
+        for rules in policy.plugins.values_mut() {
+            let beside = |file: PathBuf| path.parent().map_or(file.clone(), |folder| folder.join(&file));
+            rules.signed_by = rules.signed_by.take().map(beside);
+        }
         for (plugin, rules) in &policy.plugins {
             for kind in rules.allow.iter().flat_map(|rule| &rule.kinds).filter(|kind| *kind != "*") {
                 kind.parse::<Kind>().map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
@@ -240,6 +250,20 @@ impl Policy {
                     );
                     return Err(invalid(message));
                 }
+            }
+            if let Some(source) = &rules.source {
+                let source: Source = source.parse().map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
+                if source.digest().is_none() {
+                    let message = format!(
+                        "plugin `{plugin}`: the source {source} is not pinned: what it holds may change. `flyball pull` \
+                         prints the digest to add, as in `@sha256:4a…`"
+                    );
+                    return Err(invalid(message));
+                }
+            }
+            if rules.signed_by.is_some() && rules.source.is_none() {
+                let message = format!("plugin `{plugin}`: `signed-by` is about a `source`, and there is none");
+                return Err(invalid(message));
             }
             if let Some(digest) = &rules.digest
                 && !is_digest(digest)
@@ -578,6 +602,9 @@ mod tests {
             ("[plugins.a]\nallowed = []", "unknown field `allowed`"),
             ("[plugins.a]\nservice-account = \"a\"", "`a` is not a service account"),
             ("[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []", "`Pod` is not a kind"),
+            ("[plugins.a]\nsource = \"oci://example.com/a:1\"", "is not pinned"),
+            ("[plugins.a]\nsource = \"example.com/a\"", "example.com/a"),
+            ("[plugins.a]\nsigned-by = \"key.pem\"", "`signed-by` is about a `source`"),
             ("[plugins.a]\nsigner-keys = [\"a\"]", "does nothing without `imports = [\"signer\"]`"),
             ("[plugins.a.limits]\ncpu = \"fast\"", "`fast` is not a duration"),
             ("[plugins.a.limits]\nwrites-burst = \"many\"", "a limit is a number, or `{ times = 2 }`"),
@@ -613,6 +640,14 @@ mod tests {
         assert_eq!(fields(&wide, "watch", ""), Some(labels));
         let writes = narrow.replace("\"get\"", "\"update\"");
         assert!(parse(&writes).unwrap_err().contains("`fields` limit what is read"));
+    }
+
+    #[test]
+    fn a_key_is_found_beside_the_policy() {
+        let digest = "0".repeat(64);
+        let text = format!("[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\nsigned-by = \"key.pem\"");
+        let policy = Policy::parse(Path::new("/etc/flyball/policy.toml"), &text).unwrap();
+        assert_eq!(policy.plugins["a"].signed_by.as_deref(), Some(Path::new("/etc/flyball/key.pem")));
     }
 
     #[test]

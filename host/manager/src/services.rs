@@ -9,7 +9,7 @@ use flyball_cache::ApiResource;
 use flyball_plugin::LogLevel;
 use flyball_serving::metrics::{Group, MetricsError};
 use flyball_types::description::Description;
-use flyball_types::{ApiError, Kind};
+use flyball_types::{ApiError, Kind, printable};
 use flyball_workqueue::Priority;
 
 use crate::client::ApiClient;
@@ -130,7 +130,7 @@ pub(crate) fn log_guest(controller: &str, key: &str, level: LogLevel, message: &
         text.push_str(&format!(" {}={:?}", clip(name, LINE), clip(value, LINE)));
     }
     // A guest's control characters must not forge lines of the log.
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = printable(&text);
     match level {
         LogLevel::Trace => tracing::trace!(target: "flyball::guest", controller, key, "{text}"),
         LogLevel::Debug => tracing::debug!(target: "flyball::guest", controller, key, "{text}"),

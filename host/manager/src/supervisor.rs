@@ -1,13 +1,17 @@
 //! Keeps the right plugins running: what the folders hold, the policy grants and the operator asked for is looked at as a
 //! whole, and what runs is brought in line with it. A version takes over only once it is ready; until then, and if it never
-//! is, the one before goes on.
+//! is, the one before goes on. What there is comes from `sources.rs`, what of it should run is decided in `wanted.rs`, and
+//! `operator.rs` tells of it.
+
+mod operator;
+mod sources;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec};
 use tokio::sync::mpsc;
@@ -16,15 +20,14 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::approve;
-use crate::control::{Command, Control, ControlError, Described as Told, PluginState, PluginStatus};
-use crate::folder::{Folders, Look, Stamp};
-use crate::grant::{Asks, Granted, Grants, Refusal};
+use crate::control::{Command, Control, PluginState};
+use crate::folder::{Folders, Stamp};
+use crate::grant::{Asks, Grants};
 use crate::host::{Host, OpenError, Opened, Running, Version};
-use crate::load::{self, Described, Origin, PluginError};
+use crate::load::{self, Described, PluginError};
 use crate::lock;
 use crate::manager::{ManagerError, Sources};
-use crate::policy::Policy;
+use crate::package::{self, Package};
 use crate::versions::Versions;
 
 /// How long to wait before what held a version up is looked at again.
@@ -62,9 +65,12 @@ pub(crate) struct Supervisor {
     problems: GaugeVec,
 }
 
-/// A file of a folder.
+/// A file of a folder, or a package.
+#[derive(Default)]
 struct File {
-    stamp: Stamp,
+    /// None for a package: its address names its content.
+    stamp: Option<Stamp>,
+    package: Option<Package>,
     task: Option<AbortOnDropHandle<()>>,
     /// The newest content of it that is a plugin.
     described: Option<Described>,
@@ -111,8 +117,8 @@ struct Next {
 
 /// What happens.
 enum Event {
-    /// A file was loaded, with this stamp.
-    Loaded(PathBuf, Stamp, Result<Described, PluginError>),
+    /// A file was loaded, with this stamp; or a package, with none.
+    Loaded(PathBuf, Option<Stamp>, Result<Described, PluginError>),
     /// A version that was kept was loaded.
     Kept(String, Result<Described, String>),
     /// A version can run.
@@ -194,9 +200,10 @@ impl Supervisor {
         self.builtins.iter().chain(files).map(|described| described.name().to_owned()).collect()
     }
 
-    /// The names of the plugins that come from files.
+    /// The names of the plugins that come from files and packages.
     pub(crate) fn dropped_in(&self) -> Vec<String> {
-        self.files.values().filter_map(|file| Some(file.described.as_ref()?.name().to_owned())).collect()
+        let files = self.files.values().filter_map(|file| Some(file.described.as_ref()?.name().to_owned()));
+        files.chain(package::named(&self.grants.plugins).into_values().map(|package| package.plugin)).collect()
     }
 
     /// Runs until `shutdown`, then lets all end.
@@ -256,6 +263,7 @@ impl Supervisor {
 
     /// Opens what can be opened at once together, so that the masks are united before the first list.
     async fn start_together(&mut self) {
+        self.pull();
         let mut opened = Vec::new();
         for (name, version) in self.wanted() {
             match self.host.open(version).await {
@@ -272,6 +280,7 @@ impl Supervisor {
 
     /// Brings what runs in line with what there is.
     fn plan(&mut self) {
+        self.pull();
         let wanted = self.wanted();
         let gone: Vec<String> = self.slots.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
@@ -291,167 +300,14 @@ impl Supervisor {
         self.tell();
     }
 
-    /// What should run, by name.
-    fn wanted(&mut self) -> BTreeMap<String, Version> {
-        let mut wanted = BTreeMap::new();
-        for builtin in &self.builtins {
-            let granted = self.grants.builtin(&builtin.description);
-            let file = builtin.component.digest().to_owned();
-            wanted.insert(builtin.name().to_owned(), Version { described: builtin.clone(), granted, file });
-        }
-        // Of two files with one name, the one that runs goes on.
-        let mut paths: Vec<PathBuf> = self.files.keys().cloned().collect();
-        paths.sort_by_key(|path| !self.runs_from(path));
-        let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
-        for path in paths {
-            let Some(described) = self.files[&path].described.clone() else { continue };
-            let name = described.name().to_owned();
-            let refusal = match taken.get(&name) {
-                Some(other) => Some(Refused {
-                    reason: format!("it calls itself `{name}`, as {} does: only one of them can run", other.display()),
-                    state: PluginState::Failed,
-                }),
-                None => {
-                    taken.insert(name.clone(), path.clone());
-                    self.want(&mut wanted, &name, described)
-                }
-            };
-            if let Some(file) = self.files.get_mut(&path) {
-                file.refusal = refusal;
-            }
-        }
-        wanted
-    }
-
-    /// Wants what a file holds, if it may run; else what ran before. Answers why the file's may not.
-    fn want(&mut self, wanted: &mut BTreeMap<String, Version>, name: &str, described: Described) -> Option<Refused> {
-        if !(self.sources.enabled)(name) {
-            let reason = "--controllers does not enable it".to_owned();
-            return Some(Refused { reason, state: PluginState::Failed });
-        }
-        let file = described.component.digest().to_owned();
-        let mut described = described;
-        if let Some(pinned) = self.versions.pinned(name, &file).map(str::to_owned) {
-            match self.kept.get(&pinned) {
-                Some(Kept::Loaded(kept)) => described = kept.clone(),
-                Some(Kept::Lost) => {}
-                found => {
-                    if found.is_none() {
-                        self.fetch(pinned, described.origin.clone());
-                    }
-                    // What runs goes on until it is there.
-                    let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-                    let version = running.filter(|running| !running.version.granted.is_builtin)?.version.clone();
-                    wanted.insert(name.to_owned(), version);
-                    return None;
-                }
-            }
-        }
-        match self.grant(name, &described) {
-            Ok(granted) => {
-                wanted.insert(name.to_owned(), Version { described, granted, file });
-                None
-            }
-            Err(refusal) => {
-                let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-                if let Some(running) = running.filter(|running| !running.version.granted.is_builtin)
-                    && running.version.described.component.digest() != described.component.digest()
-                    && let Ok(granted) = self.grant(name, &running.version.described)
-                {
-                    let version = Version { granted, ..running.version.clone() };
-                    wanted.insert(name.to_owned(), version);
-                }
-                let state = match refusal {
-                    Refusal::BuiltIn { .. } => PluginState::Failed,
-                    _ => PluginState::Pending,
-                };
-                Some(Refused { reason: refusal.to_string(), state })
-            }
-        }
-    }
-
-    fn grant(&self, name: &str, described: &Described) -> Result<Granted, Refusal> {
-        let before = self.versions.of(name).map(|history| &history.asks);
-        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-        let running = running.filter(|running| !running.version.granted.is_builtin);
-        let running = running.map(|running| Asks::of(&running.version.described.description));
-        let is_name_of_builtin = self.sources.builtin_names.contains(&name);
-        let (description, digest) = (&described.description, described.component.digest());
-        self.grants.dropped_in(description, digest, running.as_ref().or(before), is_name_of_builtin)
-    }
-
-    fn runs_from(&self, path: &PathBuf) -> bool {
-        let running = self.slots.values().filter_map(|slot| slot.running.as_ref());
-        running.into_iter().any(|running| running.version.described.origin == Origin::File(path.clone()))
-    }
-
-    /// Takes note of what lies in the folders now.
-    fn found(&mut self, look: Look) {
-        for (folder, error) in &look.unreadable {
-            tracing::warn!(folder = %folder.display(), error, "a folder of plugins can't be read: its plugins stay as they are");
-        }
-        self.files.retain(|path, _| look.found.contains_key(path));
-        for (path, stamp) in look.found {
-            if self.files.get(&path).is_some_and(|file| file.stamp == stamp) {
-                continue;
-            }
-            let task = Some(self.spawn_load(path.clone(), stamp));
-            let file = self.files.entry(path).or_insert(File {
-                stamp,
-                task: None,
-                described: None,
-                problem: None,
-                refusal: None,
-            });
-            (file.stamp, file.task) = (stamp, task);
-        }
-    }
-
-    fn spawn_load(&self, path: PathBuf, stamp: Stamp) -> AbortOnDropHandle<()> {
-        let (events, loading) = (self.events.0.clone(), self.loading.clone());
-        let (engine, versions) = (self.host.options.engine.clone(), self.versions.store());
-        AbortOnDropHandle::new(tokio::spawn(async move {
-            tokio::time::sleep(stamp.wait()).await;
-            let _turn = loading.acquire_owned().await;
-            let origin = Origin::File(path.clone());
-            let loaded = match tokio::fs::read(&path).await {
-                Ok(wasm) => {
-                    let wasm = Bytes::from(wasm);
-                    let loaded = load::dropped_in(&engine, origin, wasm.clone()).await;
-                    if let Ok(described) = &loaded {
-                        let digest = described.component.digest().to_owned();
-                        let kept = tokio::task::spawn_blocking(move || versions.keep(&digest, &wasm));
-                        // A version that can't be kept is a version that one can't go back to: it says so itself.
-                        let _ = kept.await;
-                    }
-                    loaded
-                }
-                Err(source) => Err(PluginError::Read { origin: origin.text(), source }),
-            };
-            let _ = events.send(Event::Loaded(path, stamp, loaded));
-        }))
-    }
-
-    /// Loads a version that was kept.
-    fn fetch(&mut self, digest: String, origin: Origin) {
-        self.kept.insert(digest.clone(), Kept::Loading);
-        let (events, engine, store) = (self.events.0.clone(), self.host.options.engine.clone(), self.versions.store());
-        tokio::spawn(async move {
-            let asked = digest.clone();
-            let read = tokio::task::spawn_blocking(move || store.read(&asked)).await;
-            let loaded = match read.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
-                Ok(wasm) => load::dropped_in(&engine, origin, wasm.into()).await.map_err(|error| crate::causes(&error)),
-                Err(error) => Err(error.to_string()),
-            };
-            let _ = events.send(Event::Kept(digest, loaded));
-        });
-    }
-
     fn happened(&mut self, event: Event) {
         match event {
             Event::Loaded(path, stamp, loaded) => {
                 let Some(file) = self.files.get_mut(&path).filter(|file| file.stamp == stamp) else { return };
-                file.task = None;
+                // A package is tried again where that may help.
+                if loaded.is_ok() || file.package.is_none() {
+                    file.task = None;
+                }
                 self.loads.with_label_values(&[if loaded.is_ok() { "ok" } else { "failed" }]).inc();
                 match loaded {
                     Ok(described) => {
@@ -613,205 +469,6 @@ impl Supervisor {
                 }
             });
         }
-    }
-
-    fn read_policy(&mut self) {
-        let look = self.policies.look();
-        let Some(path) = &self.sources.policy else { return };
-        if !look.unreadable.is_empty() {
-            return;
-        }
-        match Policy::read(path) {
-            Ok(policy) => {
-                if policy.plugins != self.grants.plugins.plugins {
-                    tracing::info!(path = %path.display(), "the policy has changed");
-                }
-                self.grants.plugins = policy;
-                self.policy_problem = None;
-            }
-            Err(error) => {
-                let error = crate::causes(&error);
-                if self.policy_problem.as_ref() != Some(&error) {
-                    tracing::error!("{error}; the policy before stays in force");
-                }
-                self.policy_problem = Some(error);
-            }
-        }
-    }
-
-    fn digests(&self) -> BTreeSet<String> {
-        let files = self.files.values().filter_map(|file| file.described.as_ref());
-        files.map(|described| described.component.digest().to_owned()).collect()
-    }
-
-    /// What holds up the plugin of a name, or a newer version of it.
-    fn trouble(&self, name: &str) -> Option<Refused> {
-        let held_up =
-            self.slots.get(name).and_then(|slot| slot.next.as_ref()).and_then(|next| lock(&next.held_up).clone());
-        let files = || self.files.values().filter(|file| file.described.as_ref().is_some_and(|own| own.name() == name));
-        let problem = || files().find_map(|file| file.problem.clone());
-        let refusal = || files().find_map(|file| file.refusal.clone());
-        held_up.or_else(refusal).or_else(|| Some(Refused { reason: problem()?, state: PluginState::Failed }))
-    }
-
-    /// Logs trouble once, and shows it where people look.
-    fn tell(&mut self) {
-        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
-        names.extend(self.dropped_in());
-        self.told.retain(|name, _| names.contains(name));
-        for name in names {
-            let Some(Refused { reason, .. }) = self.trouble(&name) else {
-                self.told.remove(&name);
-                self.problems.with_label_values(&[&name]).set(0.0);
-                continue;
-            };
-            self.problems.with_label_values(&[&name]).set(1.0);
-            if self.told.get(&name).is_some_and(|told| told.reason == reason) {
-                continue;
-            }
-            let runs = self.slots.get(&name).is_some_and(|slot| slot.running.is_some());
-            let goes_on = if runs { "; the version before goes on" } else { "" };
-            tracing::warn!(plugin = name, "{reason}{goes_on}");
-            let note = if runs { "a newer version is held up" } else { "does not run" };
-            let note = self.host.options.health.note(format!("plugin-{name}"), note);
-            self.told.insert(name, Trouble { reason, _note: note });
-        }
-    }
-
-    fn obey(&mut self, command: Command) {
-        // Whoever asked may have gone.
-        match command {
-            Command::Status(answer) => drop(answer.send(self.status())),
-            Command::Why(object, answer) => {
-                let running = self.slots.iter().filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
-                let about =
-                    |(name, running): (&String, &Running)| running.controller.services().history.about(name, &object);
-                let mut all: Vec<_> = running.flat_map(about).collect();
-                all.sort_by(|a, b| a.at.cmp(&b.at));
-                drop(answer.send(all));
-            }
-            Command::Approve(name, answer) => {
-                let done = self.approve(&name);
-                if done.is_ok() {
-                    self.read_policy();
-                    self.plan();
-                }
-                drop(answer.send(done));
-            }
-            Command::Rollback(name, answer) => {
-                let done = self.roll_back(&name);
-                self.plan();
-                drop(answer.send(done));
-            }
-            Command::Resume(name, answer) => drop(answer.send(self.resume(&name))),
-            Command::Describe(name, answer) => drop(answer.send(self.describe(&name))),
-        }
-    }
-
-    fn status(&self) -> Vec<PluginStatus> {
-        let leads = *self.host.leading.borrow();
-        let mut all = Vec::new();
-        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
-        names.extend(self.dropped_in());
-        for name in names {
-            let slot = self.slots.get(&name);
-            let trouble = self.trouble(&name);
-            let reason = trouble.as_ref().map(|trouble| trouble.reason.clone());
-            let running = slot.and_then(|slot| slot.running.as_ref());
-            let file = || self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
-            let next = || slot.and_then(|slot| slot.next.as_ref()).map(|next| &next.version.described);
-            let Some(described) = running.map(|running| &running.version.described).or_else(next).or_else(file) else {
-                continue;
-            };
-            let quarantine = running.and_then(Running::quarantine);
-            let reason = quarantine.clone().or(reason);
-            let state = match (running, trouble) {
-                (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
-                (Some(_), _) if leads => PluginState::Running,
-                (Some(_), _) => PluginState::Standby,
-                (None, Some(trouble)) => trouble.state,
-                (None, None) => PluginState::Starting,
-            };
-            let digest = described.component.digest();
-            let stats = running.map(|running| running.controller.plugin().stats()).unwrap_or_default();
-            let services = running.map(|running| running.controller.services());
-            all.push(PluginStatus {
-                name: name.clone(),
-                version: described.description.version.clone(),
-                digest: digest.to_owned(),
-                origin: match &described.origin {
-                    Origin::BuiltIn(_) => "built-in".to_owned(),
-                    Origin::File(path) => path.display().to_string(),
-                },
-                state,
-                reason,
-                rolled_back: running.is_some_and(|running| running.version.file != digest),
-                queued: services.map_or(0, |services| services.queues.iter().map(|queue| queue.keys.len()).sum()),
-                performance: services.map(|services| services.history.performance()).unwrap_or_default(),
-                memory: stats.memory,
-                instances: stats.live,
-                memo: services.map_or(0, |services| services.memo.bytes()),
-                cpu_seconds: stats.cpu.as_secs_f64(),
-            });
-        }
-        let unnamed = self.files.iter().filter(|(_, file)| file.described.is_none());
-        for (path, file) in unnamed {
-            let Some(problem) = &file.problem else { continue };
-            all.push(PluginStatus::of_file(path, problem));
-        }
-        all.sort_by(|a, b| (a.origin != "built-in", &a.name).cmp(&(b.origin != "built-in", &b.name)));
-        all
-    }
-
-    fn known(&self, name: &str) -> Result<&Described, ControlError> {
-        let file = self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
-        let builtin = || self.builtins.iter().find(|builtin| builtin.name() == name);
-        file.or_else(builtin).ok_or_else(|| ControlError::Unknown(name.to_owned()))
-    }
-
-    fn approve(&self, name: &str) -> Result<String, ControlError> {
-        let described = self.known(name)?;
-        let Origin::File(_) = described.origin else {
-            return Err(ControlError::Refused(format!("`{name}` is built in: its policy is the host's own")));
-        };
-        let Some(path) = &self.sources.policy else {
-            return Err(ControlError::Refused(
-                "there is nowhere to write a policy: start the host with --policy".into(),
-            ));
-        };
-        approve::approve(path, &described.description).map_err(|error| ControlError::Refused(crate::causes(&error)))
-    }
-
-    fn roll_back(&mut self, name: &str) -> Result<String, ControlError> {
-        let file = self.known(name)?;
-        let Origin::File(_) = file.origin else {
-            return Err(ControlError::Refused(format!("`{name}` is built in: there is one version of it")));
-        };
-        let digest = file.component.digest().to_owned();
-        let runs = self.versions.roll_back(name, &digest).map_err(|error| ControlError::Refused(error.to_string()))?;
-        Ok(match runs == digest {
-            true => format!("`{name}` goes on with the version of its file, sha256:{runs}"),
-            false => format!("`{name}` goes back to the version sha256:{runs}, until its file changes"),
-        })
-    }
-
-    fn resume(&self, name: &str) -> Result<String, ControlError> {
-        self.known(name)?;
-        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-        match running.filter(|running| running.quarantine().is_some()) {
-            Some(running) => {
-                running.controller.services().resume();
-                Ok(format!("`{name}` goes on"))
-            }
-            None => Err(ControlError::Refused(format!("`{name}` is in no quarantine"))),
-        }
-    }
-
-    fn describe(&self, name: &str) -> Result<Told, ControlError> {
-        let described = self.known(name)?;
-        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-        let policy = running.map(|running| (*running.version.granted.policy).clone());
-        Ok(Told { description: (*described.description).clone(), policy })
     }
 }
 

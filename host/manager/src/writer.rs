@@ -3,7 +3,7 @@
 
 mod batch;
 mod journal;
-mod merge;
+pub(crate) mod merge;
 mod options;
 
 use std::sync::Arc;
@@ -187,7 +187,9 @@ impl Writer {
         };
         base["apiVersion"] = resource.kind.api_version().into();
         base["kind"] = resource.kind.kind.as_str().into();
-        let object = merge::changed(base, change, &target.subresource, resource_version);
+        let object = merge::changed(base, change, &target.subresource, resource_version).ok_or_else(|| {
+            ApiError::invalid(format!("the change of {} leaves no object, or none with metadata", resource.kind))
+        })?;
         Ok(Bytes::from(object.to_string()))
     }
 

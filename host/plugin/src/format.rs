@@ -57,8 +57,12 @@ const OFFERED: [(&str, &str, &[&str]); 7] = [
     ),
 ];
 
-/// Checks that a file is a component that this host can run, as far as its outside tells.
-pub(crate) fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
+/// Checks that a file is a component that this host can run, as far as its outside tells. `limit` is how many bytes it may
+/// have. Nothing is compiled.
+///
+/// # Errors
+/// It is not. No retry helps.
+pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.len() > limit {
         return Err(LoadError::TooLarge { size: bytes.len(), limit });
     }

@@ -31,6 +31,7 @@ mod world;
 pub use component::Component;
 pub use engine::{Engine, EngineOptions};
 pub use error::{CallError, CallFailure, EngineError, LoadError};
+pub use format::check;
 pub use hits::{Hits, Limit};
 pub use imports::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Operation, Query, Target, Write};
 pub use limits::Limits;

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_types::printable;
 use wasmtime::Store;
 
 use crate::bindings::exports::flyball::controller::guest::{self, Guest};
@@ -68,7 +69,7 @@ impl Request for Reconcile {
     }
 
     fn what(&self) -> String {
-        format!("reconcile of `{}` (queue `{}`)", self.key, self.queue)
+        format!("reconcile of `{}` (queue `{}`)", printable(&self.key), self.queue)
     }
 }
 
@@ -85,14 +86,14 @@ impl Request for Route {
     }
 }
 
-/// A guest's sentence, its end cut off where it is too long.
+/// A guest's sentence on one line, its end cut off where it is too long.
 fn sentence(mut text: String) -> String {
     if text.len() > SENTENCE {
         text.truncate(text.floor_char_boundary(SENTENCE));
         text.shrink_to_fit();
         text.push_str(" [and more]");
     }
-    text
+    printable(&text)
 }
 
 impl From<guest::Routed> for Routed {
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_long_sentence_is_cut_between_two_letters() {
-        assert_eq!(sentence("short".into()), "short");
+        assert_eq!(sentence("short\n\u{1b}[2Jone".into()), "short  [2Jone");
         let long = sentence("ö".repeat(SENTENCE));
         assert_eq!(long, "ö".repeat(SENTENCE / 2) + " [and more]");
     }

@@ -60,6 +60,11 @@ impl Share {
         Self { limited }
     }
 
+    /// Whether there is any.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited.is_some()
+    }
+
     /// A turn, if one can be had at once.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         let Some(limited) = &self.limited else { return Some(None) };

@@ -121,7 +121,7 @@ async fn exit_ends_the_call_and_not_the_host() {
 async fn what_is_printed_is_logged_and_explains_a_panic() {
     let imports = plain();
     let error = stock().await.reconcile(imports.clone(), "q", "panic", 0).await.unwrap_err().to_string();
-    assert!(error.ends_with("; the guest said: panicked at 'it is broken'\nnote: run it again"), "{error}");
+    assert!(error.ends_with("; the guest said: panicked at 'it is broken' note: run it again"), "{error}");
     let lines = imports.lines.lock().unwrap();
     assert_eq!(lines[0], (LogLevel::Debug, "panicked at 'it is broken'".to_string()));
     assert_eq!(lines.len(), 2);

@@ -52,11 +52,17 @@ impl FromStr for FieldSelector {
         let fail = || FieldSelectorError(selector.into());
         let mut requirements = Vec::new();
         for part in selector.split(',').filter(|_| !selector.trim().is_empty()) {
-            let (path, equal, value) = match (part.split_once("!="), part.split_once("=="), part.split_once('=')) {
-                (Some((path, value)), _, _) => (path, false, value),
-                (None, Some((path, value)), _) | (None, None, Some((path, value))) => (path, true, value),
-                (None, None, None) => return Err(fail()),
+            // The first sign is the one that compares. The API wants those that stand in a value escaped; here there is no
+            // use for them, so they are refused.
+            let (path, value) = part.split_once('=').ok_or_else(fail)?;
+            let (path, equal, value) = match (path.strip_suffix('!'), value.strip_prefix('=')) {
+                (Some(path), _) => (path, false, value),
+                (None, Some(value)) => (path, true, value),
+                (None, None) => (path, true, value),
             };
+            if path.contains('!') || value.contains(['=', '\\']) {
+                return Err(fail());
+            }
             let path = path.trim().parse().map_err(|_| fail())?;
             requirements.push(FieldRequirement { path, equal, value: value.trim().into() });
         }
@@ -93,7 +99,7 @@ mod tests {
     fn a_field_selector_reads_back_and_nonsense_is_refused() {
         let text = "metadata.name=a,spec.nodeName!=b";
         assert_eq!(text.parse::<FieldSelector>().unwrap().to_string(), text);
-        for wrong in ["a", "a=1,", "=1", "a b=1"] {
+        for wrong in ["a", "a=1,", "=1", "a b=1", "a=b=c", "a===b", "a!!=b", "a.['=']==b", "a=b\\,c"] {
             assert!(wrong.parse::<FieldSelector>().is_err(), "{wrong}");
         }
     }

@@ -11,6 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::Text;
 
+/// Steps that a path may have: no JSON that is read here lies deeper, and what walks a path calls itself for each step.
+const MAX_STEPS: usize = 128;
+
 /// A path to a field, to fields of each element of a list, or to the whole object (no steps).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath {
@@ -213,6 +216,9 @@ impl FromStr for FieldPath {
                 steps.push(Step::Field(name.into()));
                 rest = after;
             }
+            if steps.len() > MAX_STEPS {
+                return Err(fail("it has more steps than an object has levels"));
+            }
             if rest.is_empty() {
                 return Ok(Self { steps });
             }
@@ -260,6 +266,15 @@ mod tests {
     fn what_is_no_path_is_refused() {
         for text in ["", "..", "a.", ".a", "a..b", "a[0]", "a[*", "a['b", "a['']", "a b", "a[*]b", "a,b", "a/b"] {
             assert!(text.parse::<FieldPath>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_no_object_is_deep_enough_for_is_refused() {
+        let of = |steps: usize| vec!["a"; steps].join(".").parse::<FieldPath>();
+        assert!(of(MAX_STEPS).is_ok());
+        for steps in [MAX_STEPS + 1, 1_000_000] {
+            assert!(of(steps).unwrap_err().problem.contains("levels"));
         }
     }
 

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use flyball_controlplane::{ControlPlane, Options, Process};
 use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 pub use interceptor::Interceptor;
@@ -88,6 +90,25 @@ impl Cluster {
         self.plane.dir().join(format!("{host}.sock"))
     }
 
+    /// Makes what a list of objects in JSON says, as `kubectl apply` would; answers their kinds.
+    pub async fn apply(&self, list: &str) -> Result<Vec<String>> {
+        let list: Value = serde_json::from_str(list)?;
+        let mut kinds = Vec::new();
+        for item in list["items"].as_array().context("it is no list")? {
+            let object: DynamicObject = serde_json::from_value(item.clone())?;
+            let of = |field: &str| item[field].as_str().unwrap_or_default();
+            let (group, version) = of("apiVersion").rsplit_once('/').unwrap_or(("", of("apiVersion")));
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, of("kind")));
+            let api = match &object.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+                None => Api::all_with(self.client.clone(), &resource),
+            };
+            api.create(&PostParams::default(), &object).await.with_context(|| format!("can't make {item}"))?;
+            kinds.push(of("kind").to_owned());
+        }
+        Ok(kinds)
+    }
+
     /// What a host that serves at this port answers to the cluster's administrator; else why it does not.
     pub async fn https(&self, port: u16, path: &str) -> Result<String> {
         let mut config = self.plane.admin_config()?;
@@ -113,12 +134,8 @@ impl Cluster {
 
     /// Asks the host of this name, as an operator does, and answers what the command printed.
     pub fn ask(&self, host_name: &str, args: &[&str]) -> Result<String> {
-        let mut command = Command::new(host()?);
-        command.args(args).arg("--admin-socket").arg(self.admin_socket(host_name));
-        let output = command.output().context("can't run the host's command")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "`flyball {}` ended with {}: {said}", args.join(" "), output.status);
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let socket = self.admin_socket(host_name).display().to_string();
+        printed(&[args, &["--admin-socket", &socket]].concat())
     }
 
     /// How a plugin of the host of this name is, as `flyball status` says; none if there is none.
@@ -164,6 +181,14 @@ impl Cluster {
         }
         self.plane.shutdown().await
     }
+}
+
+/// What a command of the host's binary prints.
+pub fn printed(args: &[&str]) -> Result<String> {
+    let output = Command::new(host()?).args(args).output().context("can't run the host's command")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`flyball {}` ended with {}: {said}", args.join(" "), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The host's binary.

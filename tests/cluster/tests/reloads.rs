@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, both, finish, greeted, guest, log_of, new_image, until};
 use flyball_controlplane::{Options, Process};
-use kube::api::{Api, ApiResource, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 /// What `flyball status` calls the plugin of the greeter in Rust.
@@ -34,23 +32,6 @@ fn replace(path: &Path, content: &[u8]) -> Result<()> {
 fn start(cluster: &Cluster, plugins: &Path) -> Result<Process> {
     let args = ["--controllers=".to_owned(), format!("--plugin-dir={}", plugins.display())];
     cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &args)
-}
-
-/// Makes what a list of objects in JSON says, as `kubectl apply` would.
-async fn apply(cluster: &Cluster, list: &str) -> Result<()> {
-    let list: Value = serde_json::from_str(list)?;
-    for item in list["items"].as_array().context("it is no list")? {
-        let object: DynamicObject = serde_json::from_value(item.clone())?;
-        let (api_version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
-        let (group, version) = api_version.unwrap_or_default().rsplit_once('/').unwrap_or(("", "v1"));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind.unwrap_or_default()));
-        let api = match &object.metadata.namespace {
-            Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
-            None => Api::all_with(cluster.client.clone(), &resource),
-        };
-        api.create(&PostParams::default(), &object).await.with_context(|| format!("can't make {item}"))?;
-    }
-    Ok(())
 }
 
 fn runs(digest: &str) -> impl Fn(&Value) -> bool {
@@ -80,7 +61,7 @@ async fn a_file_that_is_dropped_waits_for_its_grants_and_then_runs() -> Result<(
         cluster.ask(HOST, &["approve", GREETER])?;
         let may_not = "may not list";
         cluster.until_plugin(HOST, GREETER, "waits for its account's rights", pending(may_not)).await?;
-        apply(&cluster, &cluster.ask(HOST, &["rbac", GREETER, "-o", "json"])?).await?;
+        cluster.apply(&cluster.ask(HOST, &["rbac", GREETER, "-o", "json"])?).await?;
         cluster.until_plugin(HOST, GREETER, "runs", |status| status["state"] == "running").await?;
         greeted(&cluster.client, "greeted").await?;
         let why: Vec<Value> = serde_json::from_str(&cluster.ask(HOST, &["why", "greeted/greeting", "-o", "json"])?)?;

@@ -46,7 +46,7 @@ impl Assets {
                     format!("can't use the binaries that {FOLDER_VARIABLE} names; unset it to build them")
                 })
             }
-            None => Ok(Self::in_one_binary(&build()?)),
+            None => Ok(Self::in_one_binary(&CONTROL_PLANE.build()?)),
         }
     }
 
@@ -121,31 +121,60 @@ fn command_of(program: Option<&Program>, name: &str) -> anyhow::Result<Command> 
     })
 }
 
-/// Returns the path of a binary that matches its sources.
-fn build() -> anyhow::Result<PathBuf> {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let sources = crate_dir.join("go");
-    let out = target_dir(crate_dir).join("controlplane");
-    fs::create_dir_all(&out).with_context(|| format!("can't create {} for the binary", out.display()))?;
-    let (binary, stamp) = (out.join("controlplane"), out.join("stamp"));
-    let link = link_flags(&sources)?;
-    let digest = digest(&sources, &link)?;
-    let fresh = || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
-    if fresh() {
-        return Ok(binary);
+/// A binary that is built from a Go module of this crate.
+pub(crate) struct GoBinary {
+    /// The module's folder in this crate.
+    pub(crate) folder: &'static str,
+    /// The folder in the target folder, and the file in it.
+    pub(crate) name: &'static str,
+    /// What it is made of, for messages.
+    pub(crate) of: &'static str,
+    /// What the linker is told, from the module's folder.
+    pub(crate) link: fn(&Path) -> anyhow::Result<String>,
+}
+
+const CONTROL_PLANE: GoBinary =
+    GoBinary { folder: "go", name: "controlplane", of: "etcd and Kubernetes", link: link_flags };
+
+impl GoBinary {
+    /// Returns the path of a binary that matches its sources.
+    pub(crate) fn build(&self) -> anyhow::Result<PathBuf> {
+        let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let sources = crate_dir.join(self.folder);
+        let out = target_dir(crate_dir).join(self.name);
+        fs::create_dir_all(&out).with_context(|| format!("can't create {} for the binary", out.display()))?;
+        let (binary, stamp) = (out.join(self.name), out.join("stamp"));
+        let link = (self.link)(&sources)?;
+        let digest = digest(&sources, &link)?;
+        let fresh = || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
+        if fresh() {
+            return Ok(binary);
+        }
+        // Several test binaries may want it at once: one builds, the others wait here.
+        let _lock = File::create(out.join("lock"))
+            .and_then(|file| lock(&file).map(|()| file))
+            .with_context(|| format!("can't lock {}", out.display()))?;
+        if fresh() {
+            return Ok(binary);
+        }
+        let new = out.join(format!("{}.new", self.name));
+        self.compile(&sources, &link, &new)?;
+        fs::rename(&new, &binary).with_context(|| format!("can't put {} in place", binary.display()))?;
+        fs::write(&stamp, digest).with_context(|| format!("can't write {}", stamp.display()))?;
+        Ok(binary)
     }
-    // Several test binaries may want it at once: one builds, the others wait here.
-    let _lock = File::create(out.join("lock"))
-        .and_then(|file| lock(&file).map(|()| file))
-        .with_context(|| format!("can't lock {}", out.display()))?;
-    if fresh() {
-        return Ok(binary);
+
+    fn compile(&self, sources: &Path, link: &str, out: &Path) -> anyhow::Result<()> {
+        let mut download = go(sources);
+        download.args(["mod", "download"]);
+        run(download, &format!("fetching the Go modules of {}", self.of))?;
+        let mut build = go(sources);
+        build
+            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", link, "-o"])
+            .arg(out)
+            .arg(".");
+        run(build, &format!("compiling {} (some minutes, once)", self.of))
     }
-    let new = out.join("controlplane.new");
-    compile(&sources, &link, &new)?;
-    fs::rename(&new, &binary).with_context(|| format!("can't put {} in place", binary.display()))?;
-    fs::write(&stamp, digest).with_context(|| format!("can't write {}", stamp.display()))?;
-    Ok(binary)
 }
 
 /// Cargo's target folder. A relative `CARGO_TARGET_DIR` is taken from the root of the workspace, where Cargo is run from.
@@ -205,15 +234,6 @@ fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
         Ok(format!("{:x}", hash.finalize()))
     };
     read().with_context(|| format!("can't read the sources in {}", sources.display()))
-}
-
-fn compile(sources: &Path, link: &str, out: &Path) -> anyhow::Result<()> {
-    let mut download = go(sources);
-    download.args(["mod", "download"]);
-    run(download, "fetching the Go modules of etcd and Kubernetes")?;
-    let mut build = go(sources);
-    build.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", link, "-o"]).arg(out).arg(".");
-    run(build, "compiling etcd and Kubernetes (some minutes, once)")
 }
 
 fn go(sources: &Path) -> Command {

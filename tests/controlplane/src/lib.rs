@@ -7,14 +7,18 @@
 //! takes ports and a folder that no other control plane has, `pki` makes certificates and kubeconfigs, [`process`] starts
 //! children that can't outlive this process, and [`ControlPlane`] puts them in order and waits until they serve.
 //!
+//! Beside it, for packages of plugins, stands a [`Registry`].
+//!
 //! Linux only: see [`process`].
 
 pub mod assets;
 mod control_plane;
 mod pki;
 pub mod process;
+mod registry;
 mod slot;
 
 pub use assets::Assets;
 pub use control_plane::{ControlPlane, Options};
 pub use process::Process;
+pub use registry::Registry;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use flyball_manager::ACCOUNTS_NAMESPACE;
 use flyball_manager::policy::{PluginPolicy, Rule};
 use flyball_types::description::Description;
+use flyball_types::printable;
 use serde_json::json;
 
 /// The policy that grants all that the description asks for, but no signing key: those are for the operator to name.
@@ -17,7 +18,7 @@ pub(super) fn policy(description: &Description) -> String {
          [plugins.{name}]\n\
          # The account under which it talks to the API server.\n\
          service-account = {}\n",
-        one_line(&description.version),
+        printable(&description.version),
         string(&format!("{ACCOUNTS_NAMESPACE}/{name}")),
     );
     if !granted.imports.is_empty() {
@@ -32,7 +33,7 @@ pub(super) fn policy(description: &Description) -> String {
         let _ = write!(text, "\n# [plugins.{name}.config]\n");
         for (key, value) in &description.config {
             let default = value.default.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "# {} = {}  # {}", string(key), string(default), one_line(&value.help));
+            let _ = writeln!(text, "# {} = {}  # {}", string(key), string(default), printable(&value.help));
         }
     }
     for rule in granted.allow.iter().filter(|rule| !rule.kinds.is_empty()) {
@@ -59,10 +60,6 @@ fn string(text: &str) -> String {
 fn strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| string(text)).collect();
     format!("[{}]", texts.join(", "))
-}
-
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

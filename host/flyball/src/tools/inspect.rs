@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use flyball_manager::Trial;
 use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
@@ -142,8 +143,8 @@ fn watch_of(watch: &Watch) -> String {
 fn mapping_of(mapping: &Mapping) -> String {
     let mut text = match &mapping.to {
         To::Itself => "it".to_owned(),
-        To::Controller { kind } => format!("its controller, a {kind}"),
-        To::Owner { kind } => format!("its owners that are {kind}"),
+        To::Controller { kind } => format!("the {kind} that controls it"),
+        To::Owner { kind } => format!("each {kind} that owns it"),
         To::Named { path, .. } => format!("what {path} names"),
         To::Selecting { kind, path, orphans } => {
             let only = if *orphans { ", if it has no controller" } else { "" };
@@ -171,7 +172,7 @@ fn mapping_of(mapping: &Mapping) -> String {
         let _ = write!(text, ", where {} is {:?}", having.path, having.value);
     }
     if mapping.delay_ms > 0 {
-        let _ = write!(text, ", after {} ms", mapping.delay_ms);
+        let _ = write!(text, ", after {}", millis(mapping.delay_ms));
     }
     if !mapping.queue.is_empty() {
         let _ = write!(text, ", in the queue {}", mapping.queue);
@@ -182,14 +183,19 @@ fn mapping_of(mapping: &Mapping) -> String {
 fn queue_of(queue: &Queue) -> String {
     let retries = queue.max_retries.map_or("without end".to_owned(), |retries| format!("{retries} times"));
     let name = &queue.name;
-    format!("{name}: retries {retries}, after {} ms, doubled up to {} ms", queue.base_delay_ms, queue.max_delay_ms)
+    let (first, last) = (millis(queue.base_delay_ms), millis(queue.max_delay_ms));
+    format!("{name}: retries {retries}, after {first}, doubled up to {last}")
 }
 
 fn period(ms: u32, config: &str) -> String {
     match config {
-        "" => format!("{ms} ms"),
-        key => format!("{ms} ms, or what the configuration says by {key}"),
+        "" => millis(ms),
+        key => format!("{}, or what the configuration says by {key}", millis(ms)),
     }
+}
+
+fn millis(ms: u32) -> String {
+    format!("{:?}", Duration::from_millis(ms.into()))
 }
 
 /// What must be granted, beside the watches.

@@ -34,7 +34,8 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
             for (file, checked) in &found {
                 match checked {
                     Ok(fine) => out.push_str(&format!("{}: {}\n", file.display(), praise(fine))),
-                    Err(error) => err.push_str(&format!("{}: {}\n", file.display(), sentence(error))),
+                    // The sentence names the file.
+                    Err(error) => err.push_str(&format!("{}\n", sentence(error))),
                 }
             }
         }

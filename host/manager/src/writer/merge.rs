@@ -22,8 +22,9 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
 }
 
 /// The object to put: the base with the change applied. Of a status, the whole comes from the change, so that what the
-/// guest left out is gone, as after a write by a client that holds the whole object.
-pub(crate) fn changed(mut base: Value, mut change: Value, subresource: &str, resource_version: &str) -> Value {
+/// guest left out is gone, as after a write by a client that holds the whole object. None if what the change leaves is no
+/// object, or one whose metadata is none: the change is the guest's.
+pub(crate) fn changed(mut base: Value, mut change: Value, subresource: &str, resource_version: &str) -> Option<Value> {
     if subresource == "status"
         && let Some(base) = base.as_object_mut()
         && let Some(status) = change.as_object_mut().and_then(|change| change.remove("status"))
@@ -31,8 +32,9 @@ pub(crate) fn changed(mut base: Value, mut change: Value, subresource: &str, res
         base.insert("status".into(), without_nulls(status));
     }
     merge(&mut base, change);
-    base["metadata"]["resourceVersion"] = Value::String(resource_version.into());
-    base
+    let metadata = base.as_object_mut()?.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    metadata.as_object_mut()?.insert("resourceVersion".into(), Value::String(resource_version.into()));
+    Some(base)
 }
 
 fn without_nulls(value: Value) -> Value {
@@ -62,6 +64,20 @@ mod tests {
     fn a_status_is_replaced_whole() {
         let base = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "status": {"old": 1, "replicas": 1}});
         let put = changed(base, json!({"status": {"replicas": 2, "gone": null}}), "status", "7");
-        assert_eq!(put, json!({"metadata": {"name": "a", "resourceVersion": "7"}, "status": {"replicas": 2}}));
+        let expected = json!({"metadata": {"name": "a", "resourceVersion": "7"}, "status": {"replicas": 2}});
+        assert_eq!(put, Some(expected));
+    }
+
+    #[test]
+    fn a_change_that_leaves_no_object_is_refused() {
+        for change in [json!(1), json!([]), json!(null), json!({"metadata": "x"}), json!({"metadata": []})] {
+            let base = json!({"metadata": {"name": "a"}, "spec": {}});
+            assert_eq!(changed(base.clone(), change.clone(), "", "7"), None, "{change}");
+            assert_eq!(changed(base, change.clone(), "status", "7"), None, "{change}");
+        }
+        assert_eq!(
+            changed(json!({}), json!({"metadata": null}), "", "7"),
+            Some(json!({"metadata": {"resourceVersion": "7"}}))
+        );
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_types::ApiError;
+use flyball_types::{ApiError, printable};
 use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::bindings::Controller;
@@ -109,7 +109,8 @@ impl State {
 
     /// The guest's own words on its failure, if it said something.
     pub(crate) fn said(&self) -> Option<String> {
-        self.said.clone().or_else(|| self.wasi.as_ref()?.said())
+        let said = self.said.clone().or_else(|| self.wasi.as_ref()?.said())?;
+        Some(printable(&said))
     }
 
     /// How much of a core the call may use.

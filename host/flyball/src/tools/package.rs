@@ -1,0 +1,51 @@
+//! `flyball push` and `flyball pull`: plugins as packages in OCI registries.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flyball_registry::{Options, Package, PublicKey, Source};
+
+use super::producers;
+use super::trial::trial;
+
+/// Pushes a file, and prints where it is.
+pub(super) async fn push(file: &Path, to: &str, plain_http: bool) -> anyhow::Result<String> {
+    let to: Source = to.parse()?;
+    let trial = trial(file).await?;
+    let outside = producers::read(&trial.wasm);
+    let annotations = [("title", &trial.description.name), ("version", &trial.description.version)];
+    let annotations = annotations.map(|(name, value)| (format!("org.opencontainers.image.{name}"), value.clone()));
+    let package = Package {
+        wasm: trial.wasm,
+        exports: outside.exports,
+        imports: outside.imports,
+        annotations: BTreeMap::from(annotations),
+    };
+    let pinned = flyball_registry::push(&to, package, &Options { plain_http, ..Options::default() }).await?;
+    Ok(format!("{pinned}\n"))
+}
+
+/// Pulls a package into a file, and prints what it is.
+pub(super) async fn pull(
+    from: &str,
+    output: Option<PathBuf>,
+    signed_by: Option<&Path>,
+    plain_http: bool,
+) -> anyhow::Result<String> {
+    let from: Source = from.parse()?;
+    let key = signed_by.map(key).transpose()?;
+    let options = Options { plain_http, ..Options::default() };
+    let pulled = flyball_registry::pull(&from, key.as_ref(), &options).await?;
+    let name = from.repository().rsplit('/').next().unwrap_or_default();
+    let output = output.unwrap_or_else(|| format!("{name}.wasm").into());
+    std::fs::write(&output, &pulled.wasm).with_context(|| format!("can't write {}", output.display()))?;
+    let signed = if key.is_some() { ", signed by the key" } else { "" };
+    Ok(format!("{}: {}{signed}\n", output.display(), from.pinned(&pulled.digest)))
+}
+
+fn key(path: &Path) -> anyhow::Result<PublicKey> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("can't read the public key {}", path.display()))?;
+    PublicKey::from_pem(&text).with_context(|| format!("--signed-by {}", path.display()))
+}

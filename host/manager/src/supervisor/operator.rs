@@ -1,0 +1,186 @@
+//! What operators are told, and what they tell: trouble in the log and where people look, and the answers to their requests.
+
+use std::collections::BTreeSet;
+
+use flyball_types::printable;
+
+use super::{Refused, Supervisor, Trouble};
+use crate::approve;
+use crate::control::{Command, ControlError, Described as Told, PluginState, PluginStatus};
+use crate::host::Running;
+use crate::load::{Described, Origin};
+use crate::lock;
+
+impl Supervisor {
+    /// What holds up the plugin of a name, or a newer version of it.
+    fn trouble(&self, name: &str) -> Option<Refused> {
+        let held_up =
+            self.slots.get(name).and_then(|slot| slot.next.as_ref()).and_then(|next| lock(&next.held_up).clone());
+        let files = || self.files.values().filter(|file| file.described.as_ref().is_some_and(|own| own.name() == name));
+        let problem = || files().find_map(|file| file.problem.clone());
+        let refusal = || files().find_map(|file| file.refusal.clone());
+        held_up.or_else(refusal).or_else(|| Some(Refused { reason: problem()?, state: PluginState::Failed }))
+    }
+
+    /// Logs trouble once, and shows it where people look.
+    pub(super) fn tell(&mut self) {
+        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
+        names.extend(self.dropped_in());
+        self.told.retain(|name, _| names.contains(name));
+        for name in names {
+            let Some(Refused { reason, .. }) = self.trouble(&name) else {
+                self.told.remove(&name);
+                self.problems.with_label_values(&[&name]).set(0.0);
+                continue;
+            };
+            self.problems.with_label_values(&[&name]).set(1.0);
+            if self.told.get(&name).is_some_and(|told| told.reason == reason) {
+                continue;
+            }
+            let runs = self.slots.get(&name).is_some_and(|slot| slot.running.is_some());
+            let goes_on = if runs { "; the version before goes on" } else { "" };
+            tracing::warn!(plugin = name, "{reason}{goes_on}");
+            let note = if runs { "a newer version is held up" } else { "does not run" };
+            let note = self.host.options.health.note(format!("plugin-{name}"), note);
+            self.told.insert(name, Trouble { reason, _note: note });
+        }
+    }
+
+    pub(super) fn obey(&mut self, command: Command) {
+        // Whoever asked may have gone.
+        match command {
+            Command::Status(answer) => drop(answer.send(self.status())),
+            Command::Why(object, answer) => {
+                let running = self.slots.iter().filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
+                let about =
+                    |(name, running): (&String, &Running)| running.controller.services().history.about(name, &object);
+                let mut all: Vec<_> = running.flat_map(about).collect();
+                all.sort_by(|a, b| a.at.cmp(&b.at));
+                drop(answer.send(all));
+            }
+            Command::Approve(name, answer) => {
+                let done = self.approve(&name);
+                if done.is_ok() {
+                    self.read_policy();
+                    self.plan();
+                }
+                drop(answer.send(done));
+            }
+            Command::Rollback(name, answer) => {
+                let done = self.roll_back(&name);
+                self.plan();
+                drop(answer.send(done));
+            }
+            Command::Resume(name, answer) => drop(answer.send(self.resume(&name))),
+            Command::Describe(name, answer) => drop(answer.send(self.describe(&name))),
+        }
+    }
+
+    fn status(&self) -> Vec<PluginStatus> {
+        let leads = *self.host.leading.borrow();
+        let mut all = Vec::new();
+        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
+        names.extend(self.dropped_in());
+        for name in names {
+            let slot = self.slots.get(&name);
+            let trouble = self.trouble(&name);
+            let reason = trouble.as_ref().map(|trouble| trouble.reason.clone());
+            let running = slot.and_then(|slot| slot.running.as_ref());
+            let file = || self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
+            let next = || slot.and_then(|slot| slot.next.as_ref()).map(|next| &next.version.described);
+            let Some(described) = running.map(|running| &running.version.described).or_else(next).or_else(file) else {
+                continue;
+            };
+            let quarantine = running.and_then(Running::quarantine);
+            let reason = quarantine.clone().or(reason);
+            let state = match (running, trouble) {
+                (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
+                (Some(_), _) if leads => PluginState::Running,
+                (Some(_), _) => PluginState::Standby,
+                (None, Some(trouble)) => trouble.state,
+                (None, None) => PluginState::Starting,
+            };
+            let digest = described.component.digest();
+            let stats = running.map(|running| running.controller.plugin().stats()).unwrap_or_default();
+            let services = running.map(|running| running.controller.services());
+            all.push(PluginStatus {
+                name: name.clone(),
+                version: printable(&described.description.version),
+                digest: digest.to_owned(),
+                origin: match &described.origin {
+                    Origin::BuiltIn(_) => "built-in".to_owned(),
+                    Origin::File(path) => path.display().to_string(),
+                },
+                state,
+                reason,
+                rolled_back: running.is_some_and(|running| running.version.file != digest),
+                queued: services.map_or(0, |services| services.queues.iter().map(|queue| queue.keys.len()).sum()),
+                performance: services.map(|services| services.history.performance()).unwrap_or_default(),
+                memory: stats.memory,
+                instances: stats.live,
+                memo: services.map_or(0, |services| services.memo.bytes()),
+                cpu_seconds: stats.cpu.as_secs_f64(),
+            });
+        }
+        let unnamed = self.files.iter().filter(|(_, file)| file.described.is_none());
+        for (path, file) in unnamed {
+            let Some(problem) = &file.problem else { continue };
+            let status = PluginStatus::of_file(path, problem);
+            let name = file.package.as_ref().map_or(status.name.clone(), |package| package.plugin.clone());
+            all.push(PluginStatus { name, ..status });
+        }
+        all.sort_by(|a, b| (a.origin != "built-in", &a.name).cmp(&(b.origin != "built-in", &b.name)));
+        all
+    }
+
+    fn known(&self, name: &str) -> Result<&Described, ControlError> {
+        let file = self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
+        let builtin = || self.builtins.iter().find(|builtin| builtin.name() == name);
+        file.or_else(builtin).ok_or_else(|| ControlError::Unknown(name.to_owned()))
+    }
+
+    fn approve(&self, name: &str) -> Result<String, ControlError> {
+        let described = self.known(name)?;
+        let Origin::File(_) = described.origin else {
+            return Err(ControlError::Refused(format!("`{name}` is built in: its policy is the host's own")));
+        };
+        let Some(path) = &self.sources.policy else {
+            return Err(ControlError::Refused(
+                "there is nowhere to write a policy: start the host with --policy".into(),
+            ));
+        };
+        approve::approve(path, &described.description).map_err(|error| ControlError::Refused(crate::causes(&error)))
+    }
+
+    fn roll_back(&mut self, name: &str) -> Result<String, ControlError> {
+        let file = self.known(name)?;
+        let Origin::File(_) = file.origin else {
+            return Err(ControlError::Refused(format!("`{name}` is built in: there is one version of it")));
+        };
+        let digest = file.component.digest().to_owned();
+        let runs = self.versions.roll_back(name, &digest).map_err(|error| ControlError::Refused(error.to_string()))?;
+        Ok(match runs == digest {
+            true => format!("`{name}` goes on with the version of its file, sha256:{runs}"),
+            false => format!("`{name}` goes back to the version sha256:{runs}, until its file changes"),
+        })
+    }
+
+    fn resume(&self, name: &str) -> Result<String, ControlError> {
+        self.known(name)?;
+        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+        match running.filter(|running| running.quarantine().is_some()) {
+            Some(running) => {
+                running.controller.services().resume();
+                Ok(format!("`{name}` goes on"))
+            }
+            None => Err(ControlError::Refused(format!("`{name}` is in no quarantine"))),
+        }
+    }
+
+    fn describe(&self, name: &str) -> Result<Told, ControlError> {
+        let described = self.known(name)?;
+        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
+        let policy = running.map(|running| (*running.version.granted.policy).clone());
+        Ok(Told { description: (*described.description).clone(), policy })
+    }
+}

@@ -1,0 +1,77 @@
+//! The reference implementation of an OCI registry, on loopback and without TLS, for tests of packages.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+use crate::Process;
+use crate::assets::GoBinary;
+
+/// How long it may take to listen, and how often it is looked whether it does.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+const BINARY: GoBinary =
+    GoBinary { folder: "registry", name: "registry", of: "the registry", link: |_| Ok("-s -w".to_owned()) };
+
+/// A registry that serves. It is killed, and what it holds removed, when dropped.
+#[derive(Debug)]
+pub struct Registry {
+    address: String,
+    /// Dropped before the folder.
+    _process: Process,
+    folder: TempDir,
+}
+
+impl Registry {
+    /// Starts a registry that holds nothing. It is built if it is missing or older than its sources, which takes some
+    /// minutes and Go.
+    pub async fn start() -> anyhow::Result<Self> {
+        let binary = tokio::task::spawn_blocking(|| BINARY.build()).await.context("the build was ended")??;
+        let folder = tempfile::tempdir().context("can't make a folder for a registry")?;
+        let config = folder.path().join("config.yml");
+        // The kernel chooses the port, and the log tells it.
+        let text = format!(
+            "version: 0.1\nlog: {{level: info}}\nhttp: {{addr: '127.0.0.1:0', secret: none}}\n\
+             storage: {{filesystem: {{rootdirectory: '{}'}}}}\n",
+            folder.path().join("data").display()
+        );
+        fs::write(&config, text).with_context(|| format!("can't write {}", config.display()))?;
+        let mut command = Command::new(binary);
+        command.arg("serve").arg(&config).env("OTEL_TRACES_EXPORTER", "none");
+        let mut process = Process::spawn("registry", command, &folder.path().join("log"))?;
+        let start = Instant::now();
+        loop {
+            if let Some(address) = address(&process.log_tail(200)) {
+                return Ok(Self { address, _process: process, folder });
+            }
+            if process.exited().is_some() || start.elapsed() > PATIENCE {
+                bail!("the registry does not listen; the last lines of its log:\n{}", process.log_tail(20));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Where it listens, as in `127.0.0.1:40123`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The file in which it holds a blob.
+    pub fn blob(&self, digest: &str) -> PathBuf {
+        let hex = digest.trim_start_matches("sha256:");
+        let blobs = self.folder.path().join("data/docker/registry/v2/blobs/sha256");
+        blobs.join(hex.get(..2).unwrap_or_default()).join(hex).join("data")
+    }
+}
+
+/// The address that a log tells, up to its quote.
+fn address(log: &str) -> Option<String> {
+    let (_, rest) = log.split_once("listening on ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':')?;
+    Some(rest[..end].to_owned())
+}

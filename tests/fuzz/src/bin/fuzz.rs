@@ -1,0 +1,60 @@
+//! `fuzz TARGET SECONDS SEED CURRENT`: feeds one target for so long. What is fed lies in the file CURRENT meanwhile, for the
+//! case that the process does not survive it. Ends with 1 if something failed, which is then in the corpus.
+
+use std::io::{Seek, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use flyball_fuzz::{Failure, Run, TARGETS, Target, corpus, corpus_folder, feed, shrink};
+use sha2::{Digest, Sha256};
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, seconds, seed, current] = arguments.as_slice() else { bail!("usage: fuzz TARGET SECONDS SEED CURRENT") };
+    let target =
+        TARGETS.iter().find(|target| target.name == name).with_context(|| format!("there is no target {name}"))?;
+    let time = Duration::from_secs(seconds.parse().context("SECONDS is a number")?);
+    let mut current = std::fs::File::create(current).with_context(|| format!("can't write {current}"))?;
+    // What panics is told below, once.
+    std::panic::set_hook(Box::new(|_| {}));
+    match go_on(target, time, seed.parse().context("SEED is a number")?, &mut current)? {
+        None => Ok(ExitCode::SUCCESS),
+        Some(failure) => {
+            let failure = shrink(target, failure);
+            let digest: String = Sha256::digest(&failure.input).iter().take(6).map(|b| format!("{b:02x}")).collect();
+            let path = corpus_folder(target).join(format!("found-{digest}"));
+            std::fs::write(&path, &failure.input).with_context(|| format!("can't write {}", path.display()))?;
+            println!(
+                "{name}: {}\n  input: {:?}\n  kept as {}",
+                failure.what,
+                String::from_utf8_lossy(&failure.input),
+                path.display()
+            );
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn go_on(target: &Target, time: Duration, seed: u64, current: &mut std::fs::File) -> Result<Option<Failure>> {
+    let known: Vec<Vec<u8>> = corpus(target)?.into_iter().map(|(_, input)| input).collect();
+    if let Some(failure) = known.iter().find_map(|input| feed(target, input).err()) {
+        return Ok(Some(failure));
+    }
+    let mut run = Run::new(target, known, seed);
+    let (start, mut fed, mut slowest) = (Instant::now(), 0u64, Duration::ZERO);
+    while start.elapsed() < time {
+        let input = run.next_input();
+        current.rewind()?;
+        current.set_len(0)?;
+        current.write_all(&input)?;
+        let begun = Instant::now();
+        if let Err(failure) = run.feed(input) {
+            return Ok(Some(failure));
+        }
+        slowest = slowest.max(begun.elapsed());
+        fed += 1;
+    }
+    println!("{}: {fed} inputs, {} shapes of answers, the slowest took {slowest:?}", target.name, run.shapes());
+    Ok(None)
+}
