@@ -81,7 +81,7 @@ struct File {
 }
 
 /// Why a plugin does not run.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 struct Refused {
     reason: String,
     state: PluginState,
@@ -103,7 +103,7 @@ struct Slot {
 
 /// Trouble that was told of a plugin.
 struct Trouble {
-    reason: String,
+    refused: Refused,
     _note: Note,
 }
 
@@ -367,8 +367,9 @@ impl Supervisor {
                 match host.open(next).await {
                     Ok(opened) => break opened,
                     Err((version, error)) => {
-                        let refused = Some(Refused::from(&error));
-                        if std::mem::replace(&mut *lock(&shown), refused.clone()) != refused {
+                        let refused = Refused::from(&error);
+                        let before = lock(&shown).replace(refused.clone());
+                        if before.is_none_or(|before| before.topic() != refused.topic()) {
                             let _ = events.send(Event::HeldUp);
                         }
                         if matches!(error, OpenError::Unfit(_)) {
@@ -478,6 +479,16 @@ impl Version {
         self.described.component.digest() == other.described.component.digest()
             && self.granted == other.granted
             && self.file == other.file
+    }
+}
+
+impl Refused {
+    /// What it is about: the causes of what passes by itself change from try to try, and need no new line in the log.
+    fn topic(&self) -> &str {
+        match (self.state, self.reason.split_once(": ")) {
+            (PluginState::Starting, Some((topic, _))) => topic,
+            _ => &self.reason,
+        }
     }
 }
 

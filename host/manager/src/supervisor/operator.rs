@@ -28,21 +28,21 @@ impl Supervisor {
         names.extend(self.dropped_in());
         self.told.retain(|name, _| names.contains(name));
         for name in names {
-            let Some(Refused { reason, .. }) = self.trouble(&name) else {
+            let Some(refused) = self.trouble(&name) else {
                 self.told.remove(&name);
                 self.problems.with_label_values(&[&name]).set(0.0);
                 continue;
             };
             self.problems.with_label_values(&[&name]).set(1.0);
-            if self.told.get(&name).is_some_and(|told| told.reason == reason) {
+            if self.told.get(&name).is_some_and(|told| told.refused.topic() == refused.topic()) {
                 continue;
             }
             let runs = self.slots.get(&name).is_some_and(|slot| slot.running.is_some());
             let goes_on = if runs { "; the version before goes on" } else { "" };
-            tracing::warn!(plugin = name, "{reason}{goes_on}");
+            tracing::warn!(plugin = name, "{}{goes_on}", refused.reason);
             let note = if runs { "a newer version is held up" } else { "does not run" };
             let note = self.host.options.health.note(format!("plugin-{name}"), note);
-            self.told.insert(name, Trouble { reason, _note: note });
+            self.told.insert(name, Trouble { refused, _note: note });
         }
     }
 
