@@ -15,7 +15,8 @@ const SCHEME: &str = "oci://";
 /// meant; a tag may be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    reference: Reference,
+    /// On the heap, since errors carry it.
+    reference: Box<Reference>,
 }
 
 impl Source {
@@ -41,7 +42,7 @@ impl Source {
 
     /// The same package, pinned to this digest.
     pub fn pinned(&self, digest: &str) -> Self {
-        Self { reference: self.reference.clone_with_digest(digest.into()) }
+        Self { reference: Box::new(self.reference.clone_with_digest(digest.into())) }
     }
 
     pub(crate) fn reference(&self) -> &Reference {
@@ -95,7 +96,7 @@ impl FromStr for Source {
             return Err(fail("its digest is not `sha256:` and 64 hex digits"));
         }
         // A reference by digest would get a tag by default.
-        Ok(Self { reference })
+        Ok(Self { reference: Box::new(reference) })
     }
 }
 

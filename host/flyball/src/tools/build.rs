@@ -106,8 +106,8 @@ fn compile(dir: &Path, toolchain: Option<&str>, target: &str) -> anyhow::Result<
             && message.manifest_path == own
             && message.target.crate_types.iter().any(|crate_type| crate_type == "cdylib")
     };
-    let files = messages.filter(is_guest).flat_map(|message| message.filenames);
-    let path = files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")).last();
+    let mut files = messages.filter(is_guest).flat_map(|message| message.filenames);
+    let path = files.rfind(|file| file.extension().is_some_and(|extension| extension == "wasm"));
     let path = path.with_context(|| {
         format!(
             "{} is no plugin: its Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under `[lib]`",

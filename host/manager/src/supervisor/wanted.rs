@@ -2,7 +2,7 @@
 //! it says so.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Kept, Refused, Supervisor};
 use crate::control::PluginState;
@@ -100,8 +100,8 @@ impl Supervisor {
         self.grants.dropped_in(description, digest, running.as_ref().or(before), is_name_of_builtin)
     }
 
-    fn runs_from(&self, path: &PathBuf) -> bool {
+    fn runs_from(&self, path: &Path) -> bool {
         let running = self.slots.values().filter_map(|slot| slot.running.as_ref());
-        running.into_iter().any(|running| running.version.described.origin == Origin::File(path.clone()))
+        running.into_iter().any(|running| running.version.described.origin == Origin::File(path.to_owned()))
     }
 }
