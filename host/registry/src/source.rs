@@ -95,7 +95,6 @@ impl FromStr for Source {
         if reference.digest().is_some_and(|digest| !is_sha256(digest)) {
             return Err(fail("its digest is not `sha256:` and 64 hex digits"));
         }
-        // A reference by digest would get a tag by default.
         Ok(Self { reference: Box::new(reference) })
     }
 }
