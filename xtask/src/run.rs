@@ -15,19 +15,9 @@ pub(crate) fn say(what: &str) {
     eprintln!("\x1b[1m==> {what}\x1b[0m");
 }
 
-/// A command in the workspace, without what cargo told xtask about itself: another toolchain would be misled, and build
-/// scripts that look at it would run again.
+/// A command in the workspace, without what cargo told xtask about itself.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir(workspace());
-    for (variable, _) in std::env::vars_os() {
-        let name = variable.to_string_lossy();
-        let is_own = matches!(&*name, "CARGO" | "RUSTC" | "RUSTDOC" | "RUSTUP_TOOLCHAIN" | "CARGO_TARGET_DIR");
-        if is_own || ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_ENCODED_"].iter().any(|start| name.starts_with(start)) {
-            command.env_remove(variable);
-        }
-    }
-    command
+    xtask_launcher::command(program, &workspace())
 }
 
 /// Runs a command to its end, with its output shown.

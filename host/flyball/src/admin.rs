@@ -7,9 +7,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use flyball_manager::policy::PluginPolicy;
-use flyball_manager::{PluginStatus, Reconciled};
-use flyball_types::description::Description;
+use flyball_manager::{Described, PluginStatus, Reconciled};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::{Ask, Host, describe, run};
@@ -39,13 +37,6 @@ pub(crate) enum Answer {
     Done(String),
     Described(Box<Described>),
     Error(String),
-}
-
-/// A plugin as it describes itself, and what it is granted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Described {
-    pub(crate) description: Description,
-    pub(crate) policy: Option<PluginPolicy>,
 }
 
 /// Where the socket is, unless the operator says otherwise: in a folder that is the user's alone; none if there is none.

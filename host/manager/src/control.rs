@@ -105,7 +105,7 @@ pub(crate) enum Command {
 }
 
 /// A plugin's own description, and what it is granted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Described {
     /// What it says of itself.
     pub description: flyball_types::description::Description,

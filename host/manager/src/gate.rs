@@ -4,33 +4,25 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tokio::time::Instant;
-
 use crate::lock;
+use crate::rate::Bucket;
 
 /// Lets `burst` through at once, and `per_second` on average.
 pub(crate) struct Gate {
     /// 0 for no limit.
     per_second: f64,
-    burst: f64,
-    state: Mutex<State>,
+    bucket: Mutex<Bucket>,
     /// Since the start.
     dropped: AtomicU64,
     /// Those of which the operator was told.
     told: AtomicU64,
 }
 
-struct State {
-    tokens: f64,
-    at: Instant,
-}
-
 impl Gate {
     /// A rate of 0 is no limit.
     pub(crate) fn new(per_second: f64, burst: u32) -> Self {
-        let burst = f64::from(burst.max(1));
-        let state = Mutex::new(State { tokens: burst, at: Instant::now() });
-        Self { per_second, burst, state, dropped: AtomicU64::new(0), told: AtomicU64::new(0) }
+        let bucket = Mutex::new(Bucket::new(per_second, burst));
+        Self { per_second, bucket, dropped: AtomicU64::new(0), told: AtomicU64::new(0) }
     }
 
     /// Whether one more may pass. One that may not is counted.
@@ -38,16 +30,13 @@ impl Gate {
         if self.per_second <= 0.0 {
             return true;
         }
-        let mut state = lock(&self.state);
-        let now = Instant::now();
-        let earned = now.saturating_duration_since(state.at).as_secs_f64() * self.per_second;
-        state.tokens = (state.tokens + earned).min(self.burst);
-        state.at = now;
-        if state.tokens < 1.0 {
+        let mut bucket = lock(&self.bucket);
+        let tokens = bucket.tokens();
+        if *tokens < 1.0 {
             self.dropped.fetch_add(1, Relaxed);
             return false;
         }
-        state.tokens -= 1.0;
+        *tokens -= 1.0;
         true
     }
 

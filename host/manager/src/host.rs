@@ -118,8 +118,7 @@ impl Host {
         bare.auth_info = kube::config::AuthInfo::default();
         let bare = client(bare)?;
         let mut reading = config;
-        let agent = http::HeaderValue::from_str(&format!("{} shared-informers", product(&options.identity)));
-        if let Ok(agent) = agent {
+        if let Ok(agent) = http::HeaderValue::from_str(&agent(&options.identity, "shared-informers")) {
             reading.headers.push((http::header::USER_AGENT, agent));
         }
         let source = Arc::new(KubeSource::new(client(reading)?));
@@ -138,7 +137,7 @@ impl Host {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
-        let agent = format!("{} denials", product(&options.identity));
+        let agent = agent(&options.identity, "denials");
         let client = ApiClient::new(host.clone(), Identity::Host, &agent, fence.clone());
         let recorder = Arc::new(Recorder::start(client, "denials".into(), "flyball".into()));
         Ok(Self { options, factory, discovery, client: host, bare, fence, leading, running, denied, recorder })
@@ -146,7 +145,7 @@ impl Host {
 
     /// Calls as the host, named so in the User-Agent; changes nothing unless the fence is open.
     pub(crate) fn client(&self, what: &str, fence: Arc<Fence>) -> ApiClient {
-        let agent = format!("{} {what}", product(&self.options.identity));
+        let agent = agent(&self.options.identity, what);
         ApiClient::new(self.client.clone(), Identity::Host, &agent, fence)
     }
 
@@ -308,7 +307,7 @@ impl Host {
             }
             (Some((namespace, account)), _) => {
                 let identity = Identity::service_account(self.client(&name, self.fence.clone()), namespace, account);
-                let agent = format!("{} {name}", product(&self.options.identity));
+                let agent = agent(&self.options.identity, &name);
                 ApiClient::new(self.bare.clone(), identity, &agent, self.fence.clone())
             }
             (None, _) => self.client(&name, self.fence.clone()),
@@ -418,7 +417,7 @@ impl Running {
     }
 }
 
-/// What the process calls itself in the User-Agent.
-pub(crate) fn product(identity: &str) -> String {
-    format!("flyball/{} ({identity})", env!("CARGO_PKG_VERSION"))
+/// What the process calls itself in the User-Agent, and on whose behalf it asks.
+fn agent(identity: &str, what: &str) -> String {
+    format!("flyball/{} ({identity}) {what}", env!("CARGO_PKG_VERSION"))
 }

@@ -16,14 +16,17 @@
 //! signer-keys = ["service-account"]
 //! ```
 
+mod limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use flyball_registry::Source;
+use flyball_registry::{RegistryError, Source};
 use flyball_types::description::{Description, Watch};
 use flyball_types::{ApiError, Kind, Mask};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+
+pub use self::limits::{LimitPolicy, Rate, parse_duration};
 
 /// What the operator allows, by the plugin's name.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -87,72 +90,6 @@ pub struct Rule {
     /// Of what is watched or read only these fields; all that the plugin declares if empty.
     #[serde(default)]
     pub fields: Vec<String>,
-}
-
-/// Limits of one plugin; the host's default where none is given.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
-pub struct LimitPolicy {
-    /// CPU time of one call, as in `1s` or `250ms`.
-    #[serde(deserialize_with = "duration", serialize_with = "write_duration", skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Duration>,
-    /// Time of one call, waiting included.
-    #[serde(deserialize_with = "duration", serialize_with = "write_duration", skip_serializing_if = "Option::is_none")]
-    pub wall: Option<Duration>,
-    /// Memory of one instance, as in `256Mi`.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
-    pub memory: Option<u64>,
-    /// Cores that all calls together may use on average, as in `0.25`; 0 for no limit.
-    #[serde(deserialize_with = "cores", serialize_with = "write_cores", skip_serializing_if = "Option::is_none")]
-    pub cpu_share: Option<u32>,
-    /// Instances, and so calls at once; what its concurrency needs where none is given.
-    pub instances: Option<u32>,
-    /// What one import may answer, as in `64Mi`.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
-    pub answer: Option<u64>,
-    /// What one call may hand to the host: an argument, an outcome, and all queries and batches together.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
-    pub staged: Option<u64>,
-    /// What the memo may hold.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
-    pub memo: Option<u64>,
-    /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects add theirs always.
-    pub queued_keys: Option<u32>,
-    /// Lines of the log per second, on average; 0 for no limit.
-    pub log_lines_per_second: Option<f64>,
-    /// Lines at once.
-    pub log_lines_burst: Option<u32>,
-    /// Events per second, on average; 0 for no limit.
-    pub events_per_second: Option<f64>,
-    /// Events at once.
-    pub events_burst: Option<u32>,
-    /// Requests per second, on average.
-    pub writes_per_second: Option<Rate>,
-    /// Requests at once.
-    pub writes_burst: Option<Rate>,
-}
-
-/// A limit of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag")]
-pub enum Rate {
-    /// So many.
-    Exactly(f64),
-    /// So many times what each plugin has by the flags `--kube-api-qps` and `--kube-api-burst`.
-    Times {
-        /// How many times.
-        times: f64,
-    },
-}
-
-impl Rate {
-    /// The limit, where the flag gives so many.
-    pub(crate) fn of(self, flag: f64) -> f64 {
-        match self {
-            Self::Exactly(limit) => limit,
-            Self::Times { times } => times * flag,
-        }
-    }
 }
 
 /// A policy that can't be used. Reading it again helps only after it was corrected.
@@ -224,64 +161,55 @@ impl Policy {
             rules.signed_by = rules.signed_by.take().map(beside);
         }
         for (plugin, rules) in &policy.plugins {
-            for kind in rules.allow.iter().flat_map(|rule| &rule.kinds).filter(|kind| *kind != "*") {
-                kind.parse::<Kind>().map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
-            }
-            if let Some(account) = &rules.service_account
-                && account.split_once('/').is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
-            {
-                let message =
-                    format!("plugin `{plugin}`: `{account}` is not a service account: write `namespace/name`");
-                return Err(invalid(message));
-            }
-            for path in rules.allow.iter().flat_map(|rule| &rule.fields) {
-                Mask::parse([path]).map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
-            }
-            if rules.allow.iter().any(|rule| !rule.fields.is_empty() && !rule.only_reads()) {
-                let message =
-                    format!("plugin `{plugin}`: `fields` limit what is read: give the rules that write without them");
-                return Err(invalid(message));
-            }
-            for host in &rules.http_hosts {
-                if whole_server(host).is_none() {
-                    let message = format!(
-                        "plugin `{plugin}`: `{host}` is not a server: write `example.com`, `example.com:8443` or \
-                         `http://example.com`"
-                    );
-                    return Err(invalid(message));
-                }
-            }
-            if let Some(source) = &rules.source {
-                let source: Source = source.parse().map_err(|error| invalid(format!("plugin `{plugin}`: {error}")))?;
-                if source.digest().is_none() {
-                    let message = format!(
-                        "plugin `{plugin}`: the source {source} is not pinned: what it holds may change. `flyball pull` \
-                         prints the digest to add, as in `@sha256:4a…`"
-                    );
-                    return Err(invalid(message));
-                }
-            }
-            if rules.signed_by.is_some() && rules.source.is_none() {
-                let message = format!("plugin `{plugin}`: `signed-by` is about a `source`, and there is none");
-                return Err(invalid(message));
-            }
-            if let Some(digest) = &rules.digest
-                && !is_digest(digest)
-            {
-                let message =
-                    format!("plugin `{plugin}`: `{digest}` is not a digest: write `sha256:` and 64 hex digits");
-                return Err(invalid(message));
-            }
-            if !rules.signer_keys.is_empty() && !rules.imports.contains("signer") {
-                let message = format!("plugin `{plugin}`: `signer-keys` does nothing without `imports = [\"signer\"]`");
-                return Err(invalid(message));
-            }
+            rules.validate().map_err(|problem| invalid(format!("plugin `{plugin}`: {problem}")))?;
         }
         Ok(policy)
     }
 }
 
 impl PluginPolicy {
+    /// Fails with what in it can't be meant, as a sentence.
+    fn validate(&self) -> Result<(), String> {
+        for kind in self.allow.iter().flat_map(|rule| &rule.kinds).filter(|kind| *kind != "*") {
+            kind.parse::<Kind>().map_err(|error| error.to_string())?;
+        }
+        if let Some(account) = &self.service_account
+            && account.split_once('/').is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
+        {
+            return Err(format!("`{account}` is not a service account: write `namespace/name`"));
+        }
+        for path in self.allow.iter().flat_map(|rule| &rule.fields) {
+            Mask::parse([path]).map_err(|error| error.to_string())?;
+        }
+        if self.allow.iter().any(|rule| !rule.fields.is_empty() && !rule.only_reads()) {
+            return Err("`fields` limit what is read: give the rules that write without them".into());
+        }
+        if let Some(host) = self.http_hosts.iter().find(|host| whole_server(host).is_none()) {
+            return Err(format!(
+                "`{host}` is not a server: write `example.com`, `example.com:8443` or `http://example.com`"
+            ));
+        }
+        if let Some(source) = &self.source {
+            let source: Source = source.parse().map_err(|error: RegistryError| error.to_string())?;
+            if source.digest().is_none() {
+                return Err(format!(
+                    "the source {source} is not pinned: what it holds may change. `flyball pull` prints the digest to \
+                     add, as in `@sha256:4a…`"
+                ));
+            }
+        }
+        if self.signed_by.is_some() && self.source.is_none() {
+            return Err("`signed-by` is about a `source`, and there is none".into());
+        }
+        if let Some(digest) = self.digest.as_ref().filter(|digest| !is_digest(digest)) {
+            return Err(format!("`{digest}` is not a digest: write `sha256:` and 64 hex digits"));
+        }
+        if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
+            return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
+        }
+        Ok(())
+    }
+
     /// Grants what the plugin asks for, all of it.
     pub fn trusting(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
@@ -409,80 +337,6 @@ impl Rule {
     }
 }
 
-/// Reads a duration such as `250ms`, `1s`, `5m`, `1h` or `1m30s`, as Go writes them.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut seconds = 0.0;
-    if rest == "0" {
-        return Some(Duration::ZERO);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        seconds += number * unit;
-        rest = &rest[end..];
-    }
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let wrong = || serde::de::Error::custom(format!("`{text}` is not a duration: write it as `250ms`, `1s` or `5m`"));
-    parse_duration(&text).map(Some).ok_or_else(wrong)
-}
-
-fn write_duration<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&format!("{}ms", duration.unwrap_or_default().as_secs_f64() * 1e3))
-}
-
-fn write_bytes<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&bytes.unwrap_or_default().to_string())
-}
-
-fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let wrong = || serde::de::Error::custom(format!("`{text}` is not an amount of memory: write it as `256Mi`"));
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit: u64 = match &text[end..] {
-        "" => 1,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..end].parse().map_err(|_| wrong())?;
-    number.checked_mul(unit).map(Some).ok_or_else(wrong)
-}
-
-/// A number of cores, in thousandths of one.
-fn cores<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    let cores = f64::deserialize(deserializer)?;
-    if !(0.0..=1024.0).contains(&cores) {
-        return Err(serde::de::Error::custom(format!(
-            "{cores} is no number of cores: write it as 0.25, or 0 for no limit"
-        )));
-    }
-    Ok(Some((cores * 1000.0).ceil() as u32))
-}
-
-fn write_cores<S: Serializer>(thousandths: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(f64::from(thousandths.unwrap_or_default()) / 1000.0)
-}
-
 /// A server as an operator names it, with its scheme and port; none if it is no server.
 fn whole_server(text: &str) -> Option<String> {
     let (scheme, rest, usual) = match text.split_once("://") {
@@ -514,6 +368,8 @@ fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const TEXT: &str = r#"
@@ -665,23 +521,6 @@ mod tests {
         for host in ["", "ftp://example.com", "user@example.com", "example.com/path", "a b"] {
             let text = format!("[plugins.a]\nhttp-hosts = [\"{host}\"]");
             assert!(parse(&text).unwrap_err().contains("is not a server"), "{host}");
-        }
-    }
-
-    #[test]
-    fn a_rate_is_a_number_or_a_multiple_of_what_the_flags_say() {
-        let policy = parse("[plugins.a.limits]\nwrites-per-second = { times = 20 }\nwrites-burst = 7").unwrap();
-        let limits = &policy.plugins["a"].limits;
-        assert_eq!((limits.writes_per_second.unwrap().of(50.0), limits.writes_burst.unwrap().of(50.0)), (1000.0, 7.0));
-    }
-
-    #[test]
-    fn durations_are_read_as_go_writes_them() {
-        assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
-        assert_eq!(parse_duration("1.5h"), Some(Duration::from_secs(5400)));
-        assert_eq!(parse_duration("0"), Some(Duration::ZERO));
-        for text in ["", "5", "s", "5 s", "-1s", "5x"] {
-            assert_eq!(parse_duration(text), None, "{text}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Queue {
     pub(crate) keys: WorkQueue<Arc<str>, Reason>,
     /// How often a key is retried; without end, if none.
     pub(crate) max_retries: Option<u32>,
-    _gauges: Arc<Gauges>,
+    gauges: Arc<Gauges>,
 }
 
 impl Queue {
@@ -46,14 +46,14 @@ impl Queue {
         let watched = keys.clone();
         let gauges = metrics.workqueue_gauges(&described.name, move || Some(watched.snapshot()))?;
         let gauges = Arc::new(gauges);
-        Ok(Self { name: described.name.as_str().into(), keys, max_retries: described.max_retries, _gauges: gauges })
+        Ok(Self { name: described.name.as_str().into(), keys, max_retries: described.max_retries, gauges })
     }
 
     /// The same keys for another version, which describes the queue so.
     pub(crate) fn handed_on(&self, described: &description::Queue) -> Self {
         self.keys.set_rate_limit(rate_limit(described));
-        let (keys, gauges) = (self.keys.clone(), self._gauges.clone());
-        Self { name: self.name.clone(), keys, max_retries: described.max_retries, _gauges: gauges }
+        let (keys, gauges) = (self.keys.clone(), self.gauges.clone());
+        Self { name: self.name.clone(), keys, max_retries: described.max_retries, gauges }
     }
 
     /// Adds a key that a reconcile asked for.

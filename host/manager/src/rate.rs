@@ -7,27 +7,44 @@ use tokio::time::{Duration, Instant};
 
 use crate::lock;
 
-/// Lets `burst` calls through at once, and `per_second` on average.
-pub(crate) struct RateLimiter {
+/// Tokens, of which so many come in a second, up to `burst`.
+pub(crate) struct Bucket {
     per_second: f64,
     burst: f64,
-    state: Mutex<State>,
-    /// How many callers had to wait.
-    pub(crate) waits: Arc<AtomicU64>,
-}
-
-struct State {
     /// Below zero: so many callers are waiting.
     tokens: f64,
     at: Instant,
 }
 
+impl Bucket {
+    /// A full one, for one token at least.
+    pub(crate) fn new(per_second: f64, burst: u32) -> Self {
+        let burst = f64::from(burst.max(1));
+        Self { per_second, burst, tokens: burst, at: Instant::now() }
+    }
+
+    /// The tokens that are there now.
+    pub(crate) fn tokens(&mut self) -> &mut f64 {
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + passed * self.per_second).min(self.burst);
+        self.at = now;
+        &mut self.tokens
+    }
+}
+
+/// Lets `burst` calls through at once, and `per_second` on average.
+pub(crate) struct RateLimiter {
+    per_second: f64,
+    bucket: Mutex<Bucket>,
+    /// How many callers had to wait.
+    pub(crate) waits: Arc<AtomicU64>,
+}
+
 impl RateLimiter {
     /// A rate of 0 is no limit.
     pub(crate) fn new(per_second: f64, burst: u32) -> Self {
-        let burst = f64::from(burst.max(1));
-        let state = Mutex::new(State { tokens: burst, at: Instant::now() });
-        Self { per_second, burst, state, waits: Arc::default() }
+        Self { per_second, bucket: Mutex::new(Bucket::new(per_second, burst)), waits: Arc::default() }
     }
 
     /// Waits until a call may start. A caller that stops waiting has still used up its turn.
@@ -36,12 +53,10 @@ impl RateLimiter {
             return;
         }
         let wait = {
-            let mut state = lock(&self.state);
-            let now = Instant::now();
-            let passed = now.saturating_duration_since(state.at).as_secs_f64();
-            state.tokens = (state.tokens + passed * self.per_second).min(self.burst) - 1.0;
-            state.at = now;
-            (-state.tokens / self.per_second).max(0.0)
+            let mut bucket = lock(&self.bucket);
+            let tokens = bucket.tokens();
+            *tokens -= 1.0;
+            (-*tokens / self.per_second).max(0.0)
         };
         if wait > 0.0 {
             self.waits.fetch_add(1, Relaxed);

@@ -196,14 +196,33 @@ impl Supervisor {
 
     /// The names of the plugins that there are, whether they may run or not.
     pub(crate) fn names(&self) -> Vec<String> {
-        let files = self.files.values().filter_map(|file| file.described.as_ref());
-        self.builtins.iter().chain(files).map(|described| described.name().to_owned()).collect()
+        self.builtins.iter().chain(self.in_files()).map(|described| described.name().to_owned()).collect()
     }
 
     /// The names of the plugins that come from files and packages.
     pub(crate) fn dropped_in(&self) -> Vec<String> {
-        let files = self.files.values().filter_map(|file| Some(file.described.as_ref()?.name().to_owned()));
+        let files = self.in_files().map(|described| described.name().to_owned());
         files.chain(package::named(&self.grants.plugins).into_values().map(|package| package.plugin)).collect()
+    }
+
+    /// What the files and packages hold.
+    fn in_files(&self) -> impl Iterator<Item = &Described> {
+        self.files.values().filter_map(|file| file.described.as_ref())
+    }
+
+    /// What runs under a name.
+    fn running(&self, name: &str) -> Option<&Running> {
+        self.slots.get(name)?.running.as_ref()
+    }
+
+    /// What runs under a name, unless it is a built-in.
+    fn running_dropped_in(&self, name: &str) -> Option<&Running> {
+        self.running(name).filter(|running| !running.version.granted.is_builtin)
+    }
+
+    /// All that runs, by name.
+    fn all_running(&self) -> impl Iterator<Item = (&String, &Running)> {
+        self.slots.iter().filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)))
     }
 
     /// Runs until `shutdown`, then lets all end.
@@ -221,7 +240,7 @@ impl Supervisor {
                 // An error would mean that there is nobody left to say so.
                 Ok(_) = led.wait_for(|leading| *leading), if !leads => {
                     leads = true;
-                    self.slots.values().filter_map(|slot| slot.running.as_ref()).for_each(|running| running.leads(true));
+                    self.all_running().for_each(|(_, running)| running.leads(true));
                 }
                 () = self.folders.changed() => {
                     let look = self.folders.look();
@@ -341,7 +360,7 @@ impl Supervisor {
             }
             // It comes back when it may: as soon as it has ended, it is opened anew, and waits.
             Event::Denied(name, reason) => {
-                if self.slots.get(&name).is_some_and(|slot| slot.running.is_some()) {
+                if self.running(&name).is_some() {
                     tracing::warn!(plugin = name, reason, "stops");
                     self.end(&name);
                 }
@@ -458,10 +477,7 @@ impl Supervisor {
 
     /// Asks whether the accounts of dropped-in plugins may still read what they watch.
     fn review(&mut self) {
-        for (name, slot) in &self.slots {
-            let Some(running) = slot.running.as_ref().filter(|running| !running.version.granted.is_builtin) else {
-                continue;
-            };
+        for (name, running) in self.all_running().filter(|(_, running)| !running.version.granted.is_builtin) {
             let (host, events) = (self.host.clone(), self.events.0.clone());
             let (name, version) = (name.clone(), running.version.clone());
             tokio::spawn(async move {

@@ -8,7 +8,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::grant::Asks;
 
@@ -79,8 +78,7 @@ impl Store {
     pub(crate) fn read(&self, digest: &str) -> io::Result<Vec<u8>> {
         let folder = self.folder.as_ref().ok_or_else(|| io::Error::other("versions are not kept"))?;
         let wasm = fs::read(folder.join(format!("{digest}.wasm")))?;
-        let found: String = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
-        if found != digest {
+        if flyball_plugin::digest(&wasm) != digest {
             return Err(io::Error::other("it is not what was written"));
         }
         Ok(wasm)
@@ -191,11 +189,9 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use flyball_plugin::digest;
 
-    fn digest(wasm: &[u8]) -> String {
-        Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
+    use super::*;
 
     fn open(home: &tempfile::TempDir) -> Versions {
         Versions::open(Some(home.path().join("state"))).unwrap()

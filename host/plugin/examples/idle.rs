@@ -11,7 +11,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flyball_plugin::{Engine, EngineOptions, Limits, Plugin};
-use sha2::{Digest, Sha256};
 use support::{component_file, plain};
 
 /// The most memory that they may have, in MiB, and the most time that an unloaded one may take beyond a loaded one.
@@ -109,7 +108,7 @@ fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    flyball_plugin::digest(bytes)
 }
 
 /// The memory that this process has resident, by proc(5).

@@ -82,7 +82,8 @@ fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> 
     }
 }
 
-fn digest(wasm: &[u8]) -> String {
+/// The SHA-256 of a component's bytes, in hex, as [`Component::digest`] has it.
+pub fn digest(wasm: &[u8]) -> String {
     Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -28,6 +28,7 @@ mod share;
 mod ticker;
 mod world;
 
+pub use compile::digest;
 pub use component::Component;
 pub use engine::{Engine, EngineOptions};
 pub use error::{CallError, CallFailure, EngineError, LoadError};

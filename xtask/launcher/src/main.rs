@@ -5,20 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What cargo tells a program that it runs about that program: it would mislead the cargo that this one runs.
-const TOLD: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_ENCODED_"];
-const CHOSEN: [&str; 5] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR"];
-
 fn main() -> ExitCode {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut build = Command::new("cargo");
-    build.args(["build", "--release", "--workspace", "--bin", "xtask"]).current_dir(&workspace);
-    for (variable, _) in std::env::vars_os() {
-        let name = variable.to_string_lossy();
-        if CHOSEN.contains(&&*name) || TOLD.iter().any(|start| name.starts_with(start)) {
-            build.env_remove(variable);
-        }
-    }
+    let mut build = xtask_launcher::command("cargo", &workspace);
+    build.args(["build", "--release", "--workspace", "--bin", "xtask"]);
     match build.status() {
         Ok(status) if status.success() => {}
         Ok(_) => return ExitCode::FAILURE,

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
+use flyball_manager::Described;
 
-use super::{Answer, Described, Request, default_socket, table};
+use super::{Answer, Request, default_socket, table};
 use crate::tools::Format;
 
 /// How often a table that is watched is drawn anew.

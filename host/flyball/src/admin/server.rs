@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Answer, Described, Request};
+use super::{Answer, Request};
 use crate::logging::Recent;
 
 /// Bytes that a request may have.
@@ -119,10 +119,7 @@ async fn answer(request: Request, control: &Control, recent: &Recent) -> Answer 
         Request::Approve { plugin } => control.approve(&plugin).await.map(Answer::Done),
         Request::Rollback { plugin } => control.roll_back(&plugin).await.map(Answer::Done),
         Request::Resume { plugin } => control.resume(&plugin).await.map(Answer::Done),
-        Request::Describe { plugin } => control
-            .describe(&plugin)
-            .await
-            .map(|told| Answer::Described(Box::new(Described { description: told.description, policy: told.policy }))),
+        Request::Describe { plugin } => control.describe(&plugin).await.map(|told| Answer::Described(Box::new(told))),
     };
     done.unwrap_or_else(|error| Answer::Error(error.to_string()))
 }

@@ -7,14 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use flyball_manager::ACCOUNTS_NAMESPACE;
 use flyball_manager::policy::{PluginPolicy, Policy, Rule};
+use flyball_manager::{ACCOUNTS_NAMESPACE, Described};
 use flyball_types::description::Description;
 use flyball_types::{Kind, KindPattern};
 use serde_json::{Value, json};
 
 use super::{Manifests, plural, yaml};
-use crate::admin::Described;
 
 /// The API's group of all that is made here.
 const RBAC: &str = "rbac.authorization.k8s.io";

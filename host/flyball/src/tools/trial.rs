@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use flyball_manager::{Trial, try_out};
+use flyball_manager::{Described, Trial, try_out};
 use flyball_plugin::{Engine, EngineError, EngineOptions};
 
-use crate::admin::{self, Described};
+use crate::admin;
 use crate::manager::cache_folder;
 
 /// Instances at once: one is described at a time, and an instance with several memories counts for as many.

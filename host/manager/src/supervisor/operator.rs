@@ -22,10 +22,14 @@ impl Supervisor {
         held_up.or_else(refusal).or_else(|| Some(Refused { reason: problem()?, state: PluginState::Failed }))
     }
 
+    /// The names of all plugins that run, are to run, or can't.
+    fn to_tell_of(&self) -> BTreeSet<String> {
+        self.slots.keys().cloned().chain(self.dropped_in()).collect()
+    }
+
     /// Logs trouble once, and shows it where people look.
     pub(super) fn tell(&mut self) {
-        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
-        names.extend(self.dropped_in());
+        let names = self.to_tell_of();
         self.told.retain(|name, _| names.contains(name));
         for name in names {
             let Some(refused) = self.trouble(&name) else {
@@ -37,7 +41,7 @@ impl Supervisor {
             if self.told.get(&name).is_some_and(|told| told.refused.topic() == refused.topic()) {
                 continue;
             }
-            let runs = self.slots.get(&name).is_some_and(|slot| slot.running.is_some());
+            let runs = self.running(&name).is_some();
             let goes_on = if runs { "; the version before goes on" } else { "" };
             tracing::warn!(plugin = name, "{}{goes_on}", refused.reason);
             let note = if runs { "a newer version is held up" } else { "does not run" };
@@ -51,10 +55,9 @@ impl Supervisor {
         match command {
             Command::Status(answer) => drop(answer.send(self.status())),
             Command::Why(object, answer) => {
-                let running = self.slots.iter().filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
                 let about =
                     |(name, running): (&String, &Running)| running.controller.services().history.about(name, &object);
-                let mut all: Vec<_> = running.flat_map(about).collect();
+                let mut all: Vec<_> = self.all_running().flat_map(about).collect();
                 all.sort_by(|a, b| a.at.cmp(&b.at));
                 drop(answer.send(all));
             }
@@ -79,15 +82,12 @@ impl Supervisor {
     fn status(&self) -> Vec<PluginStatus> {
         let leads = *self.host.leading.borrow();
         let mut all = Vec::new();
-        let mut names: BTreeSet<String> = self.slots.keys().cloned().collect();
-        names.extend(self.dropped_in());
-        for name in names {
-            let slot = self.slots.get(&name);
+        for name in self.to_tell_of() {
             let trouble = self.trouble(&name);
             let reason = trouble.as_ref().map(|trouble| trouble.reason.clone());
-            let running = slot.and_then(|slot| slot.running.as_ref());
-            let file = || self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
-            let next = || slot.and_then(|slot| slot.next.as_ref()).map(|next| &next.version.described);
+            let running = self.running(&name);
+            let file = || self.in_files().find(|own| own.name() == name);
+            let next = || Some(&self.slots.get(&name)?.next.as_ref()?.version.described);
             let Some(described) = running.map(|running| &running.version.described).or_else(next).or_else(file) else {
                 continue;
             };
@@ -134,7 +134,7 @@ impl Supervisor {
     }
 
     fn known(&self, name: &str) -> Result<&Described, ControlError> {
-        let file = self.files.values().filter_map(|file| file.described.as_ref()).find(|own| own.name() == name);
+        let file = self.in_files().find(|own| own.name() == name);
         let builtin = || self.builtins.iter().find(|builtin| builtin.name() == name);
         file.or_else(builtin).ok_or_else(|| ControlError::Unknown(name.to_owned()))
     }
@@ -167,8 +167,7 @@ impl Supervisor {
 
     fn resume(&self, name: &str) -> Result<String, ControlError> {
         self.known(name)?;
-        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-        match running.filter(|running| running.quarantine().is_some()) {
+        match self.running(name).filter(|running| running.quarantine().is_some()) {
             Some(running) => {
                 running.controller.services().resume();
                 Ok(format!("`{name}` goes on"))
@@ -179,8 +178,7 @@ impl Supervisor {
 
     fn describe(&self, name: &str) -> Result<Told, ControlError> {
         let described = self.known(name)?;
-        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-        let policy = running.map(|running| (*running.version.granted.policy).clone());
+        let policy = self.running(name).map(|running| (*running.version.granted.policy).clone());
         Ok(Told { description: (*described.description).clone(), policy })
     }
 }

@@ -8,9 +8,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Event, File, Kept, Supervisor};
 use crate::folder::{Look, Stamp};
-use crate::load::{self, Origin, PluginError};
+use crate::load::{self, Described, Origin, PluginError};
 use crate::package::{self, Package};
 use crate::policy::Policy;
+use crate::versions::Store;
 
 impl Supervisor {
     /// Takes note of what lies in the folders now.
@@ -49,9 +50,7 @@ impl Supervisor {
         AbortOnDropHandle::new(tokio::spawn(async move {
             let failed = |error| drop(events.send(Event::Loaded(path.clone(), None, Err(error))));
             if let Some((described, wasm)) = package.load(&engine, &options, failed).await {
-                let digest = described.component.digest().to_owned();
-                // A version that can't be kept is a version that one can't go back to: it says so itself.
-                let _ = tokio::task::spawn_blocking(move || store.keep(&digest, &wasm)).await;
+                keep(store, &described, wasm).await;
                 let _ = events.send(Event::Loaded(path, None, Ok(described)));
             }
         }))
@@ -59,7 +58,7 @@ impl Supervisor {
 
     fn spawn_load(&self, path: PathBuf, stamp: Stamp) -> AbortOnDropHandle<()> {
         let (events, loading) = (self.events.0.clone(), self.loading.clone());
-        let (engine, versions) = (self.host.options.engine.clone(), self.versions.store());
+        let (engine, store) = (self.host.options.engine.clone(), self.versions.store());
         AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::time::sleep(stamp.wait()).await;
             let _turn = loading.acquire_owned().await;
@@ -69,10 +68,7 @@ impl Supervisor {
                     let wasm = Bytes::from(wasm);
                     let loaded = load::dropped_in(&engine, origin, wasm.clone()).await;
                     if let Ok(described) = &loaded {
-                        let digest = described.component.digest().to_owned();
-                        let kept = tokio::task::spawn_blocking(move || versions.keep(&digest, &wasm));
-                        // A version that can't be kept is a version that one can't go back to: it says so itself.
-                        let _ = kept.await;
+                        keep(store, described, wasm).await;
                     }
                     loaded
                 }
@@ -122,7 +118,12 @@ impl Supervisor {
     }
 
     pub(super) fn digests(&self) -> BTreeSet<String> {
-        let files = self.files.values().filter_map(|file| file.described.as_ref());
-        files.map(|described| described.component.digest().to_owned()).collect()
+        self.in_files().map(|described| described.component.digest().to_owned()).collect()
     }
+}
+
+/// Keeps a version's bytes, away from the async threads. What can't be kept, one can't go back to: it says so itself.
+async fn keep(store: Store, described: &Described, wasm: Bytes) {
+    let digest = described.component.digest().to_owned();
+    let _ = tokio::task::spawn_blocking(move || store.keep(&digest, &wasm)).await;
 }

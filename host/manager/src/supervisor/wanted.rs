@@ -60,8 +60,7 @@ impl Supervisor {
                         self.fetch(pinned, described.origin.clone());
                     }
                     // What runs goes on until it is there.
-                    let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-                    let version = running.filter(|running| !running.version.granted.is_builtin)?.version.clone();
+                    let version = self.running_dropped_in(name)?.version.clone();
                     wanted.insert(name.to_owned(), version);
                     return None;
                 }
@@ -73,8 +72,7 @@ impl Supervisor {
                 None
             }
             Err(refusal) => {
-                let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-                if let Some(running) = running.filter(|running| !running.version.granted.is_builtin)
+                if let Some(running) = self.running_dropped_in(name)
                     && running.version.described.component.digest() != described.component.digest()
                     && let Ok(granted) = self.grant(name, &running.version.described)
                 {
@@ -92,16 +90,14 @@ impl Supervisor {
 
     fn grant(&self, name: &str, described: &Described) -> Result<Granted, Refusal> {
         let before = self.versions.of(name).map(|history| &history.asks);
-        let running = self.slots.get(name).and_then(|slot| slot.running.as_ref());
-        let running = running.filter(|running| !running.version.granted.is_builtin);
-        let running = running.map(|running| Asks::of(&running.version.described.description));
+        let running = self.running_dropped_in(name).map(|running| Asks::of(&running.version.described.description));
         let is_name_of_builtin = self.sources.builtin_names.contains(&name);
         let (description, digest) = (&described.description, described.component.digest());
         self.grants.dropped_in(description, digest, running.as_ref().or(before), is_name_of_builtin)
     }
 
     fn runs_from(&self, path: &Path) -> bool {
-        let running = self.slots.values().filter_map(|slot| slot.running.as_ref());
-        running.into_iter().any(|running| running.version.described.origin == Origin::File(path.to_owned()))
+        let is_it = |origin: &Origin| matches!(origin, Origin::File(own) if own == path);
+        self.all_running().any(|(_, running)| is_it(&running.version.described.origin))
     }
 }
