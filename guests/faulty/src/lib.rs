@@ -88,6 +88,7 @@ impl Guest for Faulty {
             "forged" => forged(),
             "other-namespace" => other_namespace(),
             "ungranted" => Outcome::Failed(ungranted().join("; ")),
+            "http" => said_by(key.split_once('/').map_or("nobody", |(_, server)| server)),
             "long-answer" => Outcome::Failed("x".repeat(LONG)),
             "wordy" => Outcome::Failed("x".repeat(1 << 20)),
             "panic" => panic!("it does not know what to do with {key}"),
@@ -234,11 +235,11 @@ fn forged() -> Outcome {
         ("default", "a%2f..%2fb"),
         ("../../apis", ".."),
     ] {
-        answers.push(said(host::lister::get("v1/ConfigMap", namespace, name, &[])));
-        answers.push(said(host::reader::get("v1/ConfigMap", namespace, name, &[])));
-        answers.push(write(target(namespace, name), b"{}".to_vec()));
+        answers.push(host::lister::get("v1/ConfigMap", namespace, name, &[]).is_ok_and(|found| found.is_some()));
+        answers.push(host::reader::get("v1/ConfigMap", namespace, name, &[]).is_ok());
+        answers.push(matches!(write(target(namespace, name), b"{}".to_vec()), Outcome::Done));
     }
-    let taken = answers.iter().filter(|answer| matches!(answer, Outcome::Done)).count();
+    let taken = answers.iter().filter(|taken| **taken).count();
     Outcome::Failed(format!("{taken} of {} forged names were taken", answers.len()))
 }
 
@@ -261,6 +262,28 @@ fn ungranted() -> Vec<String> {
         words("secrets", host::lister::get("v1/Secret", "kube-system", "token", &[]).map(drop)),
         words("live-secrets", host::reader::get("v1/Secret", "kube-system", "token", &[]).map(drop)),
     ]
+}
+
+/// Fails with what a server answers to a request over HTTP, or with why it answers nothing.
+fn said_by(server: &str) -> Outcome {
+    use wasip2::http::outgoing_handler::handle;
+    use wasip2::http::types::{ErrorCode, Fields, OutgoingRequest, Scheme};
+
+    let read = || -> Result<Vec<u8>, ErrorCode> {
+        let request = OutgoingRequest::new(Fields::new());
+        let set = [request.set_scheme(Some(&Scheme::Http)), request.set_authority(Some(server))];
+        set.into_iter().collect::<Result<(), ()>>().map_err(|()| ErrorCode::HttpRequestUriInvalid)?;
+        let answer = handle(request, None)?;
+        answer.subscribe().block();
+        let response = answer.get().and_then(Result::ok).ok_or(ErrorCode::ConnectionTerminated)??;
+        let body = response.consume().map_err(|()| ErrorCode::HttpResponseIncomplete)?;
+        let stream = body.stream().map_err(|()| ErrorCode::HttpResponseIncomplete)?;
+        stream.blocking_read(1024).map_err(|_| ErrorCode::HttpResponseIncomplete)
+    };
+    Outcome::Failed(match read() {
+        Ok(body) => format!("{server} says {}", String::from_utf8_lossy(&body)),
+        Err(error) => format!("{server} says nothing: {error:?}"),
+    })
 }
 
 fn routed(key: &str) -> Routed {

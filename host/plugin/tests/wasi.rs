@@ -3,7 +3,9 @@
 mod support;
 
 use flyball_plugin::{Limits, LogLevel, Outcome, Plugin};
-use support::{component, engine, plain};
+use support::{Fake, component, engine, faulty, plain};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// What a guest may find of WASI, as far as these tests go.
 const WORLD: &str = "
@@ -17,6 +19,9 @@ const WORLD: &str = "
         import wasi:clocks/monotonic-clock@0.2.0;
         import wasi:random/random@0.2.0;
         import wasi:filesystem/preopens@0.2.0;
+        import wasi:sockets/instance-network@0.2.0;
+        import wasi:sockets/tcp-create-socket@0.2.0;
+        import wasi:sockets/ip-name-lookup@0.2.0;
     }
     package wasi:cli@0.2.0 {
         interface exit { exit: func(status: result); }
@@ -44,10 +49,44 @@ const WORLD: &str = "
             use types.{descriptor};
             get-directories: func() -> list<tuple<descriptor, string>>;
         }
+    }
+    package wasi:sockets@0.2.0 {
+        interface network {
+            resource network;
+            enum error-code {
+                unknown, access-denied, not-supported, invalid-argument, out-of-memory, timeout, concurrency-conflict,
+                not-in-progress, would-block, invalid-state, new-socket-limit, address-not-bindable, address-in-use,
+                remote-unreachable, connection-refused, connection-reset, connection-aborted, datagram-too-large,
+                name-unresolvable, temporary-resolver-failure, permanent-resolver-failure,
+            }
+            enum ip-address-family { ipv4, ipv6 }
+            record ipv4-socket-address { port: u16, address: tuple<u8, u8, u8, u8> }
+            record ipv6-socket-address {
+                port: u16, flow-info: u32, address: tuple<u16, u16, u16, u16, u16, u16, u16, u16>, scope-id: u32,
+            }
+            variant ip-socket-address { ipv4(ipv4-socket-address), ipv6(ipv6-socket-address) }
+        }
+        interface instance-network { use network.{network}; instance-network: func() -> network; }
+        interface tcp {
+            use network.{network, error-code, ip-socket-address};
+            resource tcp-socket {
+                start-connect: func(network: borrow<network>, remote: ip-socket-address) -> result<_, error-code>;
+            }
+        }
+        interface tcp-create-socket {
+            use network.{error-code, ip-address-family};
+            use tcp.{tcp-socket};
+            create-tcp-socket: func(family: ip-address-family) -> result<tcp-socket, error-code>;
+        }
+        interface ip-name-lookup {
+            use network.{network, error-code};
+            resource resolve-address-stream;
+            resolve-addresses: func(network: borrow<network>, name: string) -> result<resolve-address-stream, error-code>;
+        }
     }";
 
 /// Does what the first letter of its key says: `c` the clocks and randomness, `e` exit, `n` what should be nothing, `p` a
-/// panic. Answers by a requeue after a sum that only the right answers give.
+/// panic, `s` a socket, `l` the looking up of a name. Answers by a requeue after a sum that only the right answers give.
 const GUEST: &str = r#"(module
     (import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))
     (import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))
@@ -55,6 +94,11 @@ const GUEST: &str = r#"(module
         (func $print (param i32 i32 i32 i32)))
     (import "wasi:cli/environment@0.2.0" "get-environment" (func $environment (param i32)))
     (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $directories (param i32)))
+    (import "wasi:sockets/instance-network@0.2.0" "instance-network" (func $network (result i32)))
+    (import "wasi:sockets/tcp-create-socket@0.2.0" "create-tcp-socket" (func $socket (param i32 i32)))
+    (import "wasi:sockets/tcp@0.2.0" "[method]tcp-socket.start-connect"
+        (func $connect (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+    (import "wasi:sockets/ip-name-lookup@0.2.0" "resolve-addresses" (func $resolve (param i32 i32 i32 i32)))
     (import "wasi:clocks/wall-clock@0.2.0" "now" (func $wall (param i32)))
     (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $monotonic (result i64)))
     (import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))
@@ -78,6 +122,17 @@ const GUEST: &str = r#"(module
             (call $environment (i32.const 64))
             (call $directories (i32.const 72))
             (call $requeue (i32.add (i32.load (i32.const 68)) (i32.load (i32.const 76))))))
+        (if (i32.eq (local.get $do) (i32.const 115)) (then
+            (call $socket (i32.const 0) (i32.const 64))
+            (if (i32.load8_u (i32.const 64)) (then unreachable))
+            ;; The address is 127.0.0.1:80.
+            (call $connect (i32.load (i32.const 68)) (call $network)
+                (i32.const 0) (i32.const 80) (i32.const 127) (i32.const 0) (i32.const 0) (i32.const 1)
+                (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 72))
+            (if (i32.load8_u (i32.const 72)) (then (call $requeue (i32.load8_u (i32.const 73)))))))
+        (if (i32.eq (local.get $do) (i32.const 108)) (then
+            (call $resolve (call $network) (local.get 2) (local.get 3) (i32.const 64))
+            (if (i32.load8_u (i32.const 64)) (then (call $requeue (i32.load8_u (i32.const 68)))))))
         (if (i32.eq (local.get $do) (i32.const 112)) (then
             (call $print (call $stderr) (i32.const 256) (i32.const 45) (i32.const 64))
             unreachable))
@@ -107,6 +162,40 @@ async fn clocks_and_randomness_are_those_of_the_imports() {
 #[tokio::test]
 async fn there_is_no_environment_and_no_file() {
     assert_eq!(stock().await.reconcile(plain(), "q", "nothing", 0).await.unwrap(), requeue(0));
+}
+
+#[tokio::test]
+async fn sockets_connect_to_nothing_and_names_mean_nothing() {
+    // WASI's `access-denied` and `permanent-resolver-failure`.
+    for (key, code) in [("socket", 1), ("localhost", 20)] {
+        assert_eq!(stock().await.reconcile(plain(), "q", key, 0).await.unwrap(), requeue(code), "{key}");
+    }
+}
+
+/// Answers one request, and says whether another came within a while.
+async fn serve_one(listener: TcpListener) -> bool {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut request = [0; 1024];
+    assert!(stream.read(&mut request).await.unwrap() > 0);
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
+    tokio::time::timeout(std::time::Duration::from_millis(500), listener.accept()).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_guest_is_answered_by_the_server_that_it_was_granted_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = tokio::spawn(serve_one(listener));
+    let engine = engine();
+    let plugin = Plugin::new(&engine, engine.load(faulty().into()).await.unwrap(), Limits::default()).unwrap();
+    let runtime = tokio::runtime::Handle::current();
+    let granted = Fake::new(|fake| fake.server = Some((format!("http://{address}"), runtime)));
+    let said = |text: String| Outcome::Failed(format!("{address} says {text}"));
+    let key = format!("http/{address}");
+    assert_eq!(plugin.reconcile(granted, "q", &key, 0).await.unwrap(), said("hello".into()));
+    let denied = plugin.reconcile(plain(), "q", &key, 0).await.unwrap();
+    assert_eq!(denied, said("nothing: ErrorCode::HttpRequestDenied".into()));
+    assert!(!served.await.unwrap(), "a request that is denied reached the server");
 }
 
 #[tokio::test]

@@ -210,13 +210,22 @@ fn built(path: &str) -> Result<PathBuf> {
 }
 
 /// Waits until `look` answers, and returns what it answers; `Err` is what it saw instead.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Result<T, String>>) -> Result<T> {
+pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Result<Result<T, String>>) -> Result<T> {
+    until_within(PATIENCE, what, look).await
+}
+
+/// As [`until`], with a patience of its own.
+pub async fn until_within<T>(
+    patience: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
     let start = Instant::now();
     loop {
         match look().await.with_context(|| format!("while waiting until {what}"))? {
             Ok(value) => return Ok(value),
-            Err(seen) if start.elapsed() > PATIENCE => {
-                bail!("waited {} s until {what}; seen last: {seen}", PATIENCE.as_secs())
+            Err(seen) if start.elapsed() > patience => {
+                bail!("waited {} s until {what}; seen last: {seen}", patience.as_secs())
             }
             Err(_) => tokio::time::sleep(POLL).await,
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flyball_manager::Trial;
 use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
+use flyball_types::printable;
 use serde_json::json;
 
 use super::producers::{self, Outside};
@@ -73,7 +74,7 @@ fn text(file: &Path, trial: &Trial, outside: &Outside) -> String {
     page.text
 }
 
-/// A table of two columns.
+/// A table of two columns. What a plugin says of itself can't confuse a terminal.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -84,7 +85,7 @@ impl Page {
     /// Adds a line, if there is something to say.
     fn line(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
-            let _ = writeln!(self.text, "{name:<13} {value}");
+            let _ = writeln!(self.text, "{:<13} {}", printable(name), printable(value));
         }
     }
 
@@ -94,7 +95,7 @@ impl Page {
         self.last = name;
         for (number, line) in value.lines().enumerate() {
             let (name, indent) = if number == 0 { (shown, "") } else { ("", "    ") };
-            let _ = writeln!(self.text, "{name:<13} {indent}{line}");
+            let _ = writeln!(self.text, "{name:<13} {indent}{}", printable(line));
         }
     }
 }

@@ -100,6 +100,8 @@ pub struct Fake {
     pub lines: Mutex<Vec<(LogLevel, String)>>,
     /// The batches that were run.
     pub batches: Mutex<Vec<Batch>>,
+    /// The server that requests over HTTP may go to, and what drives their connections.
+    pub server: Option<(String, tokio::runtime::Handle)>,
     /// How many lines were logged.
     pub logged: AtomicUsize,
     /// Calls of `raw` that began.
@@ -253,6 +255,13 @@ impl Imports for Fake {
     }
 
     fn memo_remove(&self, _: &str) {}
+
+    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
+        match &self.server {
+            Some((granted, runtime)) if granted == server => Ok(runtime.clone()),
+            _ => Err(ApiError::denied("no")),
+        }
+    }
 
     fn sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
         Err(ApiError::denied("no"))

@@ -1,7 +1,9 @@
 //! Plugins as an operator runs them: under a policy, each with a service account and RBAC of its own.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, annotate, finish, greeted, guest, log_of, until};
+use flyball_cluster_tests::{Cluster, Space, annotate, finish, greeted, guest, log_of, until, until_within};
 use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -127,6 +129,46 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
         };
         ensure!(!cluster.plane.audit_events()?.iter().any(asked), "the server was asked for what the policy denies");
         Ok(())
+    };
+    let result = result.await;
+    finish(cluster, [host], result).await
+}
+
+/// How long a plugin may go on after its account has lost a right: it is asked for each minute.
+const REVIEWED_WITHIN: Duration = Duration::from_secs(120);
+
+#[tokio::test]
+async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_it_may() -> Result<()> {
+    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
+    let space = Space::create(cluster.client.clone(), "flyball").await?;
+    grant(&space, "greeter").await?;
+    let policy = cluster.plane.dir().join("policy.toml");
+    std::fs::write(&policy, policy_of("greeter", "greeter")).context("can't write the policy")?;
+    let args = [
+        "--controllers=".to_owned(),
+        format!("--plugin-dir={}", plugins.display()),
+        format!("--policy={}", policy.display()),
+    ];
+    let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
+    let result = async {
+        greeted(&cluster.client, "before").await?;
+        let roles: Api<ClusterRole> = Api::all(cluster.client.clone());
+        let mut role = roles.get("greeter").await?;
+        let rules = role.rules.replace(Vec::new());
+        roles.replace("greeter", &PostParams::default(), &role).await?;
+        until_within(REVIEWED_WITHIN, "the greeter stops", async || {
+            let status = cluster.plugin("host", "greeter")?.unwrap_or_default();
+            let why = status["reason"].as_str().unwrap_or_default();
+            let is_told = why.contains("system:serviceaccount:flyball:greeter") && why.contains("list");
+            Ok(if status["state"] != "running" && is_told { Ok(()) } else { Err(status.to_string()) })
+        })
+        .await?;
+        let mut role = roles.get("greeter").await?;
+        role.rules = rules;
+        roles.replace("greeter", &PostParams::default(), &role).await?;
+        cluster.until_plugin("host", "greeter", "runs again", |status| status["state"] == "running").await?;
+        greeted(&cluster.client, "after").await
     };
     let result = result.await;
     finish(cluster, [host], result).await

@@ -199,7 +199,7 @@ async fn a_controller_is_replaced_under_load_and_nothing_is_lost() -> Result<()>
     let cluster = Cluster::start(Options::default()).await?;
     let plugins = cluster.folder_with("plugins", &[guest("deployment")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
-    let builtin = include_str!("../../../host/flyball/policies/deployment-controller.toml");
+    let builtin = include_str!("../../../../host/flyball/policies/deployment-controller.toml");
     let header = "[plugins.deployment-controller]\n";
     fs::write(&policy, builtin.replacen(header, &format!("{header}replaces-builtin = true\n"), 1))?;
     let args = [

@@ -1,0 +1,12 @@
+//! Whole behaviours against a real API server, in one binary: what all of them stand on is compiled and linked once.
+
+mod bad_input;
+mod deployments;
+mod faults;
+mod garbage;
+mod hostile;
+mod leaders;
+mod plugins;
+mod reloads;
+mod replicasets;
+mod tools;
