@@ -1,4 +1,4 @@
-//! Makes components of core modules, and checks that they import the controller world and nothing else.
+//! Makes components of core modules, and checks that they import nothing that the host has not.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::run::workspace;
 
 /// The world that guests are compiled against.
 const WORLD: &str = "controller";
-/// Its package: the prefix of all that a guest may import.
-const PACKAGE: &str = "flyball:controller/";
+/// The packages of which a guest may import: that of the world, and what requests over HTTP are made of.
+const PACKAGES: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
 /// Answers the functions of WASI preview 1, which the runtime of Go calls, without importing anything.
 const DENY: &str = include_str!("deny.wat");
 
@@ -42,13 +42,14 @@ fn write(encoder: &mut ComponentEncoder, component: &Path) -> Result<()> {
     std::fs::write(component, bytes).with_context(|| format!("can't write {}", component.display()))
 }
 
-/// Checks that a component imports nothing but the interfaces of the controller world.
+/// Checks that a component imports nothing but what the host has for guests.
 pub(crate) fn check(component: &[u8]) -> Result<()> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
         bail!("it is a WIT package, not a component");
     };
     let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
-    let foreign: Vec<String> = imports.filter(|name| !name.starts_with(PACKAGE)).collect();
+    let is_known = |name: &String| PACKAGES.iter().any(|package| name.starts_with(package));
+    let foreign: Vec<String> = imports.filter(|name| !is_known(name)).collect();
     ensure!(foreign.is_empty(), "it imports what no guest may: {}", foreign.join(", "));
     Ok(())
 }

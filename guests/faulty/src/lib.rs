@@ -83,7 +83,7 @@ impl Guest for Faulty {
                 (0..10_000).for_each(|label| host::metrics::add("faulty_total", &[label.to_string()], 1.0));
                 Outcome::Done
             }
-            "json" => write(target("default", "broken"), b"{\"metadata\": {\"name\": ".to_vec()),
+            "json" => write(target("default", ""), b"{\"metadata\": {\"name\": ".to_vec()),
             "utf-8" => broken_text(),
             "forged" => forged(),
             "other-namespace" => other_namespace(),
@@ -271,7 +271,11 @@ fn said_by(server: &str) -> Outcome {
 
     let read = || -> Result<Vec<u8>, ErrorCode> {
         let request = OutgoingRequest::new(Fields::new());
-        let set = [request.set_scheme(Some(&Scheme::Http)), request.set_authority(Some(server))];
+        let set = [
+            request.set_scheme(Some(&Scheme::Http)),
+            request.set_authority(Some(server)),
+            request.set_path_with_query(Some("/")),
+        ];
         set.into_iter().collect::<Result<(), ()>>().map_err(|()| ErrorCode::HttpRequestUriInvalid)?;
         let answer = handle(request, None)?;
         answer.subscribe().block();

@@ -9,7 +9,7 @@ use crate::error::LoadError;
 const GUEST: &str = "flyball:controller/guest@0.1.0";
 
 /// The interfaces that the host offers, by package and the prefix of the versions that it is compatible with.
-const OFFERED: [(&str, &str, &[&str]); 7] = [
+const OFFERED: [(&str, &str, &[&str]); 8] = [
     (
         "flyball:controller",
         "0.1.",
@@ -48,6 +48,7 @@ const OFFERED: [(&str, &str, &[&str]); 7] = [
     ),
     ("wasi:clocks", "0.2.", &["wall-clock", "monotonic-clock"]),
     ("wasi:filesystem", "0.2.", &["types", "preopens"]),
+    ("wasi:http", "0.2.", &["types", "outgoing-handler"]),
     ("wasi:io", "0.2.", &["error", "poll", "streams"]),
     ("wasi:random", "0.2.", &["random", "insecure", "insecure-seed"]),
     (
@@ -159,9 +160,12 @@ mod tests {
         for name in ["flyball:controller/lister@0.1.0", "flyball:controller/types@0.1.7", "wasi:io/poll@0.2.11"] {
             assert!(is_offered(name), "{name}");
         }
-        for name in
-            ["flyball:controller/lister@0.2.0", "wasi:http/types@0.2.0", "wasi:io/poll@0.3.0", "wasi:io/poll", "x"]
-        {
+        for name in [
+            "flyball:controller/lister@0.2.0",
+            "wasi:http/incoming-handler@0.2.0",
+            "wasi:io/poll@0.3.0",
+            "wasi:io/poll",
+        ] {
             assert!(!is_offered(name), "{name}");
         }
     }

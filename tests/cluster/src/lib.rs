@@ -90,7 +90,7 @@ impl Cluster {
         self.plane.dir().join(format!("{host}.sock"))
     }
 
-    /// Makes what a list of objects in JSON says, as `kubectl apply` would; answers their kinds.
+    /// Makes what a list of objects in JSON says, but for what is there already; answers their kinds.
     pub async fn apply(&self, list: &str) -> Result<Vec<String>> {
         let list: Value = serde_json::from_str(list)?;
         let mut kinds = Vec::new();
@@ -103,7 +103,10 @@ impl Cluster {
                 Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
                 None => Api::all_with(self.client.clone(), &resource),
             };
-            api.create(&PostParams::default(), &object).await.with_context(|| format!("can't make {item}"))?;
+            match api.create(&PostParams::default(), &object).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                made => drop(made.with_context(|| format!("can't make {item}"))?),
+            }
             kinds.push(of("kind").to_owned());
         }
         Ok(kinds)

@@ -160,7 +160,7 @@ async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_
         until_within(REVIEWED_WITHIN, "the greeter stops", async || {
             let status = cluster.plugin("host", "greeter")?.unwrap_or_default();
             let why = status["reason"].as_str().unwrap_or_default();
-            let is_told = why.contains("system:serviceaccount:flyball:greeter") && why.contains("list");
+            let is_told = why.contains("its service account flyball/greeter may not list ");
             Ok(if status["state"] != "running" && is_told { Ok(()) } else { Err(status.to_string()) })
         })
         .await?;
