@@ -1,4 +1,4 @@
-//! Makes components of core modules, and checks that they import nothing that the host has not.
+//! Makes components of core modules, and checks that they import no more than they should.
 
 use std::path::Path;
 
@@ -10,8 +10,9 @@ use crate::run::workspace;
 
 /// The world that guests are compiled against.
 const WORLD: &str = "controller";
-/// The packages of which a guest may import: that of the world, and what requests over HTTP are made of.
-const PACKAGES: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
+/// The package of which guests import, and those of which one may that sends requests over HTTP.
+pub(crate) const WORLD_ALONE: [&str; 1] = ["flyball:controller/"];
+const WITH_HTTP: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
 /// Answers the functions of WASI preview 1, which the runtime of Go calls, without importing anything.
 const DENY: &str = include_str!("deny.wat");
 
@@ -20,7 +21,7 @@ pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
     let module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
     let mut encoder = ComponentEncoder::default();
     encoder.validate(true).module(&module)?;
-    write(&mut encoder, component)
+    write(&mut encoder, component, &WITH_HTTP)
 }
 
 /// Makes the component of a core module for WASI preview 1, of which only the guest's author knows the world.
@@ -32,23 +33,23 @@ pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
     let mut encoder = ComponentEncoder::default();
     encoder.validate(true).module(&module)?.adapter("wasi_snapshot_preview1", &wat::parse_str(DENY)?)?;
-    write(&mut encoder, component)
+    write(&mut encoder, component, &WORLD_ALONE)
 }
 
-fn write(encoder: &mut ComponentEncoder, component: &Path) -> Result<()> {
+fn write(encoder: &mut ComponentEncoder, component: &Path, packages: &[&str]) -> Result<()> {
     let bytes = encoder.encode().with_context(|| format!("can't make {}", component.display()))?;
-    check(&bytes).with_context(|| component.display().to_string())?;
+    check(&bytes, packages).with_context(|| component.display().to_string())?;
     std::fs::create_dir_all(component.parent().context("a component lies in a folder")?)?;
     std::fs::write(component, bytes).with_context(|| format!("can't write {}", component.display()))
 }
 
-/// Checks that a component imports nothing but what the host has for guests.
-pub(crate) fn check(component: &[u8]) -> Result<()> {
+/// Checks that a component imports nothing but interfaces of these packages.
+pub(crate) fn check(component: &[u8], packages: &[&str]) -> Result<()> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
         bail!("it is a WIT package, not a component");
     };
     let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
-    let is_known = |name: &String| PACKAGES.iter().any(|package| name.starts_with(package));
+    let is_known = |name: &String| packages.iter().any(|package| name.starts_with(package));
     let foreign: Vec<String> = imports.filter(|name| !is_known(name)).collect();
     ensure!(foreign.is_empty(), "it imports what no guest may: {}", foreign.join(", "));
     Ok(())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::componentize::{check, componentize, componentize_wasi};
+use crate::componentize::{WORLD_ALONE, check, componentize, componentize_wasi};
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
@@ -121,7 +121,7 @@ pub(crate) fn build_python() -> Result<Built> {
         "-o",
     ]);
     run(python.arg(&built.path))?;
-    let checked = check(&std::fs::read(&built.path)?);
+    let checked = check(&std::fs::read(&built.path)?, &WORLD_ALONE);
     if checked.is_err() {
         std::fs::remove_file(&built.path)?;
     }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flyball_plugin::{Engine, EngineOptions, Limits, Plugin};
+use flyball_plugin::{Engine, EngineOptions, Limits, Plugin, digest};
 use support::{component_file, plain};
 
 /// The most memory that they may have, in MiB, and the most time that an unloaded one may take beyond a loaded one.
@@ -93,9 +93,9 @@ async fn measure(count: usize, name: &str) -> bool {
 fn spread(cache: &Path, wasm: &[u8], count: usize) {
     let compiled = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
     let name = compiled.file_name().unwrap().to_str().unwrap().to_owned();
-    let rest = name.strip_prefix(&hex(wasm)).unwrap();
+    let rest = name.strip_prefix(&digest(wasm)).unwrap();
     for number in 0..count {
-        fs::copy(&compiled, cache.join(format!("{}{rest}", hex(&variant(wasm, number))))).unwrap();
+        fs::copy(&compiled, cache.join(format!("{}{rest}", digest(&variant(wasm, number))))).unwrap();
     }
 }
 
@@ -105,10 +105,6 @@ fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
     let mut section = vec![0, 1 + 1 + text.len() as u8, 1, b'n'];
     section.extend(text.as_bytes());
     [wasm, &section].concat()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    flyball_plugin::digest(bytes)
 }
 
 /// The memory that this process has resident, by proc(5).

@@ -157,7 +157,12 @@ mod tests {
 
     #[test]
     fn interfaces_are_offered_by_their_compatible_versions() {
-        for name in ["flyball:controller/lister@0.1.0", "flyball:controller/types@0.1.7", "wasi:io/poll@0.2.11"] {
+        for name in [
+            "flyball:controller/lister@0.1.0",
+            "flyball:controller/types@0.1.7",
+            "wasi:http/types@0.2.0",
+            "wasi:io/poll@0.2.11",
+        ] {
             assert!(is_offered(name), "{name}");
         }
         for name in [
@@ -165,6 +170,7 @@ mod tests {
             "wasi:http/incoming-handler@0.2.0",
             "wasi:io/poll@0.3.0",
             "wasi:io/poll",
+            "x",
         ] {
             assert!(!is_offered(name), "{name}");
         }

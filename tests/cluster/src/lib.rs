@@ -90,7 +90,7 @@ impl Cluster {
         self.plane.dir().join(format!("{host}.sock"))
     }
 
-    /// Makes what a list of objects in JSON says, but for what is there already; answers their kinds.
+    /// Makes what a list of objects in JSON says, but for namespaces that are there already; answers their kinds.
     pub async fn apply(&self, list: &str) -> Result<Vec<String>> {
         let list: Value = serde_json::from_str(list)?;
         let mut kinds = Vec::new();
@@ -104,7 +104,7 @@ impl Cluster {
                 None => Api::all_with(self.client.clone(), &resource),
             };
             match api.create(&PostParams::default(), &object).await {
-                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                Err(kube::Error::Api(status)) if of("kind") == "Namespace" && status.is_already_exists() => {}
                 made => drop(made.with_context(|| format!("can't make {item}"))?),
             }
             kinds.push(of("kind").to_owned());
@@ -163,6 +163,15 @@ impl Cluster {
             }
         })
         .await
+    }
+
+    /// The flags by which a host runs the plugins of a folder under a policy, and no built-in.
+    pub fn plugins_alone(plugins: &Path, policy: &Path) -> [String; 3] {
+        [
+            "--controllers=".into(),
+            format!("--plugin-dir={}", plugins.display()),
+            format!("--policy={}", policy.display()),
+        ]
     }
 
     /// A folder in the control plane's own, with copies of these files.

@@ -75,8 +75,8 @@ pub async fn finish(mut cluster: Cluster, hosts: impl IntoIterator<Item = Proces
     for mut host in hosts {
         let status = host.stop().await?;
         let log = log_of(&host)?;
-        // A thread of the host's own names itself; what a guest says of its panic does not.
-        if result.is_ok() && log.lines().any(|line| line.contains("thread '") && line.contains("panicked at")) {
+        // What a guest says of its panic names its own source.
+        if result.is_ok() && log.replace("panicked at guests/", "").contains("panicked") {
             result = Err(anyhow::anyhow!("{} panicked", host.name()));
         }
         if result.is_ok() && !status.success() {

@@ -29,8 +29,9 @@ const PLAYED_ALONE: [&str; 5] = [
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
 ];
-/// Where every write is a point: how many writes lie between two kills, and more kills than a scenario has room for.
+/// Where every write is a point: how many writes lie between two kills of one play.
 const STRIDE: usize = 3;
+/// More kills than a scenario has room for.
 const MOST_KILLS: usize = 300;
 /// After how many writes of a host's it is killed: at the first one of the first host, and so on.
 const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
@@ -65,13 +66,13 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
         println!("skipped: it takes long; run it with `cargo xtask test --full`");
         return Ok(());
     }
+    let all = Scenario::all()?;
     for name in PLAYED.into_iter().chain(PLAYED_ALONE) {
-        let all = Scenario::all()?;
-        let scenario = all.into_iter().find(|scenario| scenario.name == name).context("a scenario is not there")?;
+        let scenario = all.iter().find(|scenario| scenario.name == name).context("a scenario is not there")?;
         let mut killed = 0;
         for first in 1..=STRIDE {
             let cluster = Cluster::start(Options::default()).await?;
-            let scenarios = std::slice::from_ref(&scenario);
+            let scenarios = std::slice::from_ref(scenario);
             prepare(&cluster, scenarios).await?;
             let points: Vec<usize> = std::iter::once(first).chain(std::iter::repeat_n(STRIDE, MOST_KILLS)).collect();
             let mut crashes = Crashes::start(&cluster, scenario.plane()?, &points).await?;

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, log_of, printed, until};
 use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::json;
 
@@ -73,9 +74,7 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
     }
     let (port, serving) = cluster.serving()?;
     let mut args = serving.to_vec();
-    args.push("--controllers=".to_owned());
-    args.push(format!("--plugin-dir={}", plugins.display()));
-    args.push(format!("--policy={}", policy.display()));
+    args.extend(Cluster::plugins_alone(&plugins, &policy));
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
         for (fault, expected) in TOLD {
@@ -124,8 +123,7 @@ async fn commit(cluster: &Cluster, fault: &str) -> Result<()> {
 async fn nothing_was_made(cluster: &Cluster) -> Result<()> {
     let maps = Api::<ConfigMap>::all(cluster.client.clone()).list(&ListParams::default()).await?;
     for map in &maps.items {
-        let (namespace, name) = (map.metadata.namespace.as_deref(), map.metadata.name.as_deref());
-        let (Some(namespace), Some(name)) = (namespace, name) else { continue };
+        let (namespace, name) = (map.namespace().unwrap_or_default(), map.name_any());
         let is_servers = namespace == "kube-system" && name != "mine";
         let is_due = name == "a" || namespace == "greeted" || namespace == "default" && name.starts_with("flood-");
         ensure!(is_servers || is_due, "{namespace}/{name} was made");

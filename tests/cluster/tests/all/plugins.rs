@@ -37,11 +37,7 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
         let plugins = cluster.folder_with(&format!("{file}-plugins"), &[guest(file)?])?;
         let policy = cluster.plane.dir().join(format!("{file}.toml"));
         std::fs::write(&policy, policy_of(name, file)).with_context(|| format!("can't write {}", policy.display()))?;
-        let args = [
-            "--controllers=".to_owned(),
-            format!("--plugin-dir={}", plugins.display()),
-            format!("--policy={}", policy.display()),
-        ];
+        let args = Cluster::plugins_alone(&plugins, &policy);
         let mut host = cluster.spawn_host(file, cluster.plane.kubeconfig_path(), &args)?;
         greeted(&cluster.client, &format!("of-{file}")).await.with_context(|| format!("{file} fails"))?;
         let status = host.stop().await?;
@@ -92,9 +88,7 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
     std::fs::write(&policy, trimmed).context("can't write the policy")?;
     let (port, serving) = cluster.serving()?;
     let mut args = serving.to_vec();
-    args.push("--controllers=".to_owned());
-    args.push(format!("--plugin-dir={}", plugins.display()));
-    args.push(format!("--policy={}", policy.display()));
+    args.extend(Cluster::plugins_alone(&plugins, &policy));
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
         let denied = Space::create(cluster.client.clone(), "ungreeted").await?;
@@ -145,11 +139,7 @@ async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_
     grant(&space, "greeter").await?;
     let policy = cluster.plane.dir().join("policy.toml");
     std::fs::write(&policy, policy_of("greeter", "greeter")).context("can't write the policy")?;
-    let args = [
-        "--controllers=".to_owned(),
-        format!("--plugin-dir={}", plugins.display()),
-        format!("--policy={}", policy.display()),
-    ];
+    let args = Cluster::plugins_alone(&plugins, &policy);
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
         greeted(&cluster.client, "before").await?;

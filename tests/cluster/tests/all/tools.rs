@@ -17,11 +17,10 @@ async fn as_printed(cluster: &Cluster) -> Result<()> {
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
     std::fs::write(&policy, printed(&["policy", &greeter])?)?;
-    let policy = policy.display().to_string();
-    let applied = cluster.apply(&printed(&["rbac", "-o", "json", "--policy", &policy, &greeter])?).await?;
+    let roles = printed(&["rbac", "-o", "json", "--policy", &policy.display().to_string(), &greeter])?;
+    let applied = cluster.apply(&roles).await?;
     assert_eq!(applied, ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]);
-    let args =
-        ["--controllers=".to_owned(), format!("--plugin-dir={}", plugins.display()), format!("--policy={policy}")];
+    let args = Cluster::plugins_alone(&plugins, &policy);
     let mut host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     greeted(&cluster.client, "greeted").await?;
     let status = host.stop().await?;
