@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::Runtime;
-use tokio::task::JoinHandle;
 use wasmtime::component::Linker;
 
 use crate::cache::Cache;
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
 use crate::room::Room;
+use crate::threads::Threads;
 use crate::ticker::Ticker;
 use crate::world::{self, State};
 use crate::{compile, settings};
@@ -67,7 +66,7 @@ pub(crate) struct Shared {
     cache: Option<Cache>,
     max_component_bytes: usize,
     /// The threads of the guests. Only taken out to be ended.
-    guests: Option<Runtime>,
+    threads: Option<Threads>,
 }
 
 impl Engine {
@@ -93,16 +92,9 @@ impl Engine {
         };
         let epochs = wasmtime.clone();
         let ticker = Ticker::start(options.tick, move || epochs.increment_epoch()).map_err(EngineError::Threads)?;
-        let mut guests = tokio::runtime::Builder::new_multi_thread();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        guests.worker_threads(if options.threads > 0 { options.threads } else { cores.max(2) });
-        let guests = guests
-            .thread_name("flyball-guest")
-            // Only for compiling, which by itself uses all cores.
-            .max_blocking_threads(2)
-            .enable_time()
-            .build()
-            .map_err(EngineError::Threads)?;
+        let threads = Threads::start(if options.threads > 0 { options.threads } else { cores.max(2) });
+        let threads = threads.map_err(EngineError::Threads)?;
         let shared = Shared {
             wasmtime,
             linker,
@@ -110,7 +102,7 @@ impl Engine {
             ticker,
             cache,
             max_component_bytes: options.max_component_bytes,
-            guests: Some(guests),
+            threads: Some(threads),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -156,12 +148,9 @@ fn allow_open_files() {
 }
 
 impl Shared {
-    /// Runs a task on the threads of the guests. None if the engine ends.
-    pub(crate) fn spawn<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> Option<JoinHandle<T>> {
-        self.guests.as_ref().map(|guests| guests.spawn(task))
+    /// The threads of the guests. None if the engine ends.
+    pub(crate) fn threads(&self) -> Option<&Threads> {
+        self.threads.as_ref()
     }
 
     /// Runs what blocks, on a thread for that.
@@ -170,8 +159,8 @@ impl Shared {
         work: impl FnOnce(&Self) -> Result<T, LoadError> + Send + 'static,
     ) -> Result<T, LoadError> {
         let shared = self.clone();
-        let Some(guests) = &self.guests else { return Err(LoadError::Shutdown) };
-        match guests.spawn_blocking(move || work(&shared)).await {
+        let Some(threads) = self.threads() else { return Err(LoadError::Shutdown) };
+        match threads.block(move || work(&shared)).await {
             Ok(result) => result,
             Err(error) if error.is_panic() => Err(LoadError::Compile("the compiler panicked".into())),
             Err(_) => Err(LoadError::Shutdown),
@@ -182,8 +171,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // The last owner may be a task on some runtime, where waiting for threads would panic.
-        if let Some(guests) = self.guests.take() {
-            guests.shutdown_background();
+        if let Some(threads) = self.threads.take() {
+            threads.end();
         }
     }
 }

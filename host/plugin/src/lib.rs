@@ -21,10 +21,12 @@ mod pages;
 mod plugin;
 mod pool;
 mod precompiled;
+mod priority;
 mod request;
 mod room;
 mod settings;
 mod share;
+mod threads;
 mod ticker;
 mod world;
 

@@ -34,7 +34,8 @@ pub(crate) struct Meter {
     spent: AtomicU64,
     /// When the current poll began, in nanoseconds since `origin`.
     poll_started: AtomicU64,
-    /// Nanoseconds for which the call has waited for the plugin's share.
+    /// Nanoseconds for which the call has waited for the plugin's share, and where it has one for a core: it may be at a lower
+    /// priority for it.
     waited: AtomicU64,
     /// Since when it waits for it, in nanoseconds since `origin`; 0 while it does not.
     waiting_since: AtomicU64,
@@ -78,7 +79,7 @@ impl Meter {
         work()
     }
 
-    /// For how long the call has waited for the plugin's share, with a wait that goes on.
+    /// For how long the call has waited for the plugin's share, or because of it, with a wait that goes on.
     pub(crate) fn waited(&self) -> Duration {
         let waiting = match self.waiting_since.load(Relaxed) {
             0 => Duration::ZERO,
@@ -146,7 +147,14 @@ impl<'a> Poll<'a> {
 impl Drop for Poll<'_> {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
-        let used = self.thread.map_or_else(|| charge(elapsed), |thread| elapsed.min(thread.elapsed()));
+        let used = match self.thread {
+            None => charge(elapsed),
+            Some(thread) => {
+                let used = elapsed.min(thread.elapsed());
+                self.meter.waited.fetch_add(nanos(elapsed - used), Relaxed);
+                used
+            }
+        };
         self.meter.spent.fetch_add(nanos(used), Relaxed);
         self.meter.share.charge(used);
     }

@@ -1,4 +1,4 @@
-//! The instances of one plugin. A call takes an idle one or makes one, on the guests' threads, and puts it back; after a
+//! The instances of one plugin. A call takes an idle one or makes one, and puts it back; after a
 //! failure, or when it has served long enough, it is thrown away. No lock is held while a guest runs.
 
 use std::collections::VecDeque;
@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout_at;
 
 use crate::bindings::ControllerPre;
@@ -24,6 +23,7 @@ use crate::plugin::Stats;
 use crate::request::Request;
 use crate::settings::TABLES_PER_SEAT;
 use crate::share::{self, Share};
+use crate::threads::Answer;
 use crate::world::State;
 
 /// The longest wait that a clock can express.
@@ -104,7 +104,7 @@ impl Pool {
         &self.limits
     }
 
-    /// Makes a call on the guests' threads, once fewer calls run than the plugin may make at once. Dropping the future
+    /// Makes a call, once fewer calls run than the plugin may make at once. Dropping the future
     /// stops the call.
     pub(crate) async fn call<R: Request>(
         self: &Arc<Self>,
@@ -122,8 +122,8 @@ impl Pool {
                     let _permit = permit;
                     pool.run(imports, &*request).await
                 };
-                match self.shared.spawn(task) {
-                    Some(task) => Stopping(task).join().await,
+                match self.shared.threads() {
+                    Some(threads) => threads.call(&self.share, task).await,
                     None => Err((CallFailure::Shutdown, Duration::ZERO)),
                 }
             }
@@ -144,11 +144,7 @@ impl Pool {
     }
 
     /// Makes a call on this thread.
-    async fn run<R: Request>(
-        &self,
-        imports: Arc<dyn Imports>,
-        request: &R,
-    ) -> Result<R::Answer, (CallFailure, Duration)> {
+    async fn run<R: Request>(&self, imports: Arc<dyn Imports>, request: &R) -> Answer<R::Answer> {
         let now = tokio::time::Instant::now();
         let mut deadline = now.checked_add(self.limits.wall_per_call).unwrap_or(now + FOREVER);
         self.share.charge(share::CALL);
@@ -304,32 +300,5 @@ impl Drop for Spending<'_> {
     fn drop(&mut self) {
         self.tally.cpu.fetch_add(self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
         self.tally.waited.fetch_add(self.meter.waited().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
-    }
-}
-
-/// A task that is stopped when this is dropped.
-struct Stopping<T>(JoinHandle<T>);
-
-impl<T> Stopping<Result<T, (CallFailure, Duration)>> {
-    async fn join(mut self) -> Result<T, (CallFailure, Duration)> {
-        (&mut self.0).await.unwrap_or_else(|error| Err((end_of_task(error), Duration::ZERO)))
-    }
-}
-
-impl<T> Drop for Stopping<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// How a task ended that did not return.
-fn end_of_task(error: JoinError) -> CallFailure {
-    match error.try_into_panic() {
-        Ok(panic) => {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-            CallFailure::Host(message.into())
-        }
-        Err(_) => CallFailure::Shutdown,
     }
 }

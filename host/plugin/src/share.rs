@@ -65,6 +65,11 @@ impl Share {
         self.limited.is_some()
     }
 
+    /// Whether less than half of what may be saved up is left.
+    pub(crate) fn is_low(&self) -> bool {
+        self.limited.as_ref().is_some_and(|limited| limited.earn().left < limited.burst / 2.0)
+    }
+
     /// A turn, if one can be had at once.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         let Some(limited) = &self.limited else { return Some(None) };
