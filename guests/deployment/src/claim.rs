@@ -8,8 +8,20 @@ use crate::rollout::{STAMP, stamp};
 use crate::views::{Deployment, Identity, ReplicaSet};
 
 impl Claimed for ReplicaSet {
-    fn meta(&self) -> &Meta {
-        &self.meta
+    fn name(&self) -> &str {
+        self.meta.name()
+    }
+
+    fn uid(&self) -> &str {
+        self.meta.uid()
+    }
+
+    fn labels(&self) -> &impl Labels {
+        self.meta.labels()
+    }
+
+    fn is_free(&self) -> bool {
+        self.meta.is_free()
     }
 }
 
@@ -35,8 +47,8 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
     }
 
     let owner = deployment.meta.controller_reference(Deployment::KIND);
-    let adoptions = adopted.iter().map(|set| claim::adoption(ReplicaSet::KIND, &set.meta, &owner));
-    let releases = released.iter().map(|set| claim::release(ReplicaSet::KIND, &set.meta, &deployment.meta));
+    let adoptions = adopted.iter().map(|set| claim::adoption(ReplicaSet::KIND, &key.namespace, set, &owner));
+    let releases = released.iter().map(|set| claim::release(ReplicaSet::KIND, set, &deployment.meta));
     let mut answers =
         host.batch().extend(adoptions.chain(releases).map(|write| write.returning(STAMP))).run().into_iter();
     for (mut set, answer) in adopted.into_iter().zip(answers.by_ref()) {

@@ -9,8 +9,20 @@ use crate::pods::FINALIZER;
 use crate::views::{Job, Pod, Presence};
 
 impl Claimed for Pod {
-    fn meta(&self) -> &Meta {
-        &self.meta
+    fn name(&self) -> &str {
+        self.meta.name()
+    }
+
+    fn uid(&self) -> &str {
+        self.meta.uid()
+    }
+
+    fn labels(&self) -> &impl Labels {
+        self.meta.labels()
+    }
+
+    fn is_free(&self) -> bool {
+        self.meta.is_free()
     }
 }
 
@@ -32,7 +44,7 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         may_adopt(&job.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = job.meta.controller_reference(Job::KIND);
-    claims.carry_out(host, "pod", recheck, |pod| adoption(pod, &owner), |pod| release(pod, &job.meta))
+    claims.carry_out(host, &job.meta, "pod", recheck, |pod| adoption(pod, &owner), |pod| release(pod, &job.meta))
 }
 
 /// The write that makes a job, by its owner reference, the controller of a pod.

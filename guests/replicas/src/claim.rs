@@ -2,14 +2,27 @@
 //! controls and no longer selects are released.
 
 use flyball_sdk::claim::{Claimed, Claims, adoption, may_adopt, release};
-use flyball_sdk::{Error, Host, LabelSelector, Meta};
+use flyball_sdk::prelude::*;
 
 use crate::flavor::{Flavored, Of};
 use crate::views::{Pod, Presence, Set};
 
 impl Claimed for Pod {
-    fn meta(&self) -> &Meta {
-        &self.meta
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn labels(&self) -> &impl Labels {
+        &self.labels
+    }
+
+    /// The list of orphans, the only one that is asked for it, has none that is controlled.
+    fn is_free(&self) -> bool {
+        self.deleted.is_none()
     }
 }
 
@@ -32,14 +45,15 @@ pub fn claim<F: Flavored>(
     let owner = set.meta.controller_reference(F::FLAVOR.kind);
     Claims::of(&set.meta, selector, is_active(own), is_active(orphans)).carry_out(
         host,
+        &set.meta,
         "pod",
         recheck,
-        |pod| adoption("v1/Pod", &pod.meta, &owner),
-        |pod| release("v1/Pod", &pod.meta, &set.meta),
+        |pod| adoption(Pod::KIND, &set.meta.namespace, pod, &owner),
+        |pod| release(Pod::KIND, pod, &set.meta),
     )
 }
 
 /// How many of the pods that are being deleted are the set's own.
 pub fn count_terminating(selector: &LabelSelector, own: &[Pod]) -> usize {
-    own.iter().filter(|pod| pod.is_terminating() && selector.matches(&pod.meta.labels)).count()
+    own.iter().filter(|pod| pod.is_terminating() && selector.matches(&pod.labels)).count()
 }

@@ -4,7 +4,7 @@ use flyball_sdk::describe::{self, MetricType};
 use flyball_sdk::prelude::*;
 
 use crate::flavor::{Flavored, Of};
-use crate::views::{Pod, Set};
+use crate::views::{Bystander, Candidate, Pod, Set};
 
 /// The description of the controller of this kind.
 ///
@@ -41,12 +41,17 @@ fn sets<F: Flavored>() -> describe::Watch {
         .itself()
 }
 
+/// The condition of a pod that counts.
+const READY: &str = "status.conditions[type=Ready]";
+
 /// Their pods, and those that could become so: an orphan's end concerns nobody.
 fn pods<F: Flavored>() -> describe::Watch {
     let kind = F::FLAVOR.kind;
-    let what_counts = ["metadata.ownerReferences", "metadata.deletionTimestamp", "status.phase", "status.conditions"];
+    let what_counts = ["metadata.ownerReferences", "metadata.deletionTimestamp", "status.phase", READY];
     let watch = what_counts
         .iter()
-        .fold(watch::<Pod>().when(Change::Labels), |watch, path| watch.when(Change::Path((*path).into())));
+        .fold(watch::<Pod>().and_view::<Candidate>().and_view::<Bystander>().when(Change::Labels), |watch, path| {
+            watch.when(Change::Path((*path).into()))
+        });
     watch.to_controller(kind).selecting(kind, "spec.selector").orphans().on(&[DeltaType::Added, DeltaType::Modified])
 }

@@ -73,6 +73,7 @@ pub struct Of<F, V> {
 impl<F: Flavored, V: View> View for Of<F, V> {
     const KIND: &'static str = F::FLAVOR.kind;
     const FIELDS: &'static [&'static str] = V::FIELDS;
+    const COLUMNS: &'static [&'static str] = V::COLUMNS;
 }
 
 impl<'de, F, V: Deserialize<'de>> Deserialize<'de> for Of<F, V> {

@@ -17,6 +17,7 @@ pub mod status;
 mod tests;
 pub mod views;
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 
 use flyball_sdk::prelude::*;
@@ -26,7 +27,7 @@ pub use describe::describe;
 use flavor::{Flavored, Of};
 use rank::Crowds;
 use scale::{Created, Failure, Report, Step};
-use views::{Bystander, Pod, Presence, Set, Sibling, Status};
+use views::{Bystander, Candidate, Pod, Presence, Set, Sibling, Status};
 
 /// The controller of objects of a flavor.
 pub struct Replicas<F>(PhantomData<F>);
@@ -118,16 +119,26 @@ fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
 fn delete<F: Flavored>(host: &Host, set: &Set, active: &[Pod], surplus: usize) -> Result<Report, Error> {
     debug!(host, "too many pods for {}: deleting {surplus}", set.wanted());
     let now = host.now();
-    let is_choice = surplus < active.len();
+    let candidates = candidates(host, set, active)?;
+    let surplus = surplus.min(candidates.len().saturating_sub(set.wanted()));
+    let is_choice = surplus < candidates.len();
     let crowds = if is_choice { crowds::<F>(host, set)? } else { Crowds::default() };
-    let doomed = rank::least_useful(active, surplus, &crowds, now);
+    let doomed = rank::least_useful(&candidates, surplus, &crowds, now);
     if let (true, Some(metric)) = (is_choice, F::FLAVOR.age_ratio) {
-        for ratio in rank::age_ratios(active, &doomed, now) {
+        for ratio in rank::age_ratios(&candidates, &doomed, now) {
             host.observe(metric, &[], ratio);
         }
     }
     let answers = host.batch().extend(doomed.iter().map(|pod| scale::deletion(pod))).run();
     Ok(scale::report_deletions(&doomed, answers.into_iter().map(|answer| answer.map(drop))))
+}
+
+/// All that is to be known of the active pods to choose among them. Those that went in the meantime are not among them.
+fn candidates(host: &Host, set: &Set, active: &[Pod]) -> Result<Vec<Candidate>, Error> {
+    let active: HashSet<&str> = active.iter().map(|pod| pod.uid.as_str()).collect();
+    let mut own = host.list::<Candidate>().namespace(&set.meta.namespace).controller(&set.meta.uid).all()?;
+    own.retain(|pod| active.contains(pod.meta.uid.as_str()));
+    Ok(own)
 }
 
 /// Where the pods of all sets of this set's owner run, where that counts.

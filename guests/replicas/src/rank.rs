@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 
 use flyball_sdk::Time;
 
-use crate::views::{Bystander, Pod};
+use crate::views::{Bystander, Candidate};
 
 /// The annotation with which users say what deleting a pod costs them, compared to others of its set (KEP-2255).
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -35,19 +35,19 @@ pub struct Crowds {
 impl Crowds {
     /// Counts a pod; once, even if several sets select it.
     pub fn add(&mut self, pod: Bystander) {
-        if pod.is_active() && self.seen.insert(pod.meta.uid) {
+        if pod.is_active() && self.seen.insert(pod.uid) {
             *self.by_node.entry(pod.node).or_default() += 1;
         }
     }
 
-    fn around(&self, pod: &Pod) -> u32 {
+    fn around(&self, pod: &Candidate) -> u32 {
         self.by_node.get(&pod.node).copied().unwrap_or(0)
     }
 }
 
 /// The `surplus` pods that go first. If that is all, they keep the order that they came in.
-pub fn least_useful<'p>(pods: &'p [Pod], surplus: usize, crowds: &Crowds, now: Time) -> Vec<&'p Pod> {
-    let mut pods: Vec<&Pod> = pods.iter().collect();
+pub fn least_useful<'p>(pods: &'p [Candidate], surplus: usize, crowds: &Crowds, now: Time) -> Vec<&'p Candidate> {
+    let mut pods: Vec<&Candidate> = pods.iter().collect();
     if surplus < pods.len() {
         merge_sort(&mut pods, &|a, b| compare(a, b, crowds, now));
     }
@@ -57,15 +57,15 @@ pub fn least_useful<'p>(pods: &'p [Pod], surplus: usize, crowds: &Crowds, now: T
 
 /// How many times as old as the youngest ready pod each doomed ready pod is, in whole numbers, as
 /// `replicaset_controller_sorting_deletion_age_ratio` has always counted.
-pub fn age_ratios(pods: &[Pod], doomed: &[&Pod], now: Time) -> Vec<f64> {
-    let age = |pod: &Pod| pod.meta.creation_timestamp.map(|created| now.since(created).as_millis());
+pub fn age_ratios(pods: &[Candidate], doomed: &[&Candidate], now: Time) -> Vec<f64> {
+    let age = |pod: &Candidate| pod.meta.creation_timestamp.map(|created| now.since(created).as_millis());
     let youngest = pods.iter().filter(|pod| pod.is_ready()).filter_map(age).min();
     let Some(youngest) = youngest.filter(|&age| age > 0) else { return Vec::new() };
     doomed.iter().filter(|pod| pod.is_ready()).filter_map(|pod| Some((age(pod)? / youngest) as f64)).collect()
 }
 
 /// Which of two pods goes first: `Less` if the first one does.
-fn compare(a: &Pod, b: &Pod, crowds: &Crowds, now: Time) -> Ordering {
+fn compare(a: &Candidate, b: &Candidate, crowds: &Crowds, now: Time) -> Ordering {
     let by_use = is_assigned(a)
         .cmp(&is_assigned(b))
         .then_with(|| phase_rank(a).cmp(&phase_rank(b)))
@@ -73,7 +73,7 @@ fn compare(a: &Pod, b: &Pod, crowds: &Crowds, now: Time) -> Ordering {
         .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
         .then_with(|| crowds.around(b).cmp(&crowds.around(a)));
     let by_readiness = || match a.is_ready() && b.is_ready() {
-        true => by_age(a, b, a.ready_since(), b.ready_since(), now),
+        true => by_age(a, b, a.ready_since, b.ready_since, now),
         false => Ordering::Equal,
     };
     by_use
@@ -82,11 +82,11 @@ fn compare(a: &Pod, b: &Pod, crowds: &Crowds, now: Time) -> Ordering {
         .then_with(|| by_age(a, b, a.meta.creation_timestamp, b.meta.creation_timestamp, now))
 }
 
-fn is_assigned(pod: &Pod) -> bool {
+fn is_assigned(pod: &Candidate) -> bool {
     !pod.node.is_empty()
 }
 
-fn phase_rank(pod: &Pod) -> u8 {
+fn phase_rank(pod: &Candidate) -> u8 {
     match pod.phase.as_str() {
         "Unknown" => 1,
         "Running" => 2,
@@ -95,13 +95,13 @@ fn phase_rank(pod: &Pod) -> u8 {
 }
 
 /// 0 if it is not said, or not in the way that the API accepts: no plus sign, no leading zero.
-fn deletion_cost(pod: &Pod) -> i32 {
+fn deletion_cost(pod: &Candidate) -> i32 {
     let Some(cost) = pod.meta.annotation(DELETION_COST) else { return 0 };
     if cost == "0" || cost.starts_with(|c| matches!(c, '-' | '1'..='9')) { cost.parse().unwrap_or(0) } else { 0 }
 }
 
 /// The most restarts of any container, then of any sidecar.
-fn restarts(pod: &Pod) -> (i32, i32) {
+fn restarts(pod: &Candidate) -> (i32, i32) {
     let is_sidecar = |name: &str| {
         pod.init_specs.iter().any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
     };
@@ -111,7 +111,7 @@ fn restarts(pod: &Pod) -> (i32, i32) {
 }
 
 /// The later time first; one that is not known is the latest of all.
-fn by_age(a: &Pod, b: &Pod, time_of_a: Option<Time>, time_of_b: Option<Time>, now: Time) -> Ordering {
+fn by_age(a: &Candidate, b: &Candidate, time_of_a: Option<Time>, time_of_b: Option<Time>, now: Time) -> Ordering {
     let power = |time: Time| now.since(time).as_nanos().checked_ilog2();
     match (time_of_a, time_of_b) {
         (a, b) if a == b => Ordering::Equal,

@@ -4,7 +4,7 @@ use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::{ApiError, OwnerReference, Raw, StringMap, Write};
 use serde::{Deserialize, Serialize};
 
-use crate::views::{Pod, Set};
+use crate::views::{Candidate, Set};
 
 /// The most pods that one reconcile makes or deletes. Their own events bring the next one.
 pub const BURST: usize = 500;
@@ -122,12 +122,12 @@ pub fn report_creations(answers: impl IntoIterator<Item = Result<String, ApiErro
 }
 
 /// The write that deletes a pod: this one, not another of its name.
-pub fn deletion(pod: &Pod) -> Write {
+pub fn deletion(pod: &Candidate) -> Write {
     Write::delete_exactly("v1/Pod", &pod.meta)
 }
 
 /// What deletions came to, in the order of the pods. A pod that is gone already is no failure.
-pub fn report_deletions(pods: &[&Pod], answers: impl IntoIterator<Item = Result<(), ApiError>>) -> Report {
+pub fn report_deletions(pods: &[&Candidate], answers: impl IntoIterator<Item = Result<(), ApiError>>) -> Report {
     let mut report = Report::default();
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {

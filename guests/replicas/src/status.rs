@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flyball_sdk::{StringMap, Time};
+use flyball_sdk::{Labels, StringMap, Time};
 
 use crate::flavor::Flavor;
 use crate::scale::Failure;
@@ -28,7 +28,7 @@ pub fn status(flavor: &Flavor, set: &Set, known: &Known) -> Status {
     let count = |holds: &dyn Fn(&Pod) -> bool| known.active.iter().filter(|pod| holds(pod)).count() as i32;
     Status {
         replicas: known.active.len() as i32,
-        fully_labeled_replicas: count(&|pod| has_all(&pod.meta.labels, &set.template.metadata.labels)),
+        fully_labeled_replicas: count(&|pod| has_all(&pod.labels, &set.template.metadata.labels)),
         ready_replicas: count(&Pod::is_ready),
         available_replicas: count(&|pod| is_available(pod, set.min_ready_seconds, known.now)),
         terminating_replicas: flavor.counts_terminating.then_some(known.terminating as i32),
@@ -56,8 +56,8 @@ fn is_available(pod: &Pod, min_ready_seconds: u32, now: Time) -> bool {
     pod.is_ready() && (min_ready_seconds == 0 || is_old_enough())
 }
 
-fn has_all(labels: &StringMap, wanted: &StringMap) -> bool {
-    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+fn has_all(labels: &impl Labels, wanted: &StringMap) -> bool {
+    wanted.iter().all(|(key, value)| labels.label(key) == Some(value))
 }
 
 /// The first failure is told until all is well again; what comes after it would only make the status change without end.

@@ -2,7 +2,7 @@
 //! [`Flavor`](crate::Flavor)), and of pods.
 
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::{Meta, Raw, StringMap, Time, view};
+use flyball_sdk::{LabelSet, Meta, Raw, StringMap, Time, view};
 use serde::{Deserialize, Serialize};
 
 view! {
@@ -36,19 +36,38 @@ view! {
         pub selector: Raw = "spec.selector",
     }
 
-    /// A pod.
+    /// A pod, as it is counted: of a hundred pods, each change of one counts all. So it is no more than that, and flat.
     pub struct Pod: "v1/Pod" {
+        /// Its name.
+        pub name: String = "metadata.name",
+        /// Its UID.
+        pub uid: String = "metadata.uid",
+        /// Its labels.
+        pub labels: LabelSet = "metadata.labels",
+        /// Since when it is being deleted.
+        pub deleted: Option<Time> = "metadata.deletionTimestamp",
+        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+        pub phase: String = "status.phase",
+        /// Whether it is ready: `True`, `False` or `Unknown`.
+        pub ready: String = "status.conditions[type=Ready].status",
+        /// Since when it is, or isn't.
+        pub ready_since: Option<Time> = "status.conditions[type=Ready].lastTransitionTime",
+    }
+
+    /// A pod, as it is compared to others when some of them have to go.
+    pub struct Candidate: "v1/Pod" {
         /// Who it is.
         pub meta: Meta = "metadata" [
-            ".labels", ".annotations['controller.kubernetes.io/pod-deletion-cost']", ".creationTimestamp",
-            ".deletionTimestamp"
+            ".annotations['controller.kubernetes.io/pod-deletion-cost']", ".creationTimestamp"
         ],
         /// Its node; empty until it is scheduled.
         pub node: String = "spec.nodeName",
-        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+        /// As of a [`Pod`].
         pub phase: String = "status.phase",
-        /// Its conditions.
-        pub conditions: Vec<PodCondition> = "status.conditions" ["[*].type", "[*].status", "[*].lastTransitionTime"],
+        /// As of a [`Pod`].
+        pub ready: String = "status.conditions[type=Ready].status",
+        /// As of a [`Pod`].
+        pub ready_since: Option<Time> = "status.conditions[type=Ready].lastTransitionTime",
         /// Its containers.
         pub containers: Vec<Container> = "status.containerStatuses" ["[*].restartCount"],
         /// Its init containers, as they run.
@@ -59,8 +78,10 @@ view! {
 
     /// A pod of a sibling: all that is asked is where it runs.
     pub struct Bystander: "v1/Pod" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".deletionTimestamp"],
+        /// Its UID.
+        pub uid: String = "metadata.uid",
+        /// Since when it is being deleted.
+        pub deleted: Option<Time> = "metadata.deletionTimestamp",
         /// Its node.
         pub node: String = "spec.nodeName",
         /// Its phase.
@@ -134,20 +155,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// A condition of a [`Pod`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodCondition {
-    /// What it is about.
-    #[serde(rename = "type")]
-    pub condition_type: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// Since when.
-    pub last_transition_time: Option<Time>,
-}
-
-/// A container of a [`Pod`], as it runs.
+/// A container of a [`Candidate`], as it runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
@@ -157,7 +165,7 @@ pub struct Container {
     pub restart_count: i32,
 }
 
-/// An init container of a [`Pod`], as it was asked for.
+/// An init container of a [`Candidate`], as it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InitContainer {
@@ -177,36 +185,36 @@ impl Set {
 impl Pod {
     /// Whether it counts: it has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
-        !has_ended(&self.phase) && !self.meta.is_deleting()
+        !has_ended(&self.phase) && self.deleted.is_none()
     }
 
     /// Whether it is being deleted and has not yet ended.
     pub fn is_terminating(&self) -> bool {
-        !has_ended(&self.phase) && self.meta.is_deleting()
+        !has_ended(&self.phase) && self.deleted.is_some()
     }
 
     /// Whether it is ready.
     pub fn is_ready(&self) -> bool {
-        self.readiness().is_some()
+        self.ready == "True"
     }
 
     /// Since when it is ready; none if it isn't, or if that is not said.
     pub fn ready_since(&self) -> Option<Time> {
-        self.readiness()?.last_transition_time
+        self.ready_since.filter(|_| self.is_ready())
     }
+}
 
-    fn readiness(&self) -> Option<&PodCondition> {
-        self.conditions
-            .iter()
-            .find(|condition| condition.condition_type == "Ready")
-            .filter(|ready| ready.status == "True")
+impl Candidate {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.ready == "True"
     }
 }
 
 impl Bystander {
     /// Whether it counts.
     pub fn is_active(&self) -> bool {
-        !has_ended(&self.phase) && !self.meta.is_deleting()
+        !has_ended(&self.phase) && self.deleted.is_none()
     }
 }
 

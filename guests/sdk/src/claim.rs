@@ -1,10 +1,11 @@
 //! Which objects are an owner's: those that it controls and selects. Orphans that it selects are adopted; what it controls
 //! and no longer selects is released.
 
-use flyball_types::{ApiError, LabelSelector};
+use flyball_types::{ApiError, LabelSelector, Labels};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::controller::Key;
 use crate::error::{Context as _, Error};
 use crate::host::Host;
 use crate::meta::{Meta, OwnerReference};
@@ -12,8 +13,32 @@ use crate::write::{PatchType, Write};
 
 /// An object that can be claimed.
 pub trait Claimed {
-    /// Its metadata, with labels, owner references and the time of its deletion.
-    fn meta(&self) -> &Meta;
+    /// Its name. It lies in its owner's namespace.
+    fn name(&self) -> &str;
+    /// Its UID.
+    fn uid(&self) -> &str;
+    /// Its labels.
+    fn labels(&self) -> &impl Labels;
+    /// Whether it can be adopted: nobody controls it, and it is not being deleted.
+    fn is_free(&self) -> bool;
+}
+
+impl Claimed for Meta {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn labels(&self) -> &impl Labels {
+        &self.labels
+    }
+
+    fn is_free(&self) -> bool {
+        self.controller().is_none() && !self.is_deleting()
+    }
 }
 
 /// What becomes of objects.
@@ -31,13 +56,12 @@ impl<T: Claimed> Claims<T> {
     /// Says what becomes of objects: of `own`, which the owner controls, and of `orphans`, which nobody controls. An owner
     /// that is being deleted takes and releases none, and what is being deleted is not taken.
     pub fn of(owner: &Meta, selector: &LabelSelector, own: Vec<T>, orphans: Vec<T>) -> Self {
-        let is_selected = |one: &T| selector.matches(&one.meta().labels);
+        let is_selected = |one: &T| selector.matches(one.labels());
         let (kept, mut released): (Vec<_>, Vec<_>) = own.into_iter().partition(is_selected);
         // The two lists are not of one moment: what lost its controller between them is in both.
-        let is_new = |one: &T| !kept.iter().chain(&released).any(|own| own.meta().uid == one.meta().uid);
-        let is_free = |one: &T| one.meta().controller().is_none() && !one.meta().is_deleting();
+        let is_new = |one: &T| !kept.iter().chain(&released).any(|own| own.uid() == one.uid());
         let mut adopted: Vec<_> =
-            orphans.into_iter().filter(|one| is_selected(one) && is_free(one) && is_new(one)).collect();
+            orphans.into_iter().filter(|one| is_selected(one) && one.is_free() && is_new(one)).collect();
         if owner.is_deleting() {
             released.clear();
             adopted.clear();
@@ -45,7 +69,7 @@ impl<T: Claimed> Claims<T> {
         Self { kept, adopted, released }
     }
 
-    /// Adopts and releases, and answers what the owner owns now. `noun` is what errors call one of them; `recheck` asks the
+    /// Adopts and releases, and answers what `owner` owns now. `noun` is what errors call one of them; `recheck` asks the
     /// API server itself whether the owner [`may_adopt`], once, however many orphans there are.
     ///
     /// # Errors
@@ -53,6 +77,7 @@ impl<T: Claimed> Claims<T> {
     pub fn carry_out(
         mut self,
         host: &Host,
+        owner: &Meta,
         noun: &str,
         recheck: impl FnOnce() -> Result<(), Error>,
         adoption: impl Fn(&T) -> Write,
@@ -68,7 +93,7 @@ impl<T: Claimed> Claims<T> {
         let adoptions = self.adopted.iter().map(adoption);
         let releases = self.released.iter().map(release);
         let answers = host.batch().extend(adoptions.chain(releases)).run();
-        let settled = self.settle(noun, answers.into_iter().map(|answer| answer.map(drop)));
+        let settled = self.settle(&owner.namespace, noun, answers.into_iter().map(|answer| answer.map(drop)));
         match (refused, settled) {
             (None, settled) => settled,
             (Some(refused), settled) => {
@@ -81,11 +106,16 @@ impl<T: Claimed> Claims<T> {
     ///
     /// # Errors
     /// What was refused, but about what doesn't exist any more.
-    pub fn settle(self, noun: &str, mut answers: impl Iterator<Item = Result<(), ApiError>>) -> Result<Vec<T>, Error> {
+    pub fn settle(
+        self,
+        namespace: &str,
+        noun: &str,
+        mut answers: impl Iterator<Item = Result<(), ApiError>>,
+    ) -> Result<Vec<T>, Error> {
         let Self { mut kept, adopted, released } = self;
         let mut errors = Vec::new();
         let refusal = |what: &str, one: &T, error: ApiError| {
-            Error::Doing(format!("{what} {noun} {}", one.meta().key()), Box::new(error.into()))
+            Error::Doing(format!("{what} {noun} {}", Key::new(namespace, one.name())), Box::new(error.into()))
         };
         for (one, answer) in adopted.into_iter().zip(answers.by_ref()) {
             match answer {
@@ -121,9 +151,9 @@ pub fn may_adopt(owner: &Meta, live: Option<&Meta>) -> Result<(), Error> {
     }
 }
 
-/// The write that makes an owner, by its reference, the controller of an object. It fails if another one controls it, or has
+/// The write that makes an owner, by its reference, the controller of an object of its namespace. It fails if another one controls it, or has
 /// its name.
-pub fn adoption(kind: &str, object: &Meta, owner: &OwnerReference) -> Write {
+pub fn adoption(kind: &str, namespace: &str, object: &impl Claimed, owner: &OwnerReference) -> Write {
     #[derive(Serialize)]
     struct Patch<'a> {
         metadata: Metadata<'a>,
@@ -134,15 +164,16 @@ pub fn adoption(kind: &str, object: &Meta, owner: &OwnerReference) -> Write {
         owner_references: [&'a OwnerReference; 1],
         uid: &'a str,
     }
-    patch(kind, object, &Patch { metadata: Metadata { owner_references: [owner], uid: &object.uid } })
+    patch(kind, namespace, object, &Patch { metadata: Metadata { owner_references: [owner], uid: object.uid() } })
 }
 
 /// The write that frees an object of an owner. It fails if another one has its name.
-pub fn release(kind: &str, object: &Meta, owner: &Meta) -> Write {
+pub fn release(kind: &str, object: &impl Claimed, owner: &Meta) -> Write {
     let reference = json!({"$patch": "delete", "uid": owner.uid});
-    patch(kind, object, &json!({"metadata": {"uid": object.uid, "ownerReferences": [reference]}}))
+    let freed = json!({"metadata": {"uid": object.uid(), "ownerReferences": [reference]}});
+    patch(kind, &owner.namespace, object, &freed)
 }
 
-fn patch(kind: &str, object: &Meta, patch: &impl Serialize) -> Write {
-    Write::patch(kind, &object.namespace, &object.name, PatchType::Strategic, patch)
+fn patch(kind: &str, namespace: &str, object: &impl Claimed, patch: &impl Serialize) -> Write {
+    Write::patch(kind, namespace, object.name(), PatchType::Strategic, patch)
 }

@@ -107,6 +107,8 @@ pub struct Question {
     pub orphans: bool,
     /// What comes back of each; everything that was declared, if empty.
     pub fields: Vec<String>,
+    /// Of which paths the values make a row of each, which then comes back in its place; none, if empty.
+    pub columns: Vec<String>,
 }
 
 /// Names an object.

@@ -98,11 +98,11 @@ pub mod write;
 pub use condition::Condition;
 pub use controller::{Controller, Delta, Key, Outcome, Request, Routed};
 pub use error::{ApiResult, Context, Error};
-pub use flyball_types::{ApiError, FieldPath, Kind, KindPattern, LabelSelector, Reference};
+pub use flyball_types::{ApiError, FieldPath, Kind, KindPattern, LabelSelector, Labels, Reference};
 pub use host::Host;
 pub use imports::ObjectReference;
 pub use int_or_percent::IntOrPercent;
-pub use meta::{Meta, OwnerReference, Selector, StringMap};
+pub use meta::{LabelSet, Meta, OwnerReference, Selector, StringMap};
 pub use quantity::Quantity;
 pub use raw::Raw;
 #[doc(hidden)]
@@ -120,8 +120,8 @@ pub mod prelude {
     pub use crate::describe::{DescriptionExt as _, WatchExt as _, describe, watch, watch_kind};
     pub use crate::{
         Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host, IntOrPercent, Key,
-        LabelSelector, Meta, Outcome, OwnerReference, PatchType, Propagation, Quantity, Raw, Request, Selector, Time,
-        View, Write, export, view,
+        LabelSelector, LabelSet, Labels, Meta, Outcome, OwnerReference, PatchType, Propagation, Quantity, Raw, Request,
+        Selector, Time, View, Write, export, view,
     };
 }
 

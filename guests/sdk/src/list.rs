@@ -17,8 +17,12 @@ pub struct List<'a, T> {
 
 impl<'a, T: View> List<'a, T> {
     pub(crate) fn new(imports: &'a dyn Imports) -> Self {
-        let fields = T::FIELDS.iter().map(|&field| field.to_owned()).collect();
-        let question = Question { kind: T::KIND.into(), fields, ..Question::default() };
+        let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
+        let kind = T::KIND.into();
+        let question = match T::COLUMNS {
+            [] => Question { kind, fields: owned(T::FIELDS), ..Question::default() },
+            columns => Question { kind, columns: owned(columns), ..Question::default() },
+        };
         Self { imports, question, view: PhantomData }
     }
 

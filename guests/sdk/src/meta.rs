@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use flyball_types::{Kind, LabelSelector};
+use flyball_types::{Kind, LabelSelector, Labels};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -13,6 +13,60 @@ use crate::time::Time;
 
 /// Labels or annotations.
 pub type StringMap = BTreeMap<String, String>;
+
+/// Labels as the text that came, which is looked into and not taken apart: many objects are read for each that is asked for
+/// its labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSet(Box<str>);
+
+impl Labels for LabelSet {
+    fn label(&self, key: &str) -> Option<&str> {
+        // `{"k":"v","k":"v"}`: keys and values stand in quotes, in turn, and nothing else does.
+        let mut rest = &*self.0;
+        let mut quoted = || {
+            let start = 1 + quote(rest)?;
+            let end = start + quote(&rest[start..])?;
+            let text = &rest[start..end];
+            rest = &rest[end + 1..];
+            Some(text)
+        };
+        loop {
+            let (own, value) = (quoted()?, quoted()?);
+            if own == key {
+                return Some(value);
+            }
+        }
+    }
+}
+
+/// Where the next quote stands. By a plain loop: what finds it in long texts takes longer to start than this to end.
+fn quote(text: &str) -> Option<usize> {
+    text.bytes().position(|byte| byte == b'"')
+}
+
+impl From<&StringMap> for LabelSet {
+    /// A label that would need an escape in JSON, which the API allows in none, is left out.
+    fn from(labels: &StringMap) -> Self {
+        let is_plain = |text: &String| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
+        let pair = |(key, value)| format!("\"{key}\":\"{value}\"");
+        let pairs: Vec<String> =
+            labels.iter().filter(|(key, value)| is_plain(key) && is_plain(value)).map(pair).collect();
+        Self(format!("{{{}}}", pairs.join(",")).into())
+    }
+}
+
+impl<'de> Deserialize<'de> for LabelSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        match raw.get() {
+            "null" => Ok(Self::default()),
+            text if text.starts_with('{') && !text.contains('\\') => Ok(Self(text.into())),
+            text => serde_json::from_slice::<StringMap>(text.as_bytes())
+                .map(|labels| Self::from(&labels))
+                .map_err(serde::de::Error::custom),
+        }
+    }
+}
 
 /// The metadata of an object. Name, namespace, UID and resource version are always read; the rest only if the view's path
 /// or suffixes name it: `meta: Meta = "metadata" [".labels"]`.
@@ -180,6 +234,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn labels_are_found_in_the_text_that_came() {
+        let labels: LabelSet = serde_json::from_str(r#"{"app": "web", "x.io/y":"","esc":"a\u0022"}"#).unwrap();
+        assert_eq!(
+            ["app", "x.io/y", "web", "esc", ""].map(|key| labels.label(key)),
+            [Some("web"), Some(""), None, None, None]
+        );
+        let plain: LabelSet = serde_json::from_str(r#"{"app": "web", "x.io/y":""}"#).unwrap();
+        assert_eq!(["app", "x.io/y", "web", "ap"].map(|key| plain.label(key)), [Some("web"), Some(""), None, None]);
+        assert_eq!(serde_json::from_str::<LabelSet>("null").unwrap().label("app"), None);
+        assert!(serde_json::from_str::<LabelSet>("[1]").is_err());
+    }
 
     #[test]
     fn a_controller_is_the_owner_that_says_so() {

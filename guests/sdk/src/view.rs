@@ -6,7 +6,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+use serde_json::Value;
 
 /// The fields of a kind that a controller reads. [`view!`](crate::view!) makes one; any struct that serde reads can be one.
 pub trait View: DeserializeOwned {
@@ -14,12 +17,17 @@ pub trait View: DeserializeOwned {
     const KIND: &'static str;
     /// The paths of the fields that are read.
     const FIELDS: &'static [&'static str];
+    /// The paths whose values make a row that the view can be read from, as it can from an object; none if it can't.
+    const COLUMNS: &'static [&'static str] = &[];
 }
 
 /// Declares views: flat structs whose fields lie anywhere in an object.
 ///
 /// Each field is filled from its path; what is absent or null is the type's default. A list of suffixes behind the path
 /// narrows what is read below it. No path may lie below another one.
+///
+/// A list of a view without suffixes is read row by row, with nothing but its values: what many objects are counted or
+/// compared by should be such a view.
 ///
 /// ```
 /// use flyball_sdk::prelude::*;
@@ -73,6 +81,8 @@ macro_rules! view {
             const KIND: &'static str = $kind;
             const FIELDS: &'static [&'static str] =
                 $crate::view!(@fields [] $( $path $([$($suffix),*])?; )*);
+            const COLUMNS: &'static [&'static str] =
+                if $crate::view::are_same(Self::FIELDS, &[$($path),*]) { &[$($path),*] } else { &[] };
         }
 
         const _: () = assert!($crate::view::are_apart(&[$($path),*]), "one path of the view lies below another");
@@ -130,6 +140,39 @@ pub const fn are_apart(paths: &[&str]) -> bool {
     true
 }
 
+/// Whether two lists of paths are the same: a view that narrows none of its paths can be read from rows.
+#[doc(hidden)]
+pub const fn are_same(one: &[&str], other: &[&str]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at].len() != other[at].len() || !is_within(one[at].as_bytes(), other[at].as_bytes()) {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Whether any path has a filter, such as `[type=Ready]`.
+const fn has_filters(paths: &[&str]) -> bool {
+    let mut one = 0;
+    while one < paths.len() {
+        let path = paths[one].as_bytes();
+        let mut at = 0;
+        while at < path.len() {
+            if path[at] == b'=' {
+                return true;
+            }
+            at += 1;
+        }
+        one += 1;
+    }
+    false
+}
+
 const fn is_within(path: &[u8], above: &[u8]) -> bool {
     let mut at = 0;
     while at < above.len() {
@@ -141,13 +184,39 @@ const fn is_within(path: &[u8], above: &[u8]) -> bool {
     at == path.len() || path[at] == b'.' || path[at] == b'['
 }
 
-/// Reads an object into a struct's fields, in one pass and without a tree.
+/// Reads an object, or a row of its columns, into a struct's fields, in one pass and without a tree.
 #[doc(hidden)]
 pub fn collect<'de, S: Slots, D: Deserializer<'de>>(deserializer: D) -> Result<S, D::Error> {
     let mut slots = S::default();
-    let wanted: Vec<_> = S::PATHS.iter().copied().enumerate().collect();
-    Level { slots: &mut slots, wanted: &wanted }.deserialize(deserializer)?;
+    deserializer.deserialize_any(Whole(&mut slots))?;
     Ok(slots)
+}
+
+/// An object or a row.
+struct Whole<'a, S>(&'a mut S);
+
+impl<'de, S: Slots> Visitor<'de> for Whole<'_, S> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or a row")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        let wanted: Vec<_> = S::PATHS.iter().copied().enumerate().collect();
+        Level { slots: self.0, wanted: &wanted }.visit_map(map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<(), A::Error> {
+        let mut slot = 0;
+        while slot < S::PATHS.len() && row.next_element_seed(Fill { slots: self.0, slot })?.is_some() {
+            slot += 1;
+        }
+        if slot < S::PATHS.len() || row.next_element::<IgnoredAny>()?.is_some() {
+            return Err(A::Error::invalid_length(slot, &"a row with a value for each column"));
+        }
+        Ok(())
+    }
 }
 
 /// One level of an object: what is wanted of it, as slots and the paths that lead there from here.
@@ -175,12 +244,44 @@ impl<'de, S: Slots> Visitor<'de> for Level<'_, S> {
         Ok(())
     }
 
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        // Known when it is compiled, so that views without filters don't carry the code for them.
+        if !const { has_filters(S::PATHS) } || self.wanted.iter().any(|(_, path)| split_filter(path).is_none()) {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        self.visit_filtered(list)
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(here) = map.next_key_seed(Step { wanted: self.wanted, lifetime: PhantomData })? {
             match here.as_slice() {
                 [] => drop(map.next_value::<IgnoredAny>()?),
                 [(slot, "")] => map.next_value_seed(Fill { slots: self.slots, slot: *slot })?,
                 below => map.next_value_seed(Level { slots: self.slots, wanted: below })?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a, S: Slots> Level<'a, S> {
+    /// Goes on below those elements of a list that a filter means; of several, the first that has something there counts.
+    fn visit_filtered<'de, A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut left: Vec<_> = self.wanted.to_vec();
+        while let Some(element) = list.next_element::<Value>()? {
+            let means = |&(_, path): &(usize, &'static str)| {
+                split_filter(path).is_some_and(|(field, value, _)| element[field].as_str() == Some(value))
+            };
+            let (meant, others) = left.into_iter().partition::<Vec<_>, _>(means);
+            left = others;
+            if meant.is_empty() {
+                continue;
+            }
+            let below = |(slot, path)| (slot, split_filter(path).map_or("", |(_, _, rest)| rest));
+            let wanted: Vec<_> = meant.into_iter().map(below).collect();
+            match wanted.as_slice() {
+                [(slot, "")] => self.slots.fill(*slot, element).map_err(A::Error::custom)?,
+                _ => Level { slots: self.slots, wanted: &wanted }.deserialize(element).map_err(A::Error::custom)?,
             }
         }
         Ok(())
@@ -242,6 +343,13 @@ fn split_first(path: &str) -> (&str, &str) {
     (&path[..end], rest.strip_prefix('.').unwrap_or(rest))
 }
 
+/// A filter's field and value, and what follows it: `[type=Ready].status` → `type`, `Ready`, `status`.
+fn split_filter(path: &str) -> Option<(&str, &str, &str)> {
+    let (filter, rest) = path.strip_prefix('[')?.split_once(']')?;
+    let (field, value) = filter.split_once('=')?;
+    Some((field, value, rest.strip_prefix('.').unwrap_or(rest)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::are_apart;
@@ -277,6 +385,32 @@ mod tests {
         assert_eq!(read("{}"), Sample::default());
         assert_eq!(read(r#"{"spec": null, "metadata": null}"#), Sample::default());
         assert_eq!(read(r#"{"spec": {"deep": {"names": null}, "replicas": null}}"#), Sample::default());
+    }
+
+    #[test]
+    fn a_view_that_narrows_no_path_is_read_from_rows_as_from_objects() {
+        view! {
+            #[derive(PartialEq)]
+            struct Flat: "example.com/v1/Sample" {
+                name: String = "metadata.name",
+                ready: Option<String> = "status.conditions[type=Ready].status",
+                replicas: i32 = "spec.replicas",
+            }
+        }
+        assert_eq!(Flat::COLUMNS, ["metadata.name", "status.conditions[type=Ready].status", "spec.replicas"]);
+        assert!(Sample::COLUMNS.is_empty());
+        let object = r#"{"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Other", "status": "x"},
+            {"status": "True", "type": "Ready"}]}, "spec": {"replicas": 2}}"#;
+        let ready = Flat { name: "a".into(), ready: Some("True".into()), replicas: 2 };
+        assert_eq!(serde_json::from_str::<Flat>(object).unwrap(), ready);
+        let flat: Vec<Flat> = serde_json::from_str(r#"[["a", "True", 2], ["b", null, null]]"#).unwrap();
+        assert_eq!(flat, [ready, Flat { name: "b".into(), ready: None, replicas: 0 }]);
+        for row in [r#"["a", "True"]"#, r#"["a", "True", 2, 3]"#] {
+            assert!(
+                serde_json::from_str::<Flat>(row).unwrap_err().to_string().contains("a value for each column"),
+                "{row}"
+            );
+        }
     }
 
     #[test]

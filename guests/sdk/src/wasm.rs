@@ -98,6 +98,9 @@ impl Imports for Sandbox {
         if !question.fields.is_empty() {
             query.fields(&question.fields);
         }
+        if !question.columns.is_empty() {
+            query.columns(&question.columns);
+        }
         Box::new(query)
     }
 

@@ -140,6 +140,7 @@ impl<'a> Metadata<'a> {
             grace: number(self.grace) > 0,
             mask: Arc::clone(mask),
             json: json.into(),
+            row: Mutex::default(),
         })
     }
 }

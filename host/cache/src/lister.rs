@@ -5,11 +5,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_types::{FieldPath, Mask};
+use flyball_types::{Columns, FieldPath, Mask};
 
 use crate::core::State;
 use crate::indexer::selector_at;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
+
+/// Bytes of a typical value of a row.
+const TYPICAL_VALUE: usize = 24;
 
 /// What a plugin may see of an informer.
 #[derive(Clone, Debug, Default)]
@@ -143,15 +146,29 @@ impl Lister {
     /// # Errors
     /// Fields that the view does not show.
     pub fn projection(&self, fields: Option<&Mask>) -> Result<Projection, ListerError> {
-        match fields {
-            Some(fields) if !self.view.mask.covers(fields) => {
-                let missing =
-                    fields.paths().into_iter().filter(|path| !self.view.mask.covers(&[path.clone()].iter().collect()));
-                let missing: Vec<String> = missing.map(|path| path.to_string()).collect();
-                Err(ListerError::FieldsNotDeclared(missing.join(", ")))
-            }
-            fields => Ok(Projection { mask: fields.unwrap_or(&self.view.mask).clone(), last: None }),
+        if let Some(fields) = fields {
+            self.check(fields)?;
         }
+        Ok(Projection { form: Form::Object { mask: fields.unwrap_or(&self.view.mask).clone(), last: None } })
+    }
+
+    /// Reduces objects to rows of these columns.
+    ///
+    /// # Errors
+    /// Fields that the view does not show.
+    pub fn rows(&self, columns: Arc<Columns>) -> Result<Projection, ListerError> {
+        self.check(columns.mask())?;
+        Ok(Projection { form: Form::Row(columns) })
+    }
+
+    /// Whether the view shows all of these fields.
+    fn check(&self, fields: &Mask) -> Result<(), ListerError> {
+        if self.view.mask.covers(fields) {
+            return Ok(());
+        }
+        let shows = |path: &FieldPath| self.view.mask.covers(&[path.clone()].iter().collect());
+        let missing = fields.paths().into_iter().filter(|path| !shows(path)).map(|path| path.to_string());
+        Err(ListerError::FieldsNotDeclared(missing.collect::<Vec<_>>().join(", ")))
     }
 
     /// Appends an object's JSON, reduced to `fields` (all that the view shows, if none). Of many objects, a
@@ -168,39 +185,61 @@ impl Lister {
 /// Reduces objects of the cache to some of their fields. Where these are all that the cache holds, bytes are copied as they
 /// are.
 pub struct Projection {
-    mask: Mask,
-    /// The mask of the last object, and whether all that it holds is wanted.
-    last: Option<(Arc<Mask>, bool)>,
+    form: Form,
+}
+
+enum Form {
+    /// Objects with these fields.
+    Object {
+        mask: Mask,
+        /// The mask of the last object, and whether all that it holds is wanted.
+        last: Option<(Arc<Mask>, bool)>,
+    },
+    /// Rows of these columns.
+    Row(Arc<Columns>),
 }
 
 impl Projection {
+    /// About how many bytes that takes.
+    pub fn expected(&self, object: &Object) -> usize {
+        match &self.form {
+            Form::Object { .. } => object.json().len(),
+            Form::Row(columns) => columns.count() * TYPICAL_VALUE,
+        }
+    }
+
     /// Appends what is wanted of an object.
     pub fn append(&mut self, object: &Object, out: &mut Vec<u8>) {
-        if self.wants_all(object) {
-            out.extend_from_slice(object.json());
-        } else {
-            self.mask.prune(object.json(), out).expect("what pruning made can be pruned again");
+        match &mut self.form {
+            Form::Row(columns) => object.append_row(columns, out),
+            Form::Object { mask, last } => match wants_all(mask, last, object) {
+                true => out.extend_from_slice(object.json()),
+                false => mask.prune(object.json(), out).expect("what pruning made can be pruned again"),
+            },
         }
     }
 
     /// What is wanted of an object; without a copy, if it is all.
     pub fn bytes(&mut self, object: &Arc<Object>) -> Bytes {
-        if self.wants_all(object) {
+        if let Form::Object { mask, last } = &mut self.form
+            && wants_all(mask, last, object)
+        {
             return object.bytes();
         }
         let mut out = Vec::new();
         self.append(object, &mut out);
         out.into()
     }
+}
 
-    fn wants_all(&mut self, object: &Object) -> bool {
-        match &self.last {
-            Some((mask, wants_all)) if Arc::ptr_eq(mask, &object.mask) => *wants_all,
-            _ => {
-                let wants_all = self.mask.covers(&object.mask);
-                self.last = Some((Arc::clone(&object.mask), wants_all));
-                wants_all
-            }
+/// Whether a mask holds all that the cache holds of an object. Objects of one mask mostly follow one another.
+fn wants_all(mask: &Mask, last: &mut Option<(Arc<Mask>, bool)>, object: &Object) -> bool {
+    match last {
+        Some((of, wants_all)) if Arc::ptr_eq(of, &object.mask) => *wants_all,
+        _ => {
+            let wants_all = mask.covers(&object.mask);
+            *last = Some((Arc::clone(&object.mask), wants_all));
+            wants_all
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use flyball_types::{FieldPath, Kind, Labels, Mask};
+use flyball_types::{Columns, FieldPath, Kind, Labels, Mask};
 
 use crate::decode::{DecodeError, Decoder};
 use crate::intern::Interner;
@@ -26,6 +26,14 @@ pub struct Object {
     /// What `json` was pruned by.
     pub(crate) mask: Arc<Mask>,
     pub(crate) json: Box<[u8]>,
+    /// The row that was last read of it: an object is read far more often than it changes, and mostly by one plugin.
+    pub(crate) row: Mutex<Option<Arc<Row>>>,
+}
+
+/// What was read of an object.
+pub(crate) struct Row {
+    columns: Arc<Columns>,
+    json: Box<[u8]>,
 }
 
 /// An object's UID: 16 bytes where it is written as the API server writes them.
@@ -151,6 +159,18 @@ impl Object {
         Bytes::from_owner(Owner(Arc::clone(self)))
     }
 
+    /// Appends the values of these columns, which must be among what the mask kept, as a JSON array.
+    pub(crate) fn append_row(&self, columns: &Arc<Columns>, out: &mut Vec<u8>) {
+        let last = self.row.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(row) = last.filter(|row| Arc::ptr_eq(&row.columns, columns)) {
+            return out.extend_from_slice(&row.json);
+        }
+        let start = out.len();
+        columns.row(&self.json, out).expect("what pruning made is JSON");
+        let row = Arc::new(Row { columns: columns.clone(), json: out[start..].into() });
+        *self.row.lock().unwrap_or_else(PoisonError::into_inner) = Some(row);
+    }
+
     /// The mask that its JSON was pruned by.
     pub fn mask(&self) -> &Arc<Mask> {
         &self.mask
@@ -172,7 +192,9 @@ impl Object {
 
     /// About how many bytes it takes, but for what it shares with others.
     pub fn size(&self) -> usize {
-        size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len()
+        let row = self.row.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = row.as_ref().map_or(0, |row| size_of::<Row>() + 2 * size_of::<usize>() + row.json.len());
+        size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len() + row
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flyball_cache::{Delta, Object, OwnerReference, Uid};
 use flyball_types::description::{Change, DeltaType, Description, Having, Mapping, Owners, To, Watch};
-use flyball_types::{FieldPath, Kind, Reference};
+use flyball_types::{Columns, FieldPath, Kind, Reference};
 
 /// What the mappings need to know of the plugin's caches.
 pub(crate) trait Lookup {
@@ -38,17 +38,19 @@ pub(crate) struct Routed {
 
 /// The mappings of one watch, ready for use.
 pub(crate) struct Router {
-    changes: Vec<Counted>,
+    changes: Changes,
     routes: Vec<Route>,
     /// Whether the guest's `route` wants the deltas.
     pub(crate) asks_guest: bool,
 }
 
-/// A modification that counts.
-enum Counted {
-    Generation,
-    Labels,
-    Path(FieldPath),
+/// The modifications that count; all, if none is named.
+struct Changes {
+    any: bool,
+    generation: bool,
+    labels: bool,
+    /// What must differ in some column.
+    fields: Columns,
 }
 
 struct Route {
@@ -89,25 +91,18 @@ impl Router {
     /// The router of a watch, for the objects of this kind. The description was checked: paths that don't parse map to
     /// nothing.
     pub(crate) fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
-        let changes = watch.changes.iter().filter_map(|change| {
-            Some(match change {
-                Change::Generation => Counted::Generation,
-                Change::Labels => Counted::Labels,
-                Change::Path(path) => Counted::Path(path.parse().ok()?),
-            })
-        });
         let routes = watch.map.iter().filter_map(|mapping| Route::new(description, mapping, kind));
         let asks_guest = watch.map.iter().any(|mapping| mapping.to == To::Route);
-        Self { changes: changes.collect(), routes: routes.collect(), asks_guest }
+        Self { changes: Changes::new(&watch.changes), routes: routes.collect(), asks_guest }
     }
 
     /// Whether a delta matters: additions and deletions do, modifications if they change what counts.
     pub(crate) fn counts(&self, delta: &Delta) -> bool {
-        if self.changes.is_empty() || delta.delta_type() != DeltaType::Modified {
+        if self.changes.any || delta.delta_type() != DeltaType::Modified {
             return true;
         }
         let versions: Vec<&Arc<Object>> = delta.versions().collect();
-        versions.windows(2).any(|pair| self.changes.iter().any(|change| change.differs(pair[0], pair[1])))
+        versions.windows(2).any(|pair| self.changes.count(pair[0], pair[1]))
     }
 
     /// The keys that a delta yields, each once.
@@ -139,18 +134,31 @@ impl Router {
     }
 }
 
-impl Counted {
-    fn differs(&self, one: &Object, other: &Object) -> bool {
-        match self {
-            Self::Generation => one.generation() != other.generation(),
-            Self::Labels => one.labels() != other.labels(),
-            Self::Path(path) => {
-                let values = |object: &Object| -> Vec<String> {
-                    path.select(object.json()).into_iter().map(|value| value.get().to_owned()).collect()
-                };
-                values(one) != values(other)
-            }
+impl Changes {
+    fn new(changes: &[Change]) -> Self {
+        let path = |change: &Change| match change {
+            Change::Path(path) => path.parse().ok(),
+            _ => None,
+        };
+        Self {
+            any: changes.is_empty(),
+            generation: changes.contains(&Change::Generation),
+            labels: changes.contains(&Change::Labels),
+            fields: Columns::new(changes.iter().filter_map(path)),
         }
+    }
+
+    /// Whether what differs between two versions is among them.
+    fn count(&self, one: &Object, other: &Object) -> bool {
+        (self.generation && one.generation() != other.generation())
+            || (self.labels && one.labels() != other.labels())
+            || (self.fields.count() > 0 && self.row(one) != self.row(other))
+    }
+
+    fn row(&self, object: &Object) -> Vec<u8> {
+        let mut row = Vec::new();
+        self.fields.row(object.json(), &mut row).expect("the cache holds JSON");
+        row
     }
 }
 

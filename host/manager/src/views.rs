@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
-use flyball_cache::{Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid, View};
+use flyball_cache::{Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Projection, Uid, View};
 use flyball_plugin::{Listing, Query};
 use flyball_types::description::Description;
-use flyball_types::{ApiError, FieldPath, Kind, LabelSelector, Mask, Reference};
+use flyball_types::{ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Reference};
 use serde_json::Value;
 
 use crate::lock;
 use crate::policy::PluginPolicy;
 use crate::router::{self, Lookup};
 
-/// Masks that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
-const MASKS_KEPT: usize = 256;
+/// Sets of paths that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
+const PARSED_KEPT: usize = 256;
 
 /// The name of all discovered kinds in a query.
 const ALL_KINDS: &str = "*";
@@ -39,6 +39,17 @@ pub(crate) struct Seen {
     gone: Arc<Mutex<Gone>>,
 }
 
+/// What paths make, by the paths.
+struct Parsed<T> {
+    known: Mutex<HashMap<Vec<String>, Arc<T>>>,
+}
+
+impl<T> Default for Parsed<T> {
+    fn default() -> Self {
+        Self { known: Mutex::default() }
+    }
+}
+
 /// What one plugin sees.
 pub(crate) struct Views {
     /// The kinds that the description names.
@@ -49,7 +60,8 @@ pub(crate) struct Views {
     indexes: HashMap<(Kind, String), FieldPath>,
     policy: Arc<PluginPolicy>,
     seen: Seen,
-    masks: Mutex<HashMap<Vec<String>, Arc<Mask>>>,
+    masks: Parsed<Mask>,
+    columns: Parsed<Columns>,
     /// How many bytes one answer may have.
     answer_bytes: usize,
 }
@@ -72,8 +84,8 @@ impl Views {
             Some(((index.kind.clone(), index.name.clone()), index.path.parse().ok()?))
         };
         let indexes = description.indexes.iter().filter_map(index).collect();
-        let (discovered, masks) = (RwLock::default(), Mutex::default());
-        Self { kinds, discovered, discovery, indexes, policy, seen, masks, answer_bytes }
+        let (discovered, masks, columns) = (RwLock::default(), Parsed::default(), Parsed::default());
+        Self { kinds, discovered, discovery, indexes, policy, seen, masks, columns, answer_bytes }
     }
 
     /// What the next version of the plugin goes on with.
@@ -140,18 +152,31 @@ impl Views {
     /// A snapshot of what matches.
     pub(crate) fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
         let (listers, question) = self.question(query)?;
-        let mask = self.mask(&query.fields)?;
-        let mut found: Vec<(Lister, Arc<Object>)> = Vec::new();
-        for lister in &*listers {
-            let of_one = lister.list(&question).into_iter().map(|object| (lister.clone(), object));
-            found.extend(of_one);
+        let names_kinds = query.kind == ALL_KINDS;
+        let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
+        let mut parts = Vec::with_capacity(listers.len());
+        for (part, lister) in listers.iter().enumerate() {
+            found.extend(lister.list(&question).into_iter().map(|object| (part, object)));
+            let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
+            parts.push(Part { projection: self.projection(lister, query), kind });
         }
         if listers.len() > 1 {
             found.sort_by(|(_, a), (_, b)| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
             found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
         }
-        let (objects, names_kinds) = (found.into_iter(), query.kind == ALL_KINDS);
-        Ok(Box::new(Snapshot { objects, held: None, mask, names_kinds, answer_bytes: self.answer_bytes }))
+        Ok(Box::new(Snapshot { objects: found.into_iter(), parts, held: None, answer_bytes: self.answer_bytes }))
+    }
+
+    /// What a query wants of each object of a lister.
+    fn projection(&self, lister: &Lister, query: &Query) -> Result<Projection, ApiError> {
+        let projection = if query.columns.is_empty() {
+            lister.projection(self.mask(&query.fields)?.as_deref())
+        } else if query.kind == ALL_KINDS {
+            return Err(ApiError::invalid("rows of all kinds would not say of what kind they are: ask for fields"));
+        } else {
+            lister.rows(self.columns.get(&query.columns, Columns::parse)?)
+        };
+        projection.map_err(|error| ApiError::denied(error.to_string()))
     }
 
     /// How many objects match.
@@ -267,19 +292,28 @@ impl Views {
         Ok((listers, question))
     }
 
+    /// The mask of these fields; none, if all are meant.
     fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
-        if fields.is_empty() {
-            return Ok(None);
+        if fields.is_empty() { Ok(None) } else { self.masks.get(fields, Mask::parse).map(Some) }
+    }
+}
+
+impl<T> Parsed<T> {
+    /// What these paths make.
+    fn get<'a>(
+        &self,
+        paths: &'a [String],
+        parse: impl FnOnce(&'a [String]) -> Result<T, PathError>,
+    ) -> Result<Arc<T>, ApiError> {
+        if let Some(known) = lock(&self.known).get(paths) {
+            return Ok(known.clone());
         }
-        if let Some(mask) = lock(&self.masks).get(fields) {
-            return Ok(Some(mask.clone()));
+        let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
+        let mut known = lock(&self.known);
+        if known.len() < PARSED_KEPT {
+            known.insert(paths.to_vec(), parsed.clone());
         }
-        let mask = Arc::new(Mask::parse(fields).map_err(|error| ApiError::invalid(error.to_string()))?);
-        let mut masks = lock(&self.masks);
-        if masks.len() < MASKS_KEPT {
-            masks.insert(fields.to_vec(), mask.clone());
-        }
-        Ok(Some(mask))
+        Ok(parsed)
     }
 }
 
@@ -347,19 +381,46 @@ impl Lookup for Views {
 
 /// What a query found, page by page.
 struct Snapshot {
-    objects: std::vec::IntoIter<(Lister, Arc<Object>)>,
+    /// Each with the number of its part.
+    objects: std::vec::IntoIter<(usize, Arc<Object>)>,
+    parts: Vec<Part>,
     /// An object that was too large for the page before.
     held: Option<Vec<u8>>,
-    mask: Option<Arc<Mask>>,
-    /// Whether each object says of what kind it is.
-    names_kinds: bool,
     answer_bytes: usize,
+}
+
+/// What comes back of the objects of one lister.
+struct Part {
+    /// Why nothing does, if the watch that the lister is of shows too little. That matters only where an object is seen by no
+    /// other one.
+    projection: Result<Projection, ApiError>,
+    /// Their kind, if each of them says it.
+    kind: Option<Kind>,
+}
+
+impl Part {
+    fn append(&mut self, object: &Object, page: &mut Vec<u8>) -> Result<(), ApiError> {
+        let start = page.len();
+        self.projection.as_mut().map_err(|denied| denied.clone())?.append(object, page);
+        if let Some(kind) = &self.kind {
+            // An object begins with a brace, and its name follows.
+            let (api_version, kind) = (Value::from(kind.api_version()), Value::from(&*kind.kind));
+            page.splice(start..=start, format!("{{\"apiVersion\":{api_version},\"kind\":{kind},").into_bytes());
+        }
+        Ok(())
+    }
+
+    /// About how many bytes of a page an object takes.
+    fn expected(&self, object: &Object) -> usize {
+        self.projection.as_ref().map_or(0, |projection| projection.expected(object) + 16)
+    }
 }
 
 impl Listing for Snapshot {
     fn page(&mut self, limit: u32) -> Result<Vec<u8>, ApiError> {
         let limit = if limit == 0 { usize::MAX } else { limit as usize };
-        let expected = self.objects.as_slice().first().map_or(0, |(_, object)| object.json().len() + 16);
+        let first = self.objects.as_slice().first();
+        let expected = first.map_or(0, |(part, object)| self.parts[*part].expected(object));
         let mut page = Vec::with_capacity((expected * self.objects.len().min(limit)).min(self.answer_bytes) + 2);
         page.push(b'[');
         let mut count = 0;
@@ -371,17 +432,8 @@ impl Listing for Snapshot {
             let start = page.len();
             if let Some(held) = self.held.take() {
                 page.extend_from_slice(&held);
-            } else if let Some((lister, object)) = self.objects.next() {
-                let projected = lister.project(&object, self.mask.as_deref(), &mut page);
-                projected.map_err(|error| ApiError::denied(error.to_string()))?;
-                if self.names_kinds {
-                    let Kind { kind, .. } = &lister.informer().resource().kind;
-                    let api_version = lister.informer().resource().kind.api_version();
-                    // An object begins with a brace, and its name follows.
-                    let named =
-                        format!("{{\"apiVersion\":{},\"kind\":{},", Value::from(api_version), Value::from(&**kind));
-                    page.splice(start..=start, named.bytes());
-                }
+            } else if let Some((part, object)) = self.objects.next() {
+                self.parts[part].append(&object, &mut page)?;
             } else {
                 page.truncate(before);
                 break;

@@ -115,11 +115,13 @@ pub struct Query {
     pub orphans: bool,
     /// The fields of each; all that the plugin declared, if empty.
     pub fields: Vec<String>,
+    /// The paths whose values make a row of each; objects in place of rows, if empty.
+    pub columns: Vec<String>,
 }
 
 /// What a query found, page by page.
 pub trait Listing: Send {
-    /// The next objects as a JSON array, `limit` at most (0: as many as the limit on an answer's size allows); `[]` at the end.
+    /// The next objects, or rows, as a JSON array, `limit` at most (0: as many as the limit on an answer's size allows); `[]` at the end.
     fn page(&mut self, limit: u32) -> Result<Vec<u8>, ApiError>;
 }
 

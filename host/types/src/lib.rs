@@ -1,6 +1,7 @@
 //! The words that every part of Flyball shares, on both sides of the sandbox: kinds, objects, field masks, label selectors,
 //! errors of the API and what a plugin says of itself. No I/O, no clock, no runtime.
 
+mod columns;
 pub mod description;
 mod error;
 mod field_selector;
@@ -13,11 +14,12 @@ mod reference;
 mod selector;
 mod text;
 
+pub use columns::Columns;
 pub use error::ApiError;
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError, KindPattern};
 pub use mask::Mask;
-pub use path::{FieldPath, PathError, Step};
+pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::printable;
 pub use prune::{MetadataSink, Prune, PruneError};
 pub use reference::{Reference, ReferenceError};

@@ -1,8 +1,12 @@
 //! Field masks: which fields of an object are kept. The cache keeps the union of what its readers declared, and a reader
 //! gets its own part of it. How bytes are pruned by a mask is in `prune.rs`.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use serde_json::value::RawValue;
+
+use crate::path::Filter;
 use crate::{FieldPath, PathError, Step};
 
 /// A set of field paths, as a tree.
@@ -20,8 +24,9 @@ pub struct Mask {
 pub(crate) enum Node {
     /// All that lies here and below.
     All,
-    /// Only these fields, sorted by name; of a list's elements (or a map's values) what `each` says.
-    Some { fields: Vec<(Box<str>, Node)>, each: Option<Box<Node>> },
+    /// Only these fields, sorted by name; of a list's elements (or a map's values) what `each` says, and of those elements
+    /// that a filter means what it says.
+    Some { fields: Vec<(Box<str>, Node)>, each: Option<Box<Node>>, filtered: Vec<(Filter, Node)> },
 }
 
 /// The fields of `metadata` that are always kept.
@@ -122,7 +127,7 @@ impl fmt::Display for Mask {
 
 impl Node {
     fn none() -> Self {
-        Self::Some { fields: Vec::new(), each: None }
+        Self::Some { fields: Vec::new(), each: None, filtered: Vec::new() }
     }
 
     /// What is kept of the field of this name.
@@ -130,14 +135,14 @@ impl Node {
         match self {
             Self::All => Some(self),
             // A few fields at most: looking at each is faster than searching.
-            Self::Some { fields, each } => match fields.iter().find(|(field, _)| **field == *name) {
+            Self::Some { fields, each, .. } => match fields.iter().find(|(field, _)| **field == *name) {
                 Some((_, node)) => Some(node),
                 None => each.as_deref(),
             },
         }
     }
 
-    /// What is kept of each element of a list.
+    /// What is kept of each element of a list, whatever it holds.
     pub(crate) fn element(&self) -> Option<&Node> {
         match self {
             Self::All => Some(self),
@@ -145,41 +150,52 @@ impl Node {
         }
     }
 
+    /// Whether it depends on what an element of a list holds what is kept of it.
+    pub(crate) fn is_filtered(&self) -> bool {
+        matches!(self, Self::Some { filtered, .. } if !filtered.is_empty())
+    }
+
+    /// What is kept of this element of a list.
+    pub(crate) fn element_like(&self, element: &RawValue) -> Option<Cow<'_, Node>> {
+        let Self::Some { filtered, .. } = self else { return Some(Cow::Borrowed(self)) };
+        let meant = filtered.iter().filter(|(filter, _)| filter.matches(element)).map(|(_, node)| Cow::Borrowed(node));
+        let both = |mut one: Cow<'_, Node>, other: Cow<'_, Node>| {
+            one.to_mut().unite(&other);
+            Cow::Owned(one.into_owned())
+        };
+        meant.reduce(both).or_else(|| self.element().map(Cow::Borrowed))
+    }
+
     fn add(&mut self, steps: &[Step]) {
         let Some((step, rest)) = steps.split_first() else {
             *self = Self::All;
             return;
         };
-        let Self::Some { fields, each } = self else { return };
+        let Self::Some { fields, each, filtered } = self else { return };
         match step {
             Step::Each => each.get_or_insert_with(|| Box::new(Self::none())).add(rest),
-            Step::Field(name) => match fields.binary_search_by(|(field, _)| field.cmp(name)) {
-                Ok(at) => fields[at].1.add(rest),
-                Err(at) => {
-                    let mut node = Self::none();
-                    node.add(rest);
-                    fields.insert(at, (name.clone(), node));
-                }
-            },
+            Step::Where(filter) => {
+                let node = entry(filtered, filter);
+                // What is kept can be filtered again.
+                node.add(&[Step::Field(filter.field.clone())]);
+                node.add(rest);
+            }
+            Step::Field(name) => entry(fields, name).add(rest),
         }
         self.spread();
     }
 
     fn unite(&mut self, other: &Self) {
-        let (fields, each) = match other {
+        let (fields, each, filtered) = match other {
             Self::All => {
                 *self = Self::All;
                 return;
             }
-            Self::Some { fields, each } => (fields, each),
+            Self::Some { fields, each, filtered } => (fields, each, filtered),
         };
-        let Self::Some { fields: own, each: own_each } = self else { return };
-        for (name, node) in fields {
-            match own.binary_search_by(|(field, _)| field.cmp(name)) {
-                Ok(at) => own[at].1.unite(node),
-                Err(at) => own.insert(at, (name.clone(), node.clone())),
-            }
-        }
+        let Self::Some { fields: own, each: own_each, filtered: own_filtered } = self else { return };
+        fields.iter().for_each(|(name, node)| entry(own, name).unite(node));
+        filtered.iter().for_each(|(filter, node)| entry(own_filtered, filter).unite(node));
         match (own_each.as_deref_mut(), each) {
             (Some(own), Some(each)) => own.unite(each),
             (None, Some(each)) => *own_each = Some(each.clone()),
@@ -188,10 +204,11 @@ impl Node {
         self.spread();
     }
 
-    /// What holds for each value holds for the named ones too, so that a look-up by name needs one node.
+    /// What holds for each value holds for the named and the filtered ones too, so that one node says all of a value.
     fn spread(&mut self) {
-        if let Self::Some { fields, each: Some(each) } = self {
+        if let Self::Some { fields, each: Some(each), filtered } = self {
             fields.iter_mut().for_each(|(_, node)| node.unite(each));
+            filtered.iter_mut().for_each(|(_, node)| node.unite(each));
         }
     }
 
@@ -199,25 +216,41 @@ impl Node {
         match (self, other) {
             (Self::All, _) => true,
             (_, Self::All) => false,
-            (Self::Some { .. }, Self::Some { fields, each }) => {
+            (Self::Some { filtered: own, .. }, Self::Some { fields, each, filtered }) => {
+                let meant = |wanted: &Filter| own.iter().find(|(filter, _)| filter == wanted).map(|(_, node)| node);
                 fields.iter().all(|(name, node)| self.field(name).is_some_and(|own| own.covers(node)))
+                    && filtered
+                        .iter()
+                        .all(|(filter, node)| meant(filter).or(self.element()).is_some_and(|own| own.covers(node)))
                     && each.as_ref().is_none_or(|each| self.element().is_some_and(|own| own.covers(each)))
             }
         }
     }
 
     fn paths(&self, steps: &mut Vec<Step>, paths: &mut Vec<FieldPath>) {
-        let Self::Some { fields, each } = self else { return paths.push(FieldPath::of_steps(steps.clone())) };
+        let Self::Some { fields, each, filtered } = self else {
+            return paths.push(FieldPath::of_steps(steps.clone()));
+        };
         for (step, node) in fields
             .iter()
             .map(|(name, node)| (Step::Field(name.clone()), node))
             .chain(each.iter().map(|node| (Step::Each, &**node)))
+            .chain(filtered.iter().map(|(filter, node)| (Step::Where(filter.clone()), node)))
         {
             steps.push(step);
             node.paths(steps, paths);
             steps.pop();
         }
     }
+}
+
+/// The node of a name or filter in a sorted list; one that keeps nothing, if there was none.
+fn entry<'a, K: Ord + Clone>(nodes: &'a mut Vec<(K, Node)>, key: &K) -> &'a mut Node {
+    let at = nodes.binary_search_by(|(own, _)| own.cmp(key)).unwrap_or_else(|at| {
+        nodes.insert(at, (key.clone(), Node::none()));
+        at
+    });
+    &mut nodes[at].1
 }
 
 #[cfg(test)]
@@ -252,5 +285,20 @@ mod tests {
         assert!(both.covers(&mask(&["data.key.x"])));
         assert!(both.covers(&mask(&["data.other.x"])));
         assert!(!both.covers(&mask(&["data.other.y"])));
+    }
+
+    #[test]
+    fn what_is_filtered_is_covered_by_the_same_filter_and_by_all_elements() {
+        let ready = mask(&["status.conditions[type=Ready].status"]);
+        assert!(ready.covers(&mask(&["status.conditions[type=Ready].type"])));
+        assert!(!ready.covers(&mask(&["status.conditions[type=Ready].reason"])));
+        assert!(!ready.covers(&mask(&["status.conditions[type=Scheduled].status"])));
+        assert!(!ready.covers(&mask(&["status.conditions[*].status"])));
+        let each = mask(&["status.conditions[*].type", "status.conditions[*].status"]);
+        assert!(each.covers(&ready));
+        assert!(!mask(&["status.conditions[*].status"]).covers(&ready));
+        let both = each.union(&mask(&["status.conditions[type=Ready].reason"]));
+        assert!(both.covers(&mask(&["status.conditions[type=Ready].reason", "status.conditions[type=Other].status"])));
+        assert_eq!(Mask::parse(both.paths().iter().map(FieldPath::to_string)).unwrap(), both);
     }
 }

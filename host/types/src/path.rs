@@ -1,5 +1,5 @@
-//! Field paths, written `spec.containers[*].name` or `metadata.annotations['example.com/note']`: what plugins read, index
-//! and watch. A path is found either in a parsed value or, without one, in JSON bytes.
+//! Field paths, written `spec.containers[*].name`, `status.conditions[type=Ready].status` or
+//! `metadata.annotations['example.com/note']`: what plugins read, index and watch. A path is found either in a parsed value or, without one, in JSON bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,11 +27,33 @@ pub enum Step {
     Field(Box<str>),
     /// Into each element of a list, or each value of a map: `[*]`.
     Each,
+    /// Into each element of a list that is an object with this string in that field: `[type=Ready]`.
+    Where(Filter),
+}
+
+/// Which elements of a list are meant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Filter {
+    /// The field of an element that is looked at.
+    pub field: Box<str>,
+    /// The string that it has to hold.
+    pub value: Box<str>,
+}
+
+impl Filter {
+    /// Whether it means this element, in JSON.
+    pub(crate) fn matches(&self, element: &RawValue) -> bool {
+        let mut input = serde_json::Deserializer::from_str(element.get());
+        input.deserialize_any(FieldOf(&self.field)).is_ok_and(|text| text.is_some_and(|text| *text == *self.value))
+    }
 }
 
 /// A text that is not a field path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is not a field path: {problem}; write it as `spec.containers[*].name` or `metadata.labels['a.b/c']`")]
+#[error(
+    "`{path}` is not a field path: {problem}; write it as `spec.containers[*].name`, \
+     `status.conditions[type=Ready]` or `metadata.labels['a.b/c']`"
+)]
 pub struct PathError {
     /// What was given.
     pub path: String,
@@ -107,8 +129,15 @@ fn walk<'a>(steps: &[Step], value: &'a Value, found: &mut impl FnMut(&'a Value))
         }
         (Step::Each, Value::Array(items)) => items.iter().for_each(|value| walk(rest, value, found)),
         (Step::Each, Value::Object(fields)) => fields.values().for_each(|value| walk(rest, value, found)),
+        (Step::Where(filter), Value::Array(items)) => {
+            items.iter().filter(|value| is_meant(filter, value)).for_each(|value| walk(rest, value, found));
+        }
         _ => {}
     }
+}
+
+fn is_meant(filter: &Filter, element: &Value) -> bool {
+    element.get(&*filter.field).and_then(Value::as_str) == Some(&*filter.value)
 }
 
 struct Select<'p, 'a> {
@@ -139,10 +168,12 @@ impl<'a> Visitor<'a> for Select<'_, 'a> {
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
         let (step, rest) = self.steps.split_first().expect("the last step was taken by deserialize");
         while let Some(key) = map.next_key::<Text<'a>>()? {
-            if matches!(step, Step::Each) || matches!(step, Step::Field(name) if **name == *key) {
-                map.next_value_seed(Select { steps: rest, found: self.found })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
+            match step {
+                Step::Each => map.next_value_seed(Select { steps: rest, found: self.found })?,
+                Step::Field(name) if **name == *key => {
+                    map.next_value_seed(Select { steps: rest, found: self.found })?
+                }
+                Step::Field(_) | Step::Where(_) => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(())
@@ -150,10 +181,13 @@ impl<'a> Visitor<'a> for Select<'_, 'a> {
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
         let (step, rest) = self.steps.split_first().expect("the last step was taken by deserialize");
-        if matches!(step, Step::Field(_)) {
-            return IgnoredAny.visit_seq(seq).map(|_| ());
+        match step {
+            Step::Field(_) => drop(IgnoredAny.visit_seq(seq)?),
+            Step::Each => while seq.next_element_seed(Select { steps: rest, found: self.found })?.is_some() {},
+            Step::Where(filter) => {
+                while seq.next_element_seed(SelectWhere { filter, rest, found: self.found })?.is_some() {}
+            }
         }
-        while seq.next_element_seed(Select { steps: rest, found: self.found })?.is_some() {}
         Ok(())
     }
 
@@ -182,6 +216,49 @@ impl<'a> Visitor<'a> for Select<'_, 'a> {
     }
 }
 
+/// Goes on below an element if the filter means it.
+struct SelectWhere<'p, 'a> {
+    filter: &'p Filter,
+    rest: &'p [Step],
+    found: &'p mut Vec<&'a RawValue>,
+}
+
+impl<'a> DeserializeSeed<'a> for SelectWhere<'_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, input: D) -> Result<(), D::Error> {
+        let element: &'a RawValue = serde::Deserialize::deserialize(input)?;
+        if self.filter.matches(element) {
+            // It is JSON: it was just read.
+            let seed = Select { steps: self.rest, found: self.found };
+            seed.deserialize(element).map_err(serde::de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the string in a field of an object; none if there is none, or if it is no object.
+struct FieldOf<'p>(&'p str);
+
+impl<'a> Visitor<'a> for FieldOf<'_> {
+    type Value = Option<Text<'a>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<Text<'a>>()? {
+            match *key == *self.0 {
+                true => found = Text::of_raw(map.next_value()?),
+                false => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+}
+
 impl FromStr for FieldPath {
     type Err = PathError;
 
@@ -203,14 +280,21 @@ impl FromStr for FieldPath {
                 }
                 steps.push(Step::Field(name.into()));
                 rest = after;
+            } else if let Some(filter) = rest.strip_prefix('[') {
+                let (filter, after) = filter.split_once(']').ok_or_else(|| fail("a `[` has no `]`"))?;
+                let (field, value) = filter.split_once('=').ok_or_else(|| fail("what stands in `[ ]` is no filter"))?;
+                if ![field, value].into_iter().all(is_word) {
+                    return Err(fail("the field or the value of a filter is empty or has signs that it can't have"));
+                }
+                steps.push(Step::Where(Filter { field: field.into(), value: value.into() }));
+                rest = after;
             } else {
                 if !steps.is_empty() {
                     rest = rest.strip_prefix('.').ok_or_else(|| fail("a `.` or `[` is missing between two steps"))?;
                 }
                 let end = rest.find(['.', '[']).unwrap_or(rest.len());
                 let (name, after) = rest.split_at(end);
-                let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"]'\"*,/".contains(c);
-                if name.is_empty() || !name.chars().all(is_plain) {
+                if !is_word(name) {
                     return Err(fail("a name is empty or must be quoted"));
                 }
                 steps.push(Step::Field(name.into()));
@@ -226,6 +310,12 @@ impl FromStr for FieldPath {
     }
 }
 
+/// Whether a name or a value can stand without quotes.
+fn is_word(text: &str) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"[]'\"*,/".contains(c);
+    !text.is_empty() && text.chars().all(is_plain)
+}
+
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.steps.is_empty() {
@@ -234,6 +324,7 @@ impl fmt::Display for FieldPath {
         for (i, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Each => f.write_str("[*]")?,
+                Step::Where(Filter { field, value }) => write!(f, "[{field}={value}]")?,
                 Step::Field(name)
                     if name.contains(|c: char| !c.is_alphanumeric() && c != '-' && c != '_' && c != '$') =>
                 {
@@ -255,16 +346,24 @@ mod tests {
 
     #[test]
     fn a_path_reads_back_as_it_was_written() {
-        for text in
-            [".", "spec.nodeName", "spec.containers[*].name", "metadata.annotations['a.b/c']", "['a.b'].c[*][*]"]
-        {
+        for text in [
+            ".",
+            "spec.nodeName",
+            "spec.containers[*].name",
+            "status.conditions[type=Ready].status",
+            "metadata.annotations['a.b/c']",
+            "['a.b'].c[*][*]",
+        ] {
             assert_eq!(text.parse::<FieldPath>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_path_is_refused() {
-        for text in ["", "..", "a.", ".a", "a..b", "a[0]", "a[*", "a['b", "a['']", "a b", "a[*]b", "a,b", "a/b"] {
+        for text in [
+            "", "..", "a.", ".a", "a..b", "a[0]", "a[*", "a['b", "a['']", "a b", "a[*]b", "a,b", "a/b", "a[b", "a[b=]",
+            "a[=b]", "a[b=c/d]",
+        ] {
             assert!(text.parse::<FieldPath>().is_err(), "{text}");
         }
     }
@@ -292,6 +391,9 @@ mod tests {
             ("spec.finalizers[*]", vec!["x", "y"]),
             ("metadata.annotations['a.b/c']", vec!["note"]),
             ("metadata.annotations[*]", vec!["note"]),
+            ("spec.containers[name=a].name", vec!["a"]),
+            ("spec.containers[name=none].name", vec![]),
+            ("spec[name=a].name", vec![]),
             ("spec.n", vec![]),
             ("spec.none.of.it", vec![]),
             ("spec.nodeName.x", vec![]),

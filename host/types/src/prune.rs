@@ -275,6 +275,9 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
+        if self.node.is_filtered() {
+            return self.visit_filtered(seq);
+        }
         let Some(node) = self.node.element() else {
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(false);
@@ -319,6 +322,25 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_unit<E>(self) -> Result<bool, E> {
         Ok(false)
+    }
+}
+
+impl Value<'_> {
+    /// A list of whose elements what is kept depends on what they hold. Of an element, a filter reads on to what it looks
+    /// for; then the element is decoded once more.
+    fn visit_filtered<'de, A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
+        self.out.push(b'[');
+        while let Some(element) = seq.next_element::<&'de RawValue>()? {
+            let Some(node) = self.node.element_like(element) else { continue };
+            let start = self.out.len();
+            separate(self.out);
+            let kept = Value { node: &node, out: self.out }.deserialize(element).map_err(serde::de::Error::custom)?;
+            if !kept {
+                self.out.truncate(start);
+            }
+        }
+        self.out.push(b']');
+        Ok(true)
     }
 }
 
@@ -448,5 +470,20 @@ mod tests {
         let item = r#"{"metadata":{"name":"a","uid":"u"}}"#;
         let expected = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":[{item},{item}]}}"#);
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn of_a_list_only_the_elements_that_are_meant_are_kept() {
+        let pod = r#"{"status":{"conditions":[{"status":"True","reason":"r","type":"Ready"},{"type":"Other","status":"x"},3]}}"#;
+        assert_eq!(
+            prune(&["status.conditions[type=Ready].status"], pod),
+            r#"{"status":{"conditions":[{"status":"True","type":"Ready"}]}}"#
+        );
+        assert_eq!(
+            prune(&["status.conditions[type=Ready]", "status.conditions[*].type"], pod),
+            r#"{"status":{"conditions":[{"status":"True","reason":"r","type":"Ready"},{"type":"Other"}]}}"#
+        );
+        let both = ["status.conditions[type=Ready].status", "status.conditions[reason=r].reason"];
+        assert_eq!(prune(&both, pod), r#"{"status":{"conditions":[{"status":"True","reason":"r","type":"Ready"}]}}"#);
     }
 }

@@ -75,8 +75,12 @@ fn patch_of(write: &Write) -> Value {
 
 #[test]
 fn an_adoption_adds_the_controller_to_this_very_pod() {
-    let write =
-        adoption("v1/Pod", &orphan("a").pod().meta, &web(1).set().meta.controller_reference("apps/v1/ReplicaSet"));
+    let write = adoption(
+        "v1/Pod",
+        "default",
+        &orphan("a").pod(),
+        &web(1).set().meta.controller_reference("apps/v1/ReplicaSet"),
+    );
     assert_eq!((write.target.kind.as_str(), write.target.name.as_str()), ("v1/Pod", "a"));
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web",
                        "controller": true, "blockOwnerDeletion": true});
@@ -85,7 +89,7 @@ fn an_adoption_adds_the_controller_to_this_very_pod() {
 
 #[test]
 fn a_release_takes_the_set_from_the_owners_of_this_very_pod() {
-    let write = release("v1/Pod", &pod("a").pod().meta, &web(1).set().meta);
+    let write = release("v1/Pod", &pod("a").pod(), &web(1).set().meta);
     let owner = json!({"$patch": "delete", "uid": "uid-web"});
     assert_eq!(patch_of(&write), json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}}));
 }
@@ -97,7 +101,7 @@ fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String>
         released: pods(&[pod("c"), pod("d")]),
     };
     let answers = [Err(adopted), Ok(()), Ok(()), Err(released)];
-    let own = claims.settle("pod", answers.into_iter()).map_err(|error| error.to_string())?;
+    let own = claims.settle("default", "pod", answers.into_iter()).map_err(|error| error.to_string())?;
     Ok(names(&own).into_iter().map(str::to_owned).collect())
 }
 

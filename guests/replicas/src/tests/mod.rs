@@ -11,7 +11,7 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
 use flyball_sdk::testing::set_at;
 
-use crate::views::{Pod, Set};
+use crate::views::{Candidate, Pod, Set};
 
 /// Noon of a day: the tests' now.
 const NOON: Time = Time { seconds: 1_767_268_800, nanoseconds: 0 };
@@ -108,12 +108,16 @@ impl Object {
     }
 }
 
+fn candidates(objects: &[Object]) -> Vec<Candidate> {
+    objects.iter().map(|object| serde_json::from_value(object.0.clone()).unwrap()).collect()
+}
+
 fn pods(objects: &[Object]) -> Vec<Pod> {
     objects.iter().map(Object::pod).collect()
 }
 
 fn names<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a str> {
-    pods.into_iter().map(|pod| pod.meta.name.as_str()).collect()
+    pods.into_iter().map(|pod| pod.name.as_str()).collect()
 }
 
 fn selector(text: &str) -> LabelSelector {

@@ -6,17 +6,21 @@ use super::*;
 use crate::rank::{Crowds, DELETION_COST, age_ratios, least_useful};
 use crate::views::Bystander;
 
+fn names_of<'a>(pods: impl IntoIterator<Item = &'a Candidate>) -> Vec<&'a str> {
+    pods.into_iter().map(|pod| pod.meta.name.as_str()).collect()
+}
+
 /// The names of the pods, the first to go first. They are given in the reverse order, so that an order that is not made
 /// would be seen.
 fn order_with(crowds: &Crowds, mut expected: Vec<Object>) -> (Vec<String>, Vec<String>) {
     // One more, which surely stays, so that there is a choice.
     expected.push(pod("zz-last").ready(100_000).with(&cost(), "2147483647"));
-    let wanted: Vec<Pod> = pods(&expected);
+    let wanted = candidates(&expected);
     expected.reverse();
-    let given = pods(&expected);
+    let given = candidates(&expected);
     let order = least_useful(&given, wanted.len() - 1, crowds, NOON);
     let own = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
-    (own(names(order)), own(names(&wanted[..wanted.len() - 1])))
+    (own(names_of(order)), own(names_of(&wanted[..wanted.len() - 1])))
 }
 
 fn assert_order(expected: Vec<Object>) {
@@ -145,8 +149,8 @@ fn the_younger_pod_goes_first_by_powers_of_two() {
 
 #[test]
 fn nothing_is_sorted_if_all_must_go() {
-    let all = pods(&[pod("ready").ready(60), pod("not-ready")]);
-    assert_eq!(names(least_useful(&all, 2, &Crowds::default(), NOON)), ["ready", "not-ready"]);
+    let all = candidates(&[pod("ready").ready(60), pod("not-ready")]);
+    assert_eq!(names_of(least_useful(&all, 2, &Crowds::default(), NOON)), ["ready", "not-ready"]);
 }
 
 #[test]
@@ -160,18 +164,18 @@ fn an_order_that_has_cycles_is_no_panic() {
         ]
     };
     let many: Vec<Object> = (0..100).flat_map(cycle).collect();
-    let chosen = pods(&many);
+    let chosen = candidates(&many);
     let chosen = least_useful(&chosen, 150, &Crowds::default(), NOON);
-    let distinct: std::collections::BTreeSet<_> = names(chosen).into_iter().map(str::to_owned).collect();
+    let distinct: std::collections::BTreeSet<_> = names_of(chosen).into_iter().map(str::to_owned).collect();
     assert_eq!(distinct.len(), 150);
 }
 
 #[test]
 fn the_age_ratio_is_told_of_ready_pods_in_multiples_of_the_youngest() {
     let aged = |name: &str, seconds| pod(name).with("/metadata/creationTimestamp", ago(seconds)).ready(1);
-    let all = pods(&[aged("a", 100), aged("b", 250), pod("not-ready"), aged("c", 900)]);
+    let all = candidates(&[aged("a", 100), aged("b", 250), pod("not-ready"), aged("c", 900)]);
     assert_eq!(age_ratios(&all, &[&all[1], &all[2], &all[0]], NOON), [2.0, 1.0]);
-    let newborn = pods(&[aged("a", 0), aged("b", 5)]);
+    let newborn = candidates(&[aged("a", 0), aged("b", 5)]);
     assert!(age_ratios(&newborn, &[&newborn[1]], NOON).is_empty());
     assert!(age_ratios(&all[2..3], &[&all[2]], NOON).is_empty());
 }

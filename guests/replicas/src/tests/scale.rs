@@ -112,15 +112,15 @@ fn a_namespace_that_is_being_deleted_is_no_failure() {
 
 #[test]
 fn a_deletion_is_of_this_very_pod() {
-    let write = deletion(&pod("a").pod());
+    let write = deletion(&candidates(&[pod("a")])[0]);
     assert_eq!((write.target.name.as_str(), write.action), ("a", Action::Delete));
     assert_eq!(Value::Object(write.options), json!({"preconditions": {"uid": "uid-a"}}));
 }
 
 #[test]
 fn deletions_are_told_one_by_one_and_a_pod_that_is_gone_is_no_failure() {
-    let doomed = pods(&[pod("a"), pod("b"), pod("c")]);
-    let doomed: Vec<&Pod> = doomed.iter().collect();
+    let doomed = candidates(&[pod("a"), pod("b"), pod("c")]);
+    let doomed: Vec<&Candidate> = doomed.iter().collect();
     let answers =
         [Ok(()), Err(refusal(404, "NotFound", "gone")), Err(refusal(500, "InternalError", "the disk is full"))];
     assert_eq!(

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use flyball_types::description::{Permission, Watch};
-use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
+use flyball_types::{ApiError, Columns, FieldPath, FieldSelector, LabelSelector, Mask};
 use serde_json::{Value, json};
 
 use crate::controller::Key;
@@ -253,17 +253,34 @@ impl State {
 
     /// What the plugin declared of an object, narrowed to fields. A field that it did not declare is `Denied`.
     fn project(&self, kind: &str, object: &Value, fields: &[impl AsRef<str>]) -> Result<Vec<u8>, ApiError> {
+        let declared = self.declared(kind)?;
+        let wanted = mask(fields)?;
+        if !fields.is_empty() && !declared.covers(&wanted) {
+            return Err(ApiError::denied(format!("the plugin does not declare all of these fields of {kind}")));
+        }
+        prune(object, if fields.is_empty() { &declared } else { &wanted })
+    }
+
+    /// The row of an object. A column that the plugin did not declare is `Denied`.
+    fn row(&self, kind: &str, object: &Value, columns: &[String]) -> Result<Vec<u8>, ApiError> {
+        let columns = Columns::parse(columns).map_err(invalid)?;
+        if !self.declared(kind)?.covers(columns.mask()) {
+            return Err(ApiError::denied(format!("the plugin does not declare all of these columns of {kind}")));
+        }
+        let mut row = Vec::new();
+        columns.row(&prune(object, columns.mask())?, &mut row).map_err(invalid)?;
+        Ok(row)
+    }
+
+    /// The fields of a kind that the plugin declared.
+    fn declared(&self, kind: &str) -> Result<Mask, ApiError> {
         let mut declared = Mask::default();
         for watch in self.watches(kind)? {
             let metadata_only = watch.metadata_only && watch.discovered.is_none();
             declared.unite(&if metadata_only { Mask::metadata() } else { Mask::default() });
             declared.unite(&Mask::parse(&watch.fields).map_err(invalid)?);
         }
-        let wanted = mask(fields)?;
-        if !fields.is_empty() && !declared.covers(&wanted) {
-            return Err(ApiError::denied(format!("the plugin does not declare all of these fields of {kind}")));
-        }
-        prune(object, if fields.is_empty() { &declared } else { &wanted })
+        Ok(declared)
     }
 
     fn answer(&self, question: &Question) -> Result<Vec<Vec<u8>>, ApiError> {
@@ -289,6 +306,9 @@ impl State {
         let found = kinds.flat_map(|kind| self.store.of_kind(kind)).filter(matches);
         found
             .map(|object| {
+                if !question.columns.is_empty() {
+                    return self.row(&question.kind, object, &question.columns);
+                }
                 let projected = self.project(&question.kind, object, &question.fields)?;
                 if !names_kinds {
                     return Ok(projected);

@@ -90,8 +90,11 @@ impl HostQuery for State {
     }
 
     fn fields(&mut self, query: Resource<OpenQuery>, paths: Vec<String>) -> wasmtime::Result<()> {
-        let bytes = paths.iter().map(|path| size_of::<String>() + path.len()).sum();
-        self.narrow(query, bytes, |question| question.fields = paths)
+        self.narrow(query, bytes(&paths), |question| question.fields = paths)
+    }
+
+    fn columns(&mut self, query: Resource<OpenQuery>, paths: Vec<String>) -> wasmtime::Result<()> {
+        self.narrow(query, bytes(&paths), |question| question.columns = paths)
     }
 
     fn page(&mut self, query: Resource<OpenQuery>, limit: u32) -> wasmtime::Result<Result<Vec<u8>, Error>> {
@@ -118,6 +121,11 @@ impl HostQuery for State {
         self.unstage(query.staged);
         Ok(())
     }
+}
+
+/// Bytes that paths take.
+fn bytes(paths: &[String]) -> usize {
+    paths.iter().map(|path| size_of::<String>() + path.len()).sum()
 }
 
 impl State {
