@@ -1,98 +1,191 @@
 //! `cargo xtask bench`: what the same work costs under Flyball and under the stock kube-controller-manager, in turn, and
-//! what it costs to call a guest, to have a plugin that misbehaves, and to have many that do nothing.
+//! what it costs to call a guest, to have a plugin that misbehaves, and to have many that do nothing. What each workload does
+//! stands in `tests/bench/README.md`.
 
+mod bed;
 mod cascade;
+mod churn;
 mod converge;
+mod jobs;
+mod latency;
+mod plot;
 mod process;
+mod report;
 mod standby;
+mod sync;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 
-use crate::guests;
+use crate::build;
 use crate::run::{command, run, say, workspace};
+
+use self::converge::Shape;
+use self::report::{Figures, Report, Rounds};
 
 /// How often it is looked whether something has happened, and how long that may take.
 const LOOK: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Both log as they do by default, which tests change.
-const QUIET: &[&str] = &["--v=0"];
+/// How often each is measured; one figure is the median of so many.
+const ROUNDS: usize = 3;
+
+/// What both subjects do, in the order in which it is measured.
+const COMPARED: [&str; 11] = [
+    "converge-small",
+    "converge-wide",
+    "converge-deep",
+    "jobs",
+    "rollout",
+    "latency",
+    "sync",
+    "standby",
+    "steady",
+    "cascade",
+    "sync-50000",
+];
+/// What takes so long, or differs so little, that it is measured once.
+const ONCE: [&str; 4] = ["standby", "steady", "cascade", "sync-50000"];
+/// What only Flyball has.
+const OWN: [&str; 3] = ["call", "hostile", "idle"];
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    Small,
-    Usual,
-    Full,
+    /// All that there is, small and once: to see that it works.
+    Quick,
+    /// What the project promises.
+    Whole,
 }
 
-/// What a run cost: figures by their name and unit.
-#[derive(Default)]
-struct Figures(Vec<(&'static str, f64)>);
-
-impl Figures {
-    fn push(&mut self, name: &'static str, value: f64) {
-        self.0.push((name, value));
-    }
-}
-
-/// Does what the command line says: all workloads or one, small, as usual or at full size.
+/// Does what the command line says: all workloads or some, whole or quickly.
 pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
-    let (sizes, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| argument.starts_with("--"));
-    let size = match sizes.as_slice() {
-        [] => Size::Usual,
-        ["--small"] => Size::Small,
-        ["--full"] => Size::Full,
-        _ => bail!("`bench` takes --small or --full"),
+    let (flags, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| argument.starts_with("--"));
+    let size = match flags.as_slice() {
+        [] => Size::Whole,
+        ["--quick"] => Size::Quick,
+        _ => bail!("`bench` takes --quick and names of workloads"),
     };
-    let all = ["converge", "cascade", "standby", "call", "hostile", "idle"];
+    let all: Vec<&str> = COMPARED.into_iter().chain(OWN).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
         bail!("there is no workload {name}: there are {}", all.join(", "));
     }
-    for name in all.into_iter().filter(|name| names.is_empty() || names.contains(name)) {
-        match name {
-            "converge" => {
-                let (deployments, replicas) = if size == Size::Small { (5, 20) } else { (20, 100) };
-                let what = format!("{deployments} Deployments with {replicas} replicas each");
-                compare(&what, async |subject| converge::measure(subject, deployments, replicas).await)?;
-            }
-            "cascade" => {
-                let dependents = match size {
-                    Size::Small => 50,
-                    Size::Usual => 1000,
-                    Size::Full => 5000,
-                };
-                let what = format!("20 owners with {dependents} dependents each, deleted");
-                compare(&what, async |subject| cascade::measure(subject, dependents).await)?;
-            }
-            "standby" => compare("a standby takes over", standby::measure)?,
-            "hostile" => {
-                let seconds = match size {
-                    Size::Small => "1",
-                    Size::Usual => "5",
-                    Size::Full => "60",
-                };
-                guests::build_guests()?;
-                say(&format!("a plugin alone, and beside each kind of fault, for {seconds} s each"));
-                example("hostile", &[seconds])?;
-            }
-            "idle" => {
-                let count = if size == Size::Small { "100" } else { "1000" };
-                guests::build_guests()?;
-                say(&format!("{count} plugins that do nothing"));
-                example("idle", &[count])?;
-            }
-            _ => {
-                say("what crossing the boundary costs");
-                example("boundary", &[])?;
-            }
+    let is_asked = |name: &&str| names.is_empty() || names.contains(name);
+    build::all()?;
+    let mut report = Report::default();
+    for name in COMPARED.into_iter().filter(is_asked) {
+        compare(name, size, &mut report)?;
+    }
+    for name in OWN.into_iter().filter(is_asked) {
+        own(name, size)?;
+    }
+    // What is shown to others is whole.
+    let is_whole = size == Size::Whole && names.is_empty();
+    report.write(&workspace().join(if is_whole { "docs" } else { "target/bench" }))
+}
+
+/// Measures a workload under Flyball, under stock and under stock once more, in turn.
+fn compare(name: &str, size: Size, report: &mut Report) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+    let has_stock = Assets::find_or_build()?.has_kcm();
+    if !has_stock {
+        println!("Without a comparison: there is no kube-controller-manager among the binaries.");
+    }
+    let (rounds, what) = (if size == Size::Quick || ONCE.contains(&name) { 1 } else { ROUNDS }, describe(name, size));
+    say(&format!("{name}: {what}, {rounds} times"));
+    let mut measured = Rounds::default();
+    for _ in 0..rounds {
+        measured[0].push(runtime.block_on(workload(name, size, Subject::Flyball)).context("under Flyball")?);
+        // The control shows by how much two runs of the same differ: of what is measured once, that is not known.
+        let stock = if has_stock { if rounds > 1 { 2 } else { 1 } } else { 0 };
+        for subject in &mut measured[1..=stock] {
+            subject.push(runtime.block_on(workload(name, size, Subject::Stock)).context("under stock")?);
         }
     }
+    report.add(name, &what, &measured);
     Ok(())
+}
+
+/// The objects of a workload that is about pods coming up.
+fn shape(name: &str, size: Size) -> Shape {
+    let shape = |kind, owners, replicas| Shape { kind, owners, replicas };
+    match (name, size) {
+        ("converge-wide", Size::Whole) => shape("Deployment", 500, 4),
+        ("converge-wide", Size::Quick) => shape("Deployment", 50, 2),
+        ("converge-deep", Size::Whole) => shape("ReplicaSet", 1, 5000),
+        ("converge-deep", Size::Quick) => shape("ReplicaSet", 1, 200),
+        ("rollout", Size::Whole) => shape("Deployment", 100, 20),
+        ("rollout", Size::Quick) => shape("Deployment", 5, 10),
+        (_, Size::Whole) => shape("Deployment", 20, 100),
+        (_, Size::Quick) => shape("Deployment", 5, 20),
+    }
+}
+
+/// How many of a workload's main objects there are: completions of each Job, deletions, pods, dependents of each owner.
+fn count(name: &str, size: Size) -> usize {
+    match (name, size) {
+        ("jobs", Size::Whole) => 40,
+        ("jobs", Size::Quick) => 2,
+        ("latency", Size::Whole) => 500,
+        ("latency", Size::Quick) => 20,
+        ("sync-50000", Size::Whole) => 50_000,
+        ("sync" | "steady", Size::Whole) => 10_000,
+        ("sync" | "steady" | "sync-50000", Size::Quick) => 500,
+        (_, Size::Whole) => 1000,
+        (_, Size::Quick) => 50,
+    }
+}
+
+fn describe(name: &str, size: Size) -> String {
+    let (shape, count) = (shape(name, size), count(name, size));
+    let Shape { kind, owners, replicas } = shape;
+    match name {
+        "jobs" => format!("50 Jobs with {count} completions each"),
+        "rollout" => format!("{owners} {kind}s with {replicas} pods each get another image"),
+        "latency" => format!("{count} pods deleted one by one, idle and under 100 changes a second"),
+        "sync" | "sync-50000" => format!("started against {count} pods of 10 kB"),
+        "steady" => format!("{count} pods of 10 kB, 100 changes a second for a minute"),
+        "cascade" => format!("20 owners with {count} dependents each, deleted"),
+        "standby" => "a standby takes over".into(),
+        _ => format!("{owners} {kind}s with {replicas} pods each"),
+    }
+}
+
+async fn workload(name: &str, size: Size, subject: Subject) -> Result<Figures> {
+    let (shape, count) = (shape(name, size), count(name, size));
+    match name {
+        "jobs" => jobs::measure(subject, 50, count).await,
+        "rollout" => converge::roll(subject, shape).await,
+        "latency" => latency::measure(subject, count).await,
+        "sync" | "sync-50000" => sync::measure(subject, count, false).await,
+        "steady" => sync::measure(subject, count, true).await,
+        "cascade" => cascade::measure(subject, count).await,
+        "standby" => standby::measure(subject).await,
+        _ => converge::up(subject, shape).await,
+    }
+}
+
+/// Measures what only Flyball has, by an example of the runtime.
+fn own(name: &str, size: Size) -> Result<()> {
+    match (name, size) {
+        ("hostile", _) => {
+            let seconds = if size == Size::Whole { "60" } else { "1" };
+            say(&format!("hostile: a plugin alone, and beside each kind of fault, for {seconds} s each"));
+            example("hostile", &[seconds])
+        }
+        ("idle", _) => {
+            let count = if size == Size::Whole { "1000" } else { "100" };
+            say(&format!("idle: {count} plugins that do nothing"));
+            example("idle", &[count])
+        }
+        _ => {
+            say("call: what crossing the boundary costs");
+            example("boundary", &[])
+        }
+    }
 }
 
 /// Runs a measurement of the runtime, which is an example of its crate. It is built among the whole workspace, as all else
@@ -100,28 +193,6 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
 fn example(name: &str, arguments: &[&str]) -> Result<()> {
     run(command("cargo").args(["build", "--release", "--quiet", "--workspace", "--example", name]))?;
     run(command(workspace().join("target/release/examples").join(name)).args(arguments))
-}
-
-/// Measures both, one after the other, and prints a table.
-fn compare(what: &str, measure: impl AsyncFn(Subject) -> Result<Figures>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
-    say(&format!("{what}, under Flyball"));
-    let ours = runtime.block_on(measure(Subject::Flyball))?;
-    let stock = if Assets::find_or_build()?.has_kcm() {
-        say("the same under stock");
-        Some(runtime.block_on(measure(Subject::Stock))?)
-    } else {
-        println!("Without a comparison: there is no kube-controller-manager among the binaries.");
-        None
-    };
-    println!("{:<32} {:>10} {:>10} {:>12}", "", "Flyball", "stock", "ours/stock");
-    for (at, (name, ours)) in ours.0.iter().enumerate() {
-        match stock.as_ref().map(|stock| stock.0[at].1) {
-            Some(stock) => println!("{name:<32} {ours:>10.2} {stock:>10.2} {:>12.2}", ours / stock),
-            None => println!("{name:<32} {ours:>10.2} {:>10} {:>12}", "-", "-"),
-        }
-    }
-    Ok(())
 }
 
 /// Waits until as much is there as is wanted.

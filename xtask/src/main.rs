@@ -26,9 +26,9 @@ usage: cargo xtask COMMAND
   differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind;
                [--full]         three times
   differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
-  bench [--small|--full] [NAME] measure the workloads converge, cascade and standby, or one of them, under the built host
-                                and under stock, and by themselves the call of a guest, hostile (a plugin beside each
-                                kind of fault; 60 s each with --full) and idle (1,000 plugins that do nothing)
+  bench [--quick] [WORKLOAD…]   measure what the same work costs under the built host and under stock, in turn, and what
+                                calling a guest, plugins that misbehave and plugins that do nothing cost: all, or those
+                                named (tests/bench/README.md lists them); with --quick, small and once
   fuzz [--seconds N] [TARGET…]  feed what the outside reaches with inputs that nobody would write, for 60 s each; what fails
                                 becomes a part of tests/fuzz/corpus
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them

@@ -42,6 +42,8 @@ pub struct Options {
     pub apiserver_args: Vec<String>,
     /// More flags for etcd. They come last, so that they win.
     pub etcd_args: Vec<String>,
+    /// More flags for kube-scheduler. They come last, so that they win.
+    pub scheduler_args: Vec<String>,
     /// How long each part may take to become ready, at a start and at a restart. A build isn't counted.
     pub ready_within: Duration,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             disable_admission: Vec::new(),
             apiserver_args: Vec::new(),
             etcd_args: Vec::new(),
+            scheduler_args: Vec::new(),
             ready_within: Duration::from_secs(180),
         }
     }
@@ -424,6 +427,7 @@ impl ControlPlane {
         let kubeconfig = self.kubeconfig_for("kube-scheduler", "system:kube-scheduler", None)?;
         let mut command = self.assets.scheduler()?;
         command.arg(flag("kubeconfig", &kubeconfig)).args(["--leader-elect=false", "--secure-port=0"]);
+        command.args(&self.options.scheduler_args);
         Process::spawn("kube-scheduler", command, &self.log("kube-scheduler"))
     }
 

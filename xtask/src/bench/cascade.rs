@@ -10,8 +10,10 @@ use flyball_differential::{Subject, api};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
+use super::bed::QUIET;
 use super::process::{cpu, peak_mib, resident_mib};
-use super::{Figures, QUIET, wait};
+use super::report::Figures;
+use super::wait;
 
 const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;

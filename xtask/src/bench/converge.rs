@@ -1,92 +1,83 @@
-//! Many Deployments from nothing to all of their pods ready.
+//! Objects that ask for pods, from nothing to all of their pods ready; and Deployments, from one image to the next.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
-use flyball_cluster_tests::{Cluster, guest};
-use flyball_controlplane::{Options, Process};
-use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::process::{cpu, peak_mib};
-use super::{Figures, QUIET, wait};
+use super::bed::{Bed, NAMESPACE, create_all, template};
+use super::report::Figures;
+use super::wait;
 
-const NAMESPACE: &str = "bench";
-/// The controllers that take part, and those that are always there: what they cost is part of the figures.
-const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
-                           root-ca-certificate-publisher-controller,serviceaccount-controller";
-const NODES: usize = 20;
-const PODS_PER_NODE: usize = 110;
-/// Limits of requests so high that they don't bind.
-const QPS: u32 = 1000;
-const BURST: u32 = 2000;
-/// How long the controllers get to rest.
-const REST: Duration = Duration::from_secs(3);
+/// Objects of this kind, so many, each with so many pods.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) kind: &'static str,
+    pub(super) owners: usize,
+    pub(super) replicas: usize,
+}
 
-/// Measures one subject.
-pub(super) async fn measure(subject: Subject, deployments: usize, replicas: usize) -> Result<Figures> {
-    let cluster = Cluster::without_nodes(Options { audit: true, ..Options::default() }).await?;
-    let mut nodes = start_nodes(&cluster)?;
-    let mut controllers = subject.start_with(&cluster, CONTROLLERS, QPS, BURST, QUIET)?;
-    let client = &cluster.client;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    api::create(client, "", &namespace).await?;
-    wait("there are a service account and all nodes", async || {
-        let accounts = api::list(client, "ServiceAccount", NAMESPACE).await?.len();
-        let nodes = api::list(client, "Node", "").await?;
-        let usable = nodes.iter().filter(|node| node["spec"]["taints"].is_null()).count();
-        Ok((accounts + usable, NODES + 1))
-    })
-    .await?;
-
-    let start_cpu = cpu(&controllers)?;
-    let begun = Instant::now();
-    for number in 0..deployments {
-        api::create(client, NAMESPACE, &deployment(number, replicas)).await?;
+impl Shape {
+    fn pods(self) -> usize {
+        self.owners * self.replicas
     }
-    wait("all pods are ready", async || {
-        let deployments = api::list(client, "Deployment", NAMESPACE).await?;
-        let ready: u64 = deployments.iter().filter_map(|object| object["status"]["readyReplicas"].as_u64()).sum();
-        Ok((ready as usize, deployments.len() * replicas))
-    })
-    .await?;
-    let mut figures = Figures::default();
-    figures.push("until all are ready, s", begun.elapsed().as_secs_f64());
-    tokio::time::sleep(REST).await;
-    figures.push("CPU under load, s", cpu(&controllers)? - start_cpu);
-    figures.push("CPU at the start, s", start_cpu);
-    figures.push("peak memory, MiB", peak_mib(&controllers)?);
-    controllers.stop().await?;
-    nodes.stop().await?;
-    let writes = Writes::count(&cluster.plane.audit_events()?, NAMESPACE);
-    figures.push("API writes", writes.total() as f64);
-    println!("writes: {writes}");
-    cluster.shutdown().await?;
+
+    fn objects(self) -> impl Iterator<Item = Value> {
+        let Self { kind, replicas, .. } = self;
+        (0..self.owners).map(move |number| {
+            let name = format!("web-{number}");
+            let labels = json!({"app": name});
+            json!({
+                "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
+                "spec": {"replicas": replicas, "selector": {"matchLabels": labels},
+                         "template": template(&labels, "app:1", &json!({}))},
+            })
+        })
+    }
+
+    /// Waits until the owners count all their pods as this.
+    async fn wait_for(self, bed: &Bed, what: &str, count: impl Fn(&Value) -> u64) -> Result<()> {
+        wait(what, async || {
+            let owners = api::list(bed.client(), self.kind, NAMESPACE).await?;
+            Ok((owners.iter().map(&count).sum::<u64>() as usize, self.pods()))
+        })
+        .await
+    }
+}
+
+/// Measures how they come up.
+pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
+    let bed = Bed::start(subject, shape.pods()).await?;
+    let (mut figures, begun) = (Figures::default(), Instant::now());
+    create_all(bed.client(), shape.objects()).await?;
+    let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
+    shape.wait_for(&bed, "all pods are ready", ready).await?;
+    figures.push("time, s", begun.elapsed().as_secs_f64());
+    bed.end(&mut figures).await?;
     Ok(figures)
 }
 
-fn start_nodes(cluster: &Cluster) -> Result<Process> {
-    let plugins = cluster.folder_with("nodes", &[guest("fake-kubelet")?])?;
-    let args = [
-        "--controllers=".to_owned(),
-        "--trust-plugins".into(),
-        format!("--plugin-dir={}", plugins.display()),
-        format!("--plugin-config=fake-kubelet.nodes={NODES}"),
-        format!("--plugin-config=fake-kubelet.pods-per-node={PODS_PER_NODE}"),
-        format!("--kube-api-qps={QPS}"),
-        format!("--kube-api-burst={BURST}"),
-    ];
-    cluster.spawn_host("nodes", cluster.plane.kubeconfig_path(), &args)
-}
-
-fn deployment(number: usize, replicas: usize) -> Value {
-    let name = format!("web-{number}");
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"containers": [{"name": "app", "image": "app:1"}]},
-        }},
-    })
+/// Measures how they roll to another image.
+pub(super) async fn roll(subject: Subject, shape: Shape) -> Result<Figures> {
+    let mut bed = Bed::start(subject, shape.pods()).await?;
+    create_all(bed.client(), shape.objects()).await?;
+    let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
+    shape.wait_for(&bed, "all pods are ready", ready).await?;
+    bed.begin().await?;
+    let (mut figures, begun) = (Figures::default(), Instant::now());
+    let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}});
+    for number in 0..shape.owners {
+        api::patch(bed.client(), shape.kind, NAMESPACE, &format!("web-{number}"), &change).await?;
+    }
+    let rolled = |owner: &Value| {
+        let (status, wanted) = (&owner["status"], owner["spec"]["replicas"].as_u64());
+        let counts = ["updatedReplicas", "readyReplicas", "replicas"].map(|count| status[count].as_u64());
+        let is_rolled = counts == [wanted; 3] && status["observedGeneration"] == owner["metadata"]["generation"];
+        if is_rolled { wanted.unwrap_or(0) } else { 0 }
+    };
+    shape.wait_for(&bed, "all have rolled", rolled).await?;
+    figures.push("time, s", begun.elapsed().as_secs_f64());
+    bed.end(&mut figures).await?;
+    Ok(figures)
 }

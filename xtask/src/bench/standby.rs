@@ -8,7 +8,8 @@ use flyball_controlplane::{Options, Process};
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::{Figures, wait};
+use super::report::Figures;
+use super::wait;
 
 const NAMESPACE: &str = "standby";
 const CONTROLLERS: &str = "replicaset-controller,serviceaccount-controller";

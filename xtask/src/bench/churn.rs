@@ -1,0 +1,56 @@
+//! Changes to pods at a fixed rate: what clusters are busy with.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use flyball_differential::api;
+use kube::Client;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::bed::NAMESPACE;
+
+/// Changes that go on until they are stopped.
+pub(super) struct Churn {
+    task: JoinHandle<Result<u64>>,
+    stop: tokio::sync::oneshot::Sender<()>,
+    begun: Instant,
+    rate: u32,
+}
+
+impl Churn {
+    /// Changes the status of one pod after the other, so many times in a second.
+    pub(super) fn start(client: &Client, pods: Vec<String>, rate: u32) -> Self {
+        let (stop, mut stopped) = tokio::sync::oneshot::channel();
+        let client = client.clone();
+        let task = tokio::spawn(async move {
+            let mut ticks = interval(Duration::from_secs(1) / rate);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            for number in 0.. {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    _ = &mut stopped => return Ok(number),
+                }
+                let pod = &pods[number as usize % pods.len()];
+                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
+                let change = json!({"status": {"message": format!("change {number}")}});
+                api::send(&client, "PATCH", &path, Some(&change)).await?;
+            }
+            Ok(0)
+        });
+        Self { task, stop, begun: Instant::now(), rate }
+    }
+
+    /// Ends them.
+    ///
+    /// # Errors
+    /// One was refused, or there were fewer than nine in ten of what was asked for, so that what was measured meanwhile means
+    /// nothing.
+    pub(super) async fn stop(self) -> Result<()> {
+        let _ = self.stop.send(());
+        let (made, wanted) = (self.task.await??, self.begun.elapsed().as_secs_f64() * f64::from(self.rate));
+        anyhow::ensure!(made as f64 >= 0.9 * wanted, "of {wanted:.0} changes only {made} were made in their time");
+        Ok(())
+    }
+}

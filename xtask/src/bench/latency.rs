@@ -1,0 +1,112 @@
+//! A pod of a ReplicaSet is deleted, again and again: how soon its replacement is asked for, while nothing else happens and
+//! while other pods change all the time. By the API server's audit log, the same for both.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use flyball_differential::{Subject, api};
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::bed::{Bed, NAMESPACE, create_all, template};
+use super::churn::Churn;
+use super::report::{Figures, percentile};
+use super::wait;
+
+/// The set of which pods are deleted, and the one whose pods change.
+const QUIET: (&str, usize) = ("quiet", 20);
+const BUSY: (&str, usize) = ("busy", 100);
+/// Changes in a second.
+const CHANGES: u32 = 100;
+/// How long all is left alone after a deletion, and how long its pod may be missing.
+const PAUSE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures so many deletions, first idle and then under changes.
+pub(super) async fn measure(subject: Subject, deletions: usize) -> Result<Figures> {
+    let mut bed = Bed::start(subject, 0).await?;
+    create_all(bed.client(), [QUIET, BUSY].into_iter().map(set)).await?;
+    wait("there are all pods", async || Ok((api::list(bed.client(), "Pod", NAMESPACE).await?.len(), QUIET.1 + BUSY.1)))
+        .await?;
+    bed.begin().await?;
+    let started = Timestamp::now();
+    delete(bed.client(), deletions).await?;
+    let changing = Timestamp::now();
+    let pods = names(bed.client(), BUSY.0).await?;
+    let churn = Churn::start(bed.client(), pods, CHANGES);
+    delete(bed.client(), deletions).await?;
+    churn.stop().await?;
+    let audit = bed.stop().await?;
+    let times = latencies(&audit, started)?;
+    let (idle, busy): (Vec<_>, Vec<_>) = times.into_iter().partition(|(at, _)| *at < changing);
+    let mut figures = Figures::default();
+    let names = [
+        ["idle: p50, ms", "idle: p99, ms", "idle: p99.9, ms"],
+        ["under changes: p50, ms", "under changes: p99, ms", "under changes: p99.9, ms"],
+    ];
+    for (names, times) in names.into_iter().zip([idle, busy]) {
+        let mut times: Vec<f64> = times.into_iter().map(|(_, time)| time).collect();
+        for (name, part) in names.into_iter().zip([0.5, 0.99, 0.999]) {
+            figures.push(name, percentile(&mut times, part).context("no deletion was answered by a new pod")?);
+        }
+    }
+    Ok(figures)
+}
+
+fn set((name, replicas): (&str, usize)) -> Value {
+    let labels = json!({"app": name});
+    json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels},
+                 "template": template(&labels, "app:1", &json!({}))},
+    })
+}
+
+/// The names of a set's pods.
+async fn names(client: &Client, set: &str) -> Result<Vec<String>> {
+    let pods = api::list(client, "Pod", NAMESPACE).await?;
+    let own = pods.iter().filter(|pod| pod["metadata"]["labels"]["app"] == set);
+    Ok(own.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+}
+
+/// Deletes pods of the quiet set, each once the one before it was replaced.
+async fn delete(client: &Client, deletions: usize) -> Result<()> {
+    let mut pods = names(client, QUIET.0).await?;
+    for _ in 0..deletions {
+        let doomed = pods.pop().context("the set has no pods")?;
+        api::delete(client, "Pod", NAMESPACE, &doomed).await?;
+        let asked = Instant::now();
+        while pods.len() < QUIET.1 {
+            ensure!(asked.elapsed() < PATIENCE, "{doomed} was not replaced within {} s", PATIENCE.as_secs());
+            tokio::time::sleep(PAUSE).await;
+            pods = names(client, QUIET.0).await?;
+            pods.retain(|name| *name != doomed);
+        }
+    }
+    Ok(())
+}
+
+/// When each deletion since `started` was answered, and the milliseconds from then until its replacement was asked for. One
+/// follows the other, so that they pair in their order.
+fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
+    let time = |event: &Value, name: &str| -> Result<Timestamp> {
+        event[name].as_str().context("an event of the audit log has no time")?.parse().context("no time")
+    };
+    let of = |verb: &str, name: &str| -> Result<Vec<Timestamp>> {
+        let is_it = |event: &&Value| {
+            let object = &event["objectRef"];
+            event["stage"] == "ResponseComplete"
+                && event["verb"] == verb
+                && (object["resource"] == "pods" && object["namespace"] == NAMESPACE)
+        };
+        let mut times: Vec<Timestamp> =
+            audit.iter().filter(is_it).map(|event| time(event, name)).collect::<Result<_>>()?;
+        times.retain(|time| *time >= started);
+        times.sort();
+        Ok(times)
+    };
+    let (deleted, asked) = (of("delete", "stageTimestamp")?, of("create", "requestReceivedTimestamp")?);
+    let pairs = deleted.into_iter().zip(asked);
+    Ok(pairs.map(|(answered, asked)| (answered, answered.duration_until(asked).as_secs_f64() * 1000.0)).collect())
+}

@@ -1,0 +1,149 @@
+//! Figures: their rounds, their medians, and the table, the file and the plot that they end in.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::plot;
+
+/// What a run cost: figures by their name and unit.
+#[derive(Default)]
+pub(super) struct Figures(Vec<(&'static str, f64)>);
+
+impl Figures {
+    pub(super) fn push(&mut self, name: &'static str, value: f64) {
+        self.0.push((name, value));
+    }
+}
+
+/// The figures of all workloads.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Report {
+    workloads: Vec<Workload>,
+}
+
+/// The figures of one workload.
+#[derive(Serialize)]
+pub(super) struct Workload {
+    name: String,
+    what: String,
+    rows: Vec<Row>,
+}
+
+/// One figure: of Flyball, of stock, and of stock once more, each round's.
+#[derive(Serialize)]
+struct Row {
+    figure: &'static str,
+    flyball: Vec<f64>,
+    stock: Vec<f64>,
+    again: Vec<f64>,
+}
+
+/// The rounds of one workload: of Flyball, of stock, and of stock once more.
+pub(super) type Rounds = [Vec<Figures>; 3];
+
+impl Report {
+    /// Adds a workload, and prints its part of the table.
+    pub(super) fn add(&mut self, name: &str, what: &str, rounds: &Rounds) {
+        let figures = rounds[0].first().map_or(&[][..], |figures| &figures.0);
+        let of = |subject: usize, at: usize| rounds[subject].iter().map(|figures| figures.0[at].1).collect();
+        let row = |(at, (figure, _)): (usize, &(&'static str, f64))| Row {
+            figure,
+            flyball: of(0, at),
+            stock: of(1, at),
+            again: of(2, at),
+        };
+        let rows = figures.iter().enumerate().map(row).collect();
+        let workload = Workload { name: name.into(), what: what.into(), rows };
+        workload.print();
+        self.workloads.push(workload);
+    }
+
+    /// Writes the figures as JSON and the ratios as a plot, both under this name in a folder.
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        let ratios: Vec<plot::Group> = self.workloads.iter().map(Workload::group).collect();
+        for (name, text) in [("performance.json", json), ("performance.svg", plot::svg(&ratios))] {
+            let path = folder.join(name);
+            std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+            println!("wrote {}", path.display());
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    fn print(&self) {
+        println!("{:<34} {:>10} {:>10} {:>12} {:>13}", self.name, "Flyball", "stock", "ours/stock", "stock/stock");
+        for row in &self.rows {
+            let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+            let [ours, stock, _] = row.medians();
+            println!(
+                "  {:<32} {:>10} {:>10} {:>12} {:>13}",
+                row.figure,
+                number(ours),
+                number(stock),
+                number(row.ratio()),
+                number(row.noise())
+            );
+        }
+    }
+
+    fn group(&self) -> plot::Group {
+        let bars = self.rows.iter().filter_map(|row| Some((row.figure.to_owned(), row.ratio()?)));
+        plot::Group { name: self.name.clone(), bars: bars.collect() }
+    }
+}
+
+impl Row {
+    fn medians(&self) -> [Option<f64>; 3] {
+        [&self.flyball, &self.stock, &self.again].map(|values| percentile(&mut values.clone(), 0.5))
+    }
+
+    /// Ours to stock's; none without stock's.
+    fn ratio(&self) -> Option<f64> {
+        let [ours, stock, _] = self.medians();
+        Some(ours? / stock.filter(|stock| *stock > 0.0)?)
+    }
+
+    /// Stock's to stock's: what a ratio may be by chance.
+    fn noise(&self) -> Option<f64> {
+        let [_, stock, again] = self.medians();
+        Some(again? / stock.filter(|stock| *stock > 0.0)?)
+    }
+}
+
+/// The value below which this part of them lies; none if there are none.
+pub(super) fn percentile(values: &mut [f64], part: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    values.get(((values.len() as f64 * part) as usize).min(last)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_of_medians() {
+        let row = Row {
+            figure: "time, s",
+            flyball: vec![9.0, 1.0, 2.0],
+            stock: vec![4.0, 4.0, 100.0],
+            again: vec![5.0, 1.0, 6.0],
+        };
+        assert_eq!((row.ratio(), row.noise()), (Some(0.5), Some(1.25)));
+        let alone = Row { figure: "time, s", flyball: vec![1.0], stock: vec![], again: vec![] };
+        assert_eq!((alone.ratio(), alone.noise()), (None, None));
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!([0.5, 0.99, 0.999].map(|part| percentile(&mut values, part)), [51.0, 100.0, 100.0].map(Some));
+        assert_eq!(percentile(&mut [], 0.5), None);
+    }
+}
