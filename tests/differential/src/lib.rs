@@ -61,17 +61,18 @@ impl Subject {
     /// # Errors
     /// Its binary is missing or doesn't start.
     pub fn start(self, cluster: &Cluster, plane: &Plane, qps: u32, burst: u32) -> Result<Process> {
-        self.start_with(cluster, &plane.controllers(), qps, burst, plane.flags)
+        self.start_with(cluster, "controllers", &plane.controllers(), qps, burst, plane.flags)
     }
 
-    /// As [`start`](Self::start), with these controllers (in the syntax of `--controllers`) and more flags. Unless one of
-    /// them asks for one, there is no election.
+    /// As [`start`](Self::start), as the process of this name, with these controllers (in the syntax of `--controllers`) and
+    /// more flags. Unless one of them asks for one, there is no election.
     ///
     /// # Errors
     /// Its binary is missing or doesn't start.
     pub fn start_with(
         self,
         cluster: &Cluster,
+        name: &str,
         controllers: &str,
         qps: u32,
         burst: u32,
@@ -92,7 +93,7 @@ impl Subject {
         }
         flags.extend(more.iter().copied().map(str::to_owned));
         match self {
-            Self::Flyball => cluster.spawn_host("flyball", cluster.plane.kcm_kubeconfig_path(), &flags),
+            Self::Flyball => cluster.spawn_host(name, cluster.plane.kcm_kubeconfig_path(), &flags),
             Self::Stock => cluster.plane.start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
         }
     }

@@ -106,7 +106,7 @@ pub(super) async fn plane(scheduler: bool) -> Result<Cluster> {
 
 /// Starts a subject.
 pub(super) fn controllers(subject: Subject, cluster: &Cluster) -> Result<Process> {
-    subject.start_with(cluster, CONTROLLERS, QPS, BURST, QUIET)
+    subject.start_with(cluster, "controllers", CONTROLLERS, QPS, BURST, QUIET)
 }
 
 pub(super) async fn make_namespace(client: &Client) -> Result<()> {

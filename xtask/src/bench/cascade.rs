@@ -32,7 +32,8 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
     api::create(client, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
     let mut figures = Figures::default();
     fill(&cluster, "background", dependents).await?;
-    let mut collector = subject.start_with(&cluster, "garbage-collector-controller", QPS, BURST, QUIET)?;
+    let mut collector =
+        subject.start_with(&cluster, "controllers", "garbage-collector-controller", QPS, BURST, QUIET)?;
     witness(&cluster).await?;
     tokio::time::sleep(REST).await;
     figures.push("CPU at the start, s", cpu(&collector)?);

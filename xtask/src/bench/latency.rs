@@ -87,26 +87,25 @@ async fn delete(client: &Client, deletions: usize) -> Result<()> {
     Ok(())
 }
 
-/// When each deletion since `started` was answered, and the milliseconds from then until its replacement was asked for. One
-/// follows the other, so that they pair in their order.
+/// When each deletion since `started` was asked for, and the milliseconds from then until its replacement was. (It may be so
+/// before the deletion is answered.) One follows the other, so that they pair in their order.
 fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
-    let time = |event: &Value, name: &str| -> Result<Timestamp> {
-        event[name].as_str().context("an event of the audit log has no time")?.parse().context("no time")
+    let time = |event: &Value| -> Result<Timestamp> {
+        let text = event["requestReceivedTimestamp"].as_str();
+        text.context("an event of the audit log has no time")?.parse().context("no time")
     };
-    let of = |verb: &str, name: &str| -> Result<Vec<Timestamp>> {
+    let of = |verb: &str| -> Result<Vec<Timestamp>> {
         let is_it = |event: &&Value| {
             let object = &event["objectRef"];
             event["stage"] == "ResponseComplete"
                 && event["verb"] == verb
                 && (object["resource"] == "pods" && object["namespace"] == NAMESPACE)
         };
-        let mut times: Vec<Timestamp> =
-            audit.iter().filter(is_it).map(|event| time(event, name)).collect::<Result<_>>()?;
+        let mut times: Vec<Timestamp> = audit.iter().filter(is_it).map(time).collect::<Result<_>>()?;
         times.retain(|time| *time >= started);
         times.sort();
         Ok(times)
     };
-    let (deleted, asked) = (of("delete", "stageTimestamp")?, of("create", "requestReceivedTimestamp")?);
-    let pairs = deleted.into_iter().zip(asked);
-    Ok(pairs.map(|(answered, asked)| (answered, answered.duration_until(asked).as_secs_f64() * 1000.0)).collect())
+    let pairs = of("delete")?.into_iter().zip(of("create")?);
+    Ok(pairs.map(|(deleted, made)| (deleted, deleted.duration_until(made).as_secs_f64() * 1000.0)).collect())
 }

@@ -28,12 +28,12 @@ const REST: Duration = Duration::from_secs(5);
 pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     let cluster = Cluster::without_nodes(Options { audit: true, ..Options::default() }).await?;
     let client = &cluster.client;
-    let mut leader = start(subject, &cluster)?;
+    let mut leader = start(subject, &cluster, "leader")?;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     api::create(client, "", &namespace).await?;
     wait("the leader is at work", async || Ok((api::list(client, "ServiceAccount", NAMESPACE).await?.len(), 1)))
         .await?;
-    let mut standby = start(subject, &cluster)?;
+    let mut standby = start(subject, &cluster, "standby")?;
     tokio::time::sleep(REST).await;
     leader.kill()?;
     let labels = json!({"app": "late"});
@@ -53,8 +53,8 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     Ok(figures)
 }
 
-fn start(subject: Subject, cluster: &Cluster) -> Result<Process> {
-    subject.start_with(cluster, CONTROLLERS, 1000, 2000, &FLAGS)
+fn start(subject: Subject, cluster: &Cluster, name: &str) -> Result<Process> {
+    subject.start_with(cluster, name, CONTROLLERS, 1000, 2000, &FLAGS)
 }
 
 /// The milliseconds from the answer by which the second holder had the lease to the request for the first pod.
