@@ -1,5 +1,5 @@
 //! Makes the table of the built-in controllers from the folder that `FLYBALL_BUILTINS` names: `<name>.wasm` with
-//! `<name>.cwasm` beside it. Without it the table is empty.
+//! `<name>.cwasm` and `<name>.sha256` beside it. Without it the table is empty.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let folder = fs::canonicalize(&folder).map_err(|error| format!("FLYBALL_BUILTINS={folder:?}: {error}"))?;
         println!("cargo::rerun-if-changed={}", folder.display());
         for wasm in components(&folder)? {
-            let cwasm = wasm.with_extension("cwasm");
-            if !cwasm.exists() {
-                return Err(format!("FLYBALL_BUILTINS has {}, but not {}", wasm.display(), cwasm.display()).into());
+            let (cwasm, digest) = (wasm.with_extension("cwasm"), wasm.with_extension("sha256"));
+            for file in [&wasm, &cwasm, &digest] {
+                if !file.exists() {
+                    return Err(format!("FLYBALL_BUILTINS has {}, but not {}", wasm.display(), file.display()).into());
+                }
+                println!("cargo::rerun-if-changed={}", file.display());
             }
-            println!("cargo::rerun-if-changed={}", wasm.display());
-            println!("cargo::rerun-if-changed={}", cwasm.display());
             let name = wasm.file_stem().unwrap_or_default().to_string_lossy();
             writeln!(
                 table,
-                "    Builtin {{ name: {name:?}, wasm: include_bytes!({wasm:?}), cwasm: include_bytes!({cwasm:?}) }},"
+                "    Builtin {{ name: {name:?}, digest: include_str!({digest:?}), wasm: include_bytes!({wasm:?}), \
+                 cwasm: include_bytes!({cwasm:?}) }},"
             )?;
         }
     }

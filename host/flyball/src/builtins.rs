@@ -5,6 +5,8 @@
 pub(crate) struct Builtin {
     /// The name of its files: one of the controller's names, or of [`FILES`].
     pub(crate) name: &'static str,
+    /// The component's SHA-256, in hex: to digest it at each start would read all of it into memory.
+    pub(crate) digest: &'static str,
     /// The component.
     pub(crate) wasm: &'static [u8],
     /// The component, compiled for the host that built the binary.
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_by_an_alias_or_by_the_table() {
-        let name = |name| Builtin { name, wasm: &[], cwasm: &[] }.canonical_name();
+        let name = |name| Builtin { name, digest: "", wasm: &[], cwasm: &[] }.canonical_name();
         assert_eq!(name("replicationcontroller"), "replicationcontroller-controller");
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
         assert_eq!(name("legacytokencleaner"), "legacy-serviceaccount-token-cleaner-controller");

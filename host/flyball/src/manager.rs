@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
 use flyball_manager::{BuiltIn, Grants, LeaderElection, Manager, Options, Sources};
-use flyball_plugin::{Engine, EngineOptions};
+use flyball_plugin::{Engine, EngineOptions, Precompiled};
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,10 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let builtins: Vec<BuiltIn> = parts
         .builtins
         .iter()
-        .map(|builtin| BuiltIn { name: builtin.canonical_name(), wasm: builtin.wasm, cwasm: builtin.cwasm })
+        .map(|builtin| {
+            let Builtin { digest, wasm, cwasm, .. } = *builtin;
+            BuiltIn { name: builtin.canonical_name(), code: Precompiled { digest, wasm, cwasm } }
+        })
         .collect();
     for folder in &config.plugin_dirs {
         std::fs::read_dir(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin};
+use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin, Precompiled};
 use flyball_registry::RegistryError;
 use flyball_types::description::{Description, DescriptionError};
 
@@ -27,10 +27,8 @@ const DROPPED_IN_SHARE: u32 = 250;
 pub struct BuiltIn {
     /// Its canonical name.
     pub name: &'static str,
-    /// The component.
-    pub wasm: &'static [u8],
-    /// What [`Engine::precompile`] made of it.
-    pub cwasm: &'static [u8],
+    /// The component, and what was made of it.
+    pub code: Precompiled,
 }
 
 /// Where a plugin comes from.
@@ -129,7 +127,7 @@ pub(crate) async fn builtin(
     config: BTreeMap<String, String>,
 ) -> Result<Described, PluginError> {
     let origin = Origin::BuiltIn(builtin.name);
-    let loaded = engine.load_precompiled(builtin.wasm, builtin.cwasm).await;
+    let loaded = engine.load_precompiled(builtin.code).await;
     let component = loaded.map_err(|source| PluginError::Load { origin: origin.text(), source })?;
     describe(engine, origin, component, config).await
 }

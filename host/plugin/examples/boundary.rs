@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Plugin};
+use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Plugin, Precompiled};
 use support::{Fake, engine_with, guest};
 
 /// One row of a page: a pod, reduced to what a controller reads.
@@ -33,7 +33,7 @@ async fn measure() {
     let mut loads = Vec::new();
     for _ in 0..50 {
         let start = Instant::now();
-        engine.load_precompiled(wasm, cwasm).await.unwrap();
+        engine.load_precompiled(Precompiled { digest: "", wasm, cwasm }).await.unwrap();
         loads.push(start.elapsed());
     }
     print("load the compiled guest", median(loads));

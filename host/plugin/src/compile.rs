@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
 use crate::component::{Code, Component};
+use crate::engine::Precompiled;
 use crate::error::LoadError;
 use crate::format;
 use crate::pages::Pages;
@@ -46,16 +47,27 @@ fn keep(engine: &wasmtime::Engine, cache: &Cache, digest: &str, code: wasmtime::
     kept(engine, cache, digest).unwrap_or_else(|| code.into())
 }
 
-/// Loads a component that was compiled into this binary, or compiles it if that code is for another engine or machine.
+/// Loads a component that was compiled into this binary, or compiles it if that code is for another engine or machine. Where
+/// there is a cache, the code goes there first and is mapped from there, as that of any plugin: only what is run of it takes
+/// memory then.
 pub(crate) fn load_precompiled(
     engine: &wasmtime::Engine,
     cache: Option<&Cache>,
-    wasm: &'static [u8],
-    cwasm: &'static [u8],
+    code: Precompiled,
     limit: usize,
 ) -> Result<Component, LoadError> {
+    let Precompiled { digest, wasm, cwasm } = code;
+    if let Some(code) = cache.and_then(|cache| kept(engine, cache, digest)) {
+        return Ok(Component::new(code, digest, wasm.len()));
+    }
     match deserialize(engine, cwasm) {
-        Ok(code) => Ok(Component::new(code, &digest(wasm), wasm.len())),
+        Ok(code) => {
+            let mapped = cache.and_then(|cache| {
+                cache.put(digest, cwasm);
+                kept(engine, cache, digest)
+            });
+            Ok(Component::new(mapped.unwrap_or_else(|| code.into()), digest, wasm.len()))
+        }
         Err(error) => {
             tracing::info!("a built-in component is compiled anew: {error:#}");
             load(engine, cache, wasm, limit)

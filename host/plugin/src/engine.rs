@@ -51,6 +51,23 @@ impl Default for EngineOptions {
     }
 }
 
+/// A component that is part of a binary.
+#[derive(Clone, Copy)]
+pub struct Precompiled {
+    /// Its [`digest`](crate::digest).
+    pub digest: &'static str,
+    /// The component.
+    pub wasm: &'static [u8],
+    /// What [`Engine::precompile`] made of it.
+    pub cwasm: &'static [u8],
+}
+
+impl std::fmt::Debug for Precompiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Precompiled").field(&self.digest).finish()
+    }
+}
+
 /// The engine of all plugins. Clones are the same engine; the last one dropped ends its threads.
 #[derive(Clone)]
 pub struct Engine {
@@ -117,12 +134,12 @@ impl Engine {
     }
 
     /// A component that is part of the host's own binary, together with what [`Engine::precompile`] made of it when the
-    /// host was built. Compiles `wasm` if `cwasm` does not fit this engine or machine.
-    pub async fn load_precompiled(&self, wasm: &'static [u8], cwasm: &'static [u8]) -> Result<Component, LoadError> {
+    /// host was built. Compiles it if that does not fit this engine or machine.
+    pub async fn load_precompiled(&self, code: Precompiled) -> Result<Component, LoadError> {
         self.shared
             .block(move |shared| {
                 let limit = shared.max_component_bytes;
-                compile::load_precompiled(&shared.wasmtime, shared.cache.as_ref(), wasm, cwasm, limit)
+                compile::load_precompiled(&shared.wasmtime, shared.cache.as_ref(), code, limit)
             })
             .await
     }

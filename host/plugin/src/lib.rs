@@ -32,7 +32,7 @@ mod world;
 
 pub use compile::digest;
 pub use component::Component;
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, Precompiled};
 pub use error::{CallError, CallFailure, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flyball_plugin::{Engine, EngineError, EngineOptions, Limits, LoadError, Plugin};
+use flyball_plugin::{Engine, EngineError, EngineOptions, Limits, LoadError, Plugin, Precompiled, digest};
 use proptest::prelude::*;
 use support::{component, engine, engine_with, guest, plain};
 
@@ -173,10 +173,17 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
         let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
         assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
     };
-    check(engine.load_precompiled(wasm, cwasm).await.unwrap()).await;
-    assert_eq!(fs::read_dir(&cache).unwrap().count(), 0, "it was not compiled");
-    check(engine.load_precompiled(wasm, b"from another time").await.unwrap()).await;
-    assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
+    let digest: &'static str = digest(wasm).leak();
+    let code = Precompiled { digest, wasm, cwasm };
+    // A component that is not the one shows what is run: the code, whatever it was compiled from.
+    check(engine.load_precompiled(Precompiled { wasm: b"not compiled", ..code }).await.unwrap()).await;
+    let kept = fs::read(kept(&cache)).unwrap();
+    assert!(kept.starts_with(cwasm), "it is mapped from the cache");
+    check(engine.load_precompiled(Precompiled { wasm: b"", cwasm: b"", ..code }).await.unwrap()).await;
+    let uncached = engine_with(|_| ());
+    uncached.load_precompiled(Precompiled { wasm: b"not compiled", ..code }).await.unwrap();
+    let compiled = uncached.load_precompiled(Precompiled { cwasm: b"from another time", ..code }).await.unwrap();
+    assert_eq!(compiled.digest(), digest);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! `precompile OUT COMPONENT…`: compiles components for the machine that it runs on, for a host that embeds them: beside a
-//! copy of each `NAME.wasm` it writes `NAME.cwasm` into the folder OUT.
+//! copy of each `NAME.wasm` it writes `NAME.cwasm` and, in `NAME.sha256`, its digest into the folder OUT.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,5 +27,6 @@ fn precompile(out: &Path, component: &Path) -> Result<(), Box<dyn std::error::Er
     let name = component.file_name().ok_or("it has no file name")?;
     std::fs::write(out.join(name), &wasm)?;
     std::fs::write(out.join(name).with_extension("cwasm"), compiled)?;
+    std::fs::write(out.join(name).with_extension("sha256"), flyball_plugin::digest(&wasm))?;
     Ok(())
 }
