@@ -187,20 +187,10 @@ impl Pool {
                 Ok(answer)
             }
             Ok(Err(error)) => {
-                // To tell where it failed and to give back much memory takes time too, and it is the guest's.
-                let (spent, of_it) = (meter.spent(), meter.clone());
-                let end = move || {
-                    of_it.measure(move || {
-                        let failure = instance.failure(&error);
-                        drop(instance);
-                        failure
-                    })
-                };
-                let ended = match self.shared.threads() {
-                    Some(threads) => threads.beside(&self.share, end).await,
-                    None => Ok(end()),
-                };
-                Err((ended.unwrap_or(CallFailure::Shutdown), spent))
+                let failed = (instance.failure(&error), meter.spent());
+                // To give back much memory takes time too, and it is the guest who wanted so much.
+                meter.measure(|| drop(instance));
+                Err(failed)
             }
             Err(_) => Err((late(meter.spent()), meter.spent())),
         }

@@ -83,18 +83,6 @@ impl Threads {
         Task(task).join().await
     }
 
-    /// Runs what a plugin costs beside its calls; at the lower priority, if it has a share.
-    pub(crate) async fn beside<T: Send + 'static>(
-        &self,
-        share: &Share,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
-        match share.is_limited() {
-            true => self.low.spawn(async { work() }).await,
-            false => Ok(work()),
-        }
-    }
-
     /// Runs what blocks, on a thread for that.
     pub(crate) async fn block<T: Send + 'static>(
         &self,
