@@ -62,6 +62,7 @@ impl Instance {
             if state.meter.spent_until_now() > state.cpu_limit() {
                 return Err(wasmtime::Error::new(CpuExceeded));
             }
+            state.meter.interrupt();
             Ok(UpdateDeadline::Yield(1))
         });
         tally.born();

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Poll as Progress;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub(crate) struct Meter {
     /// Nanoseconds for which the call has waited for the plugin's share, and where it has one for a core: it may be at a lower
     /// priority for it.
     waited: AtomicU64,
+    /// Whether the poll ended because the guest was interrupted, and not because it waits for the host.
+    interrupted: AtomicBool,
     /// Since when it waits for it, in nanoseconds since `origin`; 0 while it does not.
     waiting_since: AtomicU64,
     /// What the plugin may use, over all calls.
@@ -50,6 +52,7 @@ impl Meter {
             spent: AtomicU64::new(0),
             poll_started: AtomicU64::new(0),
             waited: AtomicU64::new(0),
+            interrupted: AtomicBool::new(false),
             waiting_since: AtomicU64::new(0),
             share,
         }
@@ -71,6 +74,11 @@ impl Meter {
     pub(crate) fn spent_until_now(&self) -> Duration {
         let started = self.origin + Duration::from_nanos(self.poll_started.load(Relaxed));
         self.spent() + charge(started.elapsed())
+    }
+
+    /// Takes note that the guest is interrupted, which ends the poll.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Relaxed);
     }
 
     /// Does what the host does for the call beyond its polls, measuring it.
@@ -113,7 +121,12 @@ impl Meter {
                 return output;
             }
             drop(turn);
+            let ended = self.interrupted.swap(false, Relaxed).then(Instant::now);
             woken().await;
+            // It could have gone on at once: what lies between is the wait for a core.
+            if let Some(ended) = ended.filter(|_| self.share.is_limited()) {
+                self.waited.fetch_add(nanos(ended.elapsed()), Relaxed);
+            }
         }
     }
 }
