@@ -98,8 +98,8 @@ impl FieldPath {
     pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a RawValue> {
         let mut found = Vec::new();
         let mut input = serde_json::Deserializer::from_slice(json);
-        let _ = Select { steps: &self.steps, found: &mut found }.deserialize(&mut input);
-        found
+        let _ = Select { wanted: &[(0, &self.steps)], found: &mut found }.deserialize(&mut input);
+        found.into_iter().map(|(_, value)| value).collect()
     }
 
     /// The strings at this path in JSON bytes, as [`FieldPath::lookup`] finds them.
@@ -140,25 +140,51 @@ fn is_meant(filter: &Filter, element: &Value) -> bool {
     element.get(&*filter.field).and_then(Value::as_str) == Some(&*filter.value)
 }
 
-struct Select<'p, 'a> {
-    steps: &'p [Step],
-    found: &'p mut Vec<&'a RawValue>,
+/// A path that is looked for: its number, and the steps that are left of it.
+pub(crate) type Wanted<'p> = (usize, &'p [Step]);
+
+/// Reads a value for what lies at some paths, in one pass and without a tree: each value that is found is noted with the
+/// number of its path.
+pub(crate) struct Select<'w, 'p, 'a> {
+    pub(crate) wanted: &'w [Wanted<'p>],
+    pub(crate) found: &'w mut Vec<(usize, &'a RawValue)>,
 }
 
-impl<'a> DeserializeSeed<'a> for Select<'_, 'a> {
-    type Value = ();
+impl<'p> Select<'_, 'p, '_> {
+    /// The paths that lead on below here, by a first step that does.
+    fn below(&self, leads: impl Fn(&Step) -> bool) -> Vec<Wanted<'p>> {
+        let on = |&(path, steps): &Wanted<'p>| {
+            let (first, rest) = steps.split_first()?;
+            leads(first).then_some((path, rest))
+        };
+        self.wanted.iter().filter_map(on).collect()
+    }
 
-    fn deserialize<D: Deserializer<'a>>(self, input: D) -> Result<(), D::Error> {
-        if self.steps.is_empty() {
-            self.found.push(serde::Deserialize::deserialize(input)?);
-            Ok(())
-        } else {
-            input.deserialize_any(self)
-        }
+    fn has_filters(&self) -> bool {
+        self.wanted.iter().any(|(_, steps)| matches!(steps.first(), Some(Step::Where(_))))
     }
 }
 
-impl<'a> Visitor<'a> for Select<'_, 'a> {
+impl<'a> DeserializeSeed<'a> for Select<'_, '_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, input: D) -> Result<(), D::Error> {
+        let ends = |(_, steps): &&Wanted<'_>| steps.is_empty();
+        let count = self.wanted.iter().filter(ends).count();
+        if count == 0 {
+            return input.deserialize_any(self);
+        }
+        let value: &'a RawValue = serde::Deserialize::deserialize(input)?;
+        self.found.extend(self.wanted.iter().filter(ends).map(|(path, _)| (*path, value)));
+        if count < self.wanted.len() {
+            // It is JSON: it was just read.
+            value.deserialize_any(self).map_err(serde::de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,28 +192,40 @@ impl<'a> Visitor<'a> for Select<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        let (step, rest) = self.steps.split_first().expect("the last step was taken by deserialize");
         while let Some(key) = map.next_key::<Text<'a>>()? {
-            match step {
-                Step::Each => map.next_value_seed(Select { steps: rest, found: self.found })?,
-                Step::Field(name) if **name == *key => {
-                    map.next_value_seed(Select { steps: rest, found: self.found })?
-                }
-                Step::Field(_) | Step::Where(_) => drop(map.next_value::<IgnoredAny>()?),
+            let wanted = self.below(|step| match step {
+                Step::Field(name) => **name == *key,
+                Step::Each => true,
+                Step::Where(_) => false,
+            });
+            match wanted.is_empty() {
+                true => drop(map.next_value::<IgnoredAny>()?),
+                false => map.next_value_seed(Select { wanted: &wanted, found: self.found })?,
             }
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
-        let (step, rest) = self.steps.split_first().expect("the last step was taken by deserialize");
-        match step {
-            Step::Field(_) => drop(IgnoredAny.visit_seq(seq)?),
-            Step::Each => while seq.next_element_seed(Select { steps: rest, found: self.found })?.is_some() {},
-            Step::Where(filter) => {
-                while seq.next_element_seed(SelectWhere { filter, rest, found: self.found })?.is_some() {}
+        if self.has_filters() {
+            while let Some(element) = seq.next_element::<&'a RawValue>()? {
+                let wanted = self.below(|step| match step {
+                    Step::Field(_) => false,
+                    Step::Each => true,
+                    Step::Where(filter) => filter.matches(element),
+                });
+                if !wanted.is_empty() {
+                    let select = Select { wanted: &wanted, found: self.found };
+                    select.deserialize(element).map_err(serde::de::Error::custom)?;
+                }
             }
+            return Ok(());
         }
+        let wanted = self.below(|step| *step == Step::Each);
+        if wanted.is_empty() {
+            return IgnoredAny.visit_seq(seq).map(drop);
+        }
+        while seq.next_element_seed(Select { wanted: &wanted, found: self.found })?.is_some() {}
         Ok(())
     }
 
@@ -212,27 +250,6 @@ impl<'a> Visitor<'a> for Select<'_, 'a> {
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// Goes on below an element if the filter means it.
-struct SelectWhere<'p, 'a> {
-    filter: &'p Filter,
-    rest: &'p [Step],
-    found: &'p mut Vec<&'a RawValue>,
-}
-
-impl<'a> DeserializeSeed<'a> for SelectWhere<'_, 'a> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'a>>(self, input: D) -> Result<(), D::Error> {
-        let element: &'a RawValue = serde::Deserialize::deserialize(input)?;
-        if self.filter.matches(element) {
-            // It is JSON: it was just read.
-            let seed = Select { steps: self.rest, found: self.found };
-            seed.deserialize(element).map_err(serde::de::Error::custom)?;
-        }
         Ok(())
     }
 }
