@@ -1,27 +1,15 @@
 //! Which ReplicaSets are a Deployment's own: those that it controls and selects. One that it selects and that nobody controls
 //! is adopted; one that it controls and no longer selects is released.
 
-use flyball_sdk::claim::{self, Claimed, Claims};
+use flyball_sdk::claim::{self, Claimed, Claims, Facts};
 use flyball_sdk::prelude::*;
 
 use crate::rollout::{STAMP, stamp};
 use crate::views::{Deployment, Identity, ReplicaSet};
 
 impl Claimed for ReplicaSet {
-    fn name(&self) -> &str {
-        self.meta.name()
-    }
-
-    fn uid(&self) -> &str {
-        self.meta.uid()
-    }
-
-    fn labels(&self) -> &impl Labels {
-        self.meta.labels()
-    }
-
-    fn is_free(&self) -> bool {
-        self.meta.is_free()
+    fn facts(&self) -> Facts<'_, impl Labels> {
+        self.meta.facts()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which pods are a Job's own: those that it controls and selects. Orphans that it selects are adopted; pods that it
 //! controls and no longer selects are released. With the owner comes and goes the finalizer.
 
-use flyball_sdk::claim::{Claimed, Claims, may_adopt};
+use flyball_sdk::claim::{Claimed, Claims, Facts, may_adopt};
 use flyball_sdk::prelude::*;
 use serde::Serialize;
 
@@ -9,20 +9,8 @@ use crate::pods::FINALIZER;
 use crate::views::{Job, Pod, Presence};
 
 impl Claimed for Pod {
-    fn name(&self) -> &str {
-        self.meta.name()
-    }
-
-    fn uid(&self) -> &str {
-        self.meta.uid()
-    }
-
-    fn labels(&self) -> &impl Labels {
-        self.meta.labels()
-    }
-
-    fn is_free(&self) -> bool {
-        self.meta.is_free()
+    fn facts(&self) -> Facts<'_, impl Labels> {
+        self.meta.facts()
     }
 }
 

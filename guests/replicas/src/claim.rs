@@ -1,28 +1,16 @@
 //! Which pods are a set's own: those that it controls and selects. Orphans that it selects are adopted; pods that it
 //! controls and no longer selects are released.
 
-use flyball_sdk::claim::{Claimed, Claims, adoption, may_adopt, release};
+use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
 
 use crate::flavor::{Flavored, Of};
 use crate::views::{Pod, Presence, Set};
 
 impl Claimed for Pod {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn labels(&self) -> &impl Labels {
-        &self.labels
-    }
-
-    /// The list of orphans, the only one that is asked for it, has none that is controlled.
-    fn is_free(&self) -> bool {
-        self.deleted.is_none()
+    fn facts(&self) -> Facts<'_, impl Labels> {
+        // Only an orphan is asked whether it is free, and the list of those has none that is controlled.
+        Facts { name: &self.name, uid: &self.uid, labels: &self.labels, is_free: self.deleted.is_none() }
     }
 }
 

@@ -13,31 +13,27 @@ use crate::write::{PatchType, Write};
 
 /// An object that can be claimed.
 pub trait Claimed {
+    /// What a claim depends on.
+    fn facts(&self) -> Facts<'_, impl Labels>;
+}
+
+/// What a claim on an object depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a, L> {
     /// Its name. It lies in its owner's namespace.
-    fn name(&self) -> &str;
+    pub name: &'a str,
     /// Its UID.
-    fn uid(&self) -> &str;
+    pub uid: &'a str,
     /// Its labels.
-    fn labels(&self) -> &impl Labels;
+    pub labels: &'a L,
     /// Whether it can be adopted: nobody controls it, and it is not being deleted.
-    fn is_free(&self) -> bool;
+    pub is_free: bool,
 }
 
 impl Claimed for Meta {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn labels(&self) -> &impl Labels {
-        &self.labels
-    }
-
-    fn is_free(&self) -> bool {
-        self.controller().is_none() && !self.is_deleting()
+    fn facts(&self) -> Facts<'_, impl Labels> {
+        let is_free = self.controller().is_none() && !self.is_deleting();
+        Facts { name: &self.name, uid: &self.uid, labels: &self.labels, is_free }
     }
 }
 
@@ -56,12 +52,12 @@ impl<T: Claimed> Claims<T> {
     /// Says what becomes of objects: of `own`, which the owner controls, and of `orphans`, which nobody controls. An owner
     /// that is being deleted takes and releases none, and what is being deleted is not taken.
     pub fn of(owner: &Meta, selector: &LabelSelector, own: Vec<T>, orphans: Vec<T>) -> Self {
-        let is_selected = |one: &T| selector.matches(one.labels());
+        let is_selected = |one: &T| selector.matches(one.facts().labels);
         let (kept, mut released): (Vec<_>, Vec<_>) = own.into_iter().partition(is_selected);
         // The two lists are not of one moment: what lost its controller between them is in both.
-        let is_new = |one: &T| !kept.iter().chain(&released).any(|own| own.uid() == one.uid());
+        let is_new = |one: &T| !kept.iter().chain(&released).any(|own| own.facts().uid == one.facts().uid);
         let mut adopted: Vec<_> =
-            orphans.into_iter().filter(|one| is_selected(one) && one.is_free() && is_new(one)).collect();
+            orphans.into_iter().filter(|one| is_selected(one) && one.facts().is_free && is_new(one)).collect();
         if owner.is_deleting() {
             released.clear();
             adopted.clear();
@@ -115,7 +111,7 @@ impl<T: Claimed> Claims<T> {
         let Self { mut kept, adopted, released } = self;
         let mut errors = Vec::new();
         let refusal = |what: &str, one: &T, error: ApiError| {
-            Error::Doing(format!("{what} {noun} {}", Key::new(namespace, one.name())), Box::new(error.into()))
+            Error::Doing(format!("{what} {noun} {}", Key::new(namespace, one.facts().name)), Box::new(error.into()))
         };
         for (one, answer) in adopted.into_iter().zip(answers.by_ref()) {
             match answer {
@@ -164,16 +160,16 @@ pub fn adoption(kind: &str, namespace: &str, object: &impl Claimed, owner: &Owne
         owner_references: [&'a OwnerReference; 1],
         uid: &'a str,
     }
-    patch(kind, namespace, object, &Patch { metadata: Metadata { owner_references: [owner], uid: object.uid() } })
+    patch(kind, namespace, object, &Patch { metadata: Metadata { owner_references: [owner], uid: object.facts().uid } })
 }
 
 /// The write that frees an object of an owner. It fails if another one has its name.
 pub fn release(kind: &str, object: &impl Claimed, owner: &Meta) -> Write {
     let reference = json!({"$patch": "delete", "uid": owner.uid});
-    let freed = json!({"metadata": {"uid": object.uid(), "ownerReferences": [reference]}});
+    let freed = json!({"metadata": {"uid": object.facts().uid, "ownerReferences": [reference]}});
     patch(kind, &owner.namespace, object, &freed)
 }
 
 fn patch(kind: &str, namespace: &str, object: &impl Claimed, patch: &impl Serialize) -> Write {
-    Write::patch(kind, namespace, object.name(), PatchType::Strategic, patch)
+    Write::patch(kind, namespace, object.facts().name, PatchType::Strategic, patch)
 }
