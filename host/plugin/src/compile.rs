@@ -28,17 +28,21 @@ pub(crate) fn load(
     let start = Instant::now();
     let code = wasmtime::component::Component::from_binary(engine, wasm).map_err(refused)?;
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
-    let code = match cache {
-        Some(cache) => keep(engine, cache, &digest, code),
-        None => code.into(),
-    };
+    let code = keep(engine, cache, &digest, code, |code| code.serialize());
     Ok(Component::new(code, &digest, wasm.len()))
 }
 
-/// Puts compiled code into the cache, and maps it from there in place of what the compiler has made in memory.
-fn keep(engine: &wasmtime::Engine, cache: &Cache, digest: &str, code: wasmtime::component::Component) -> Code {
-    match code.serialize() {
-        Ok(bytes) => cache.put(digest, &bytes),
+/// Puts compiled code into the cache, if there is one, and maps it from there in place of what is in memory.
+fn keep<B: AsRef<[u8]>>(
+    engine: &wasmtime::Engine,
+    cache: Option<&Cache>,
+    digest: &str,
+    code: wasmtime::component::Component,
+    bytes: impl FnOnce(&wasmtime::component::Component) -> wasmtime::Result<B>,
+) -> Code {
+    let Some(cache) = cache else { return code.into() };
+    match bytes(&code) {
+        Ok(bytes) => cache.put(digest, bytes.as_ref()),
         Err(error) => {
             tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}");
             return code.into();
@@ -62,11 +66,8 @@ pub(crate) fn load_precompiled(
     }
     match deserialize(engine, cwasm) {
         Ok(code) => {
-            let mapped = cache.and_then(|cache| {
-                cache.put(digest, cwasm);
-                kept(engine, cache, digest)
-            });
-            Ok(Component::new(mapped.unwrap_or_else(|| code.into()), digest, wasm.len()))
+            let code = keep(engine, cache, digest, code, |_| Ok(cwasm));
+            Ok(Component::new(code, digest, wasm.len()))
         }
         Err(error) => {
             tracing::info!("a built-in component is compiled anew: {error:#}");

@@ -56,7 +56,7 @@ pub struct Stats {
     pub failures: u64,
     /// Time on cores of all calls.
     pub cpu: Duration,
-    /// Time for which calls have waited for the plugin's share of the cores, all together.
+    /// Time for which calls have waited for the plugin's share of the cores, or for a core because of it, all together.
     pub waited: Duration,
     /// How often the limits were hit.
     pub hits: Hits,
