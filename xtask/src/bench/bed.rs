@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use flyball_cluster_tests::{Cluster, guest};
 use flyball_controlplane::{Options, Process};
 use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -114,9 +115,9 @@ pub(super) async fn make_namespace(client: &Client) -> Result<()> {
     api::create(client, "", &namespace).await.map(drop)
 }
 
-/// Makes objects, many at once.
-pub(super) async fn create_all(client: &Client, objects: impl Iterator<Item = Value>) -> Result<()> {
-    let making = objects.map(|object| async move { api::create(client, NAMESPACE, &object).await.map(drop) });
+/// Makes objects in a namespace, many at once.
+pub(super) async fn create_all(client: &Client, namespace: &str, objects: impl Iterator<Item = Value>) -> Result<()> {
+    let making = objects.map(|object| async move { api::create(client, namespace, &object).await.map(drop) });
     futures::stream::iter(making).buffer_unordered(AT_ONCE).try_collect().await
 }
 
@@ -132,6 +133,21 @@ fn start_nodes(cluster: &Cluster, count: usize) -> Result<Process> {
         format!("--kube-api-burst={BURST}"),
     ];
     cluster.spawn_host("nodes", cluster.plane.kubeconfig_path(), &args)
+}
+
+/// An object of this kind and name that asks for so many pods.
+pub(super) fn owner(kind: &str, name: &str, replicas: usize) -> Value {
+    let labels = json!({"app": name});
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels},
+                 "template": template(&labels, "app:1", &json!({}))},
+    })
+}
+
+/// What an event of the audit log says of when this was.
+pub(super) fn time(event: &Value, field: &str) -> Result<Timestamp> {
+    event[field].as_str().context("an event of the audit log has no time")?.parse().context("no time")
 }
 
 /// What pods are made from: with these labels, this image and these annotations.

@@ -7,18 +7,15 @@ use flyball_cluster_tests::Cluster;
 use flyball_controlplane::{Options, Process};
 use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
-use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use super::bed::QUIET;
+use super::bed::{QUIET, create_all};
 use super::process::{cpu, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
 const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
-/// How many objects are made at once.
-const AT_ONCE: usize = 64;
 /// Limits of requests so high that they don't bind.
 const QPS: u32 = 5000;
 const BURST: u32 = 10000;
@@ -61,8 +58,7 @@ async fn fill(cluster: &Cluster, family: &str, dependents: usize) -> Result<()> 
         let made = api::create(client, NAMESPACE, &map(&owner, None)).await?;
         let uid = made["metadata"]["uid"].as_str().context("an object has no UID")?.to_owned();
         let dependents = (0..dependents).map(|dependent| map(&format!("{owner}-{dependent}"), Some((&owner, &uid))));
-        let making = dependents.map(|object| async move { api::create(client, NAMESPACE, &object).await.map(drop) });
-        futures::stream::iter(making).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        create_all(client, NAMESPACE, dependents).await?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{Bed, NAMESPACE, create_all, template};
+use super::bed::{Bed, NAMESPACE, create_all, owner};
 use super::report::Figures;
 use super::wait;
 
@@ -25,15 +25,7 @@ impl Shape {
 
     fn objects(self) -> impl Iterator<Item = Value> {
         let Self { kind, replicas, .. } = self;
-        (0..self.owners).map(move |number| {
-            let name = format!("web-{number}");
-            let labels = json!({"app": name});
-            json!({
-                "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
-                "spec": {"replicas": replicas, "selector": {"matchLabels": labels},
-                         "template": template(&labels, "app:1", &json!({}))},
-            })
-        })
+        (0..self.owners).map(move |number| owner(kind, &format!("web-{number}"), replicas))
     }
 
     /// Waits until the owners count all their pods as this.
@@ -50,7 +42,7 @@ impl Shape {
 pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
     let bed = Bed::start(subject, shape.pods()).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
-    create_all(bed.client(), shape.objects()).await?;
+    create_all(bed.client(), NAMESPACE, shape.objects()).await?;
     let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
     shape.wait_for(&bed, "all pods are ready", ready).await?;
     figures.push("time, s", begun.elapsed().as_secs_f64());
@@ -61,7 +53,7 @@ pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
 /// Measures how they roll to another image.
 pub(super) async fn roll(subject: Subject, shape: Shape) -> Result<Figures> {
     let mut bed = Bed::start(subject, shape.pods()).await?;
-    create_all(bed.client(), shape.objects()).await?;
+    create_all(bed.client(), NAMESPACE, shape.objects()).await?;
     let ready = |owner: &Value| owner["status"]["readyReplicas"].as_u64().unwrap_or(0);
     shape.wait_for(&bed, "all pods are ready", ready).await?;
     bed.begin().await?;

@@ -17,7 +17,7 @@ const RUNS: &str = "1s";
 pub(super) async fn measure(subject: Subject, jobs: usize, completions: usize) -> Result<Figures> {
     let bed = Bed::start(subject, jobs * completions).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
-    create_all(bed.client(), (0..jobs).map(|number| job(number, completions))).await?;
+    create_all(bed.client(), NAMESPACE, (0..jobs).map(|number| job(number, completions))).await?;
     wait("all jobs are complete", async || {
         let all = api::list(bed.client(), "Job", NAMESPACE).await?;
         Ok((all.iter().filter(|job| is_complete(job)).count(), jobs))

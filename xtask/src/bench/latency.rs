@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use flyball_differential::{Subject, api};
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::bed::{Bed, NAMESPACE, create_all, template};
+use super::bed::{Bed, NAMESPACE, create_all, owner, time};
 use super::churn::Churn;
 use super::report::{Figures, percentile};
 use super::wait;
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Measures so many deletions, first idle and then under changes.
 pub(super) async fn measure(subject: Subject, deletions: usize) -> Result<Figures> {
     let mut bed = Bed::start(subject, 0).await?;
-    create_all(bed.client(), [QUIET, BUSY].into_iter().map(set)).await?;
+    create_all(bed.client(), NAMESPACE, [QUIET, BUSY].into_iter().map(|(name, pods)| owner("ReplicaSet", name, pods)))
+        .await?;
     wait("there are all pods", async || Ok((api::list(bed.client(), "Pod", NAMESPACE).await?.len(), QUIET.1 + BUSY.1)))
         .await?;
     bed.begin().await?;
@@ -52,15 +53,6 @@ pub(super) async fn measure(subject: Subject, deletions: usize) -> Result<Figure
         }
     }
     Ok(figures)
-}
-
-fn set((name, replicas): (&str, usize)) -> Value {
-    let labels = json!({"app": name});
-    json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels},
-                 "template": template(&labels, "app:1", &json!({}))},
-    })
 }
 
 /// The names of a set's pods.
@@ -90,10 +82,6 @@ async fn delete(client: &Client, deletions: usize) -> Result<()> {
 /// When each deletion since `started` was asked for, and the milliseconds from then until its replacement was. (It may be so
 /// before the deletion is answered.) One follows the other, so that they pair in their order.
 fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
-    let time = |event: &Value| -> Result<Timestamp> {
-        let text = event["requestReceivedTimestamp"].as_str();
-        text.context("an event of the audit log has no time")?.parse().context("no time")
-    };
     let of = |verb: &str| -> Result<Vec<Timestamp>> {
         let is_it = |event: &&Value| {
             let object = &event["objectRef"];
@@ -101,7 +89,8 @@ fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)
                 && event["verb"] == verb
                 && (object["resource"] == "pods" && object["namespace"] == NAMESPACE)
         };
-        let mut times: Vec<Timestamp> = audit.iter().filter(is_it).map(time).collect::<Result<_>>()?;
+        let mut times: Vec<Timestamp> =
+            audit.iter().filter(is_it).map(|event| time(event, "requestReceivedTimestamp")).collect::<Result<_>>()?;
         times.retain(|time| *time >= started);
         times.sort();
         Ok(times)

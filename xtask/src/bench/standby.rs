@@ -8,6 +8,7 @@ use flyball_controlplane::{Options, Process};
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
+use super::bed::{owner, time};
 use super::report::Figures;
 use super::wait;
 
@@ -36,14 +37,7 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     let mut standby = start(subject, &cluster, "standby")?;
     tokio::time::sleep(REST).await;
     leader.kill()?;
-    let labels = json!({"app": "late"});
-    let set = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "late"},
-        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app:1"}]},
-        }},
-    });
-    api::create(client, NAMESPACE, &set).await?;
+    api::create(client, NAMESPACE, &owner("ReplicaSet", "late", 1)).await?;
     wait("the standby is at work", async || Ok((api::list(client, "Pod", NAMESPACE).await?.len(), 1))).await?;
     standby.stop().await?;
     let first = first_write(&cluster.plane.audit_events()?)?;
@@ -61,9 +55,6 @@ fn start(subject: Subject, cluster: &Cluster, name: &str) -> Result<Process> {
 fn first_write(audit: &[Value]) -> Result<f64> {
     let is = |event: &Value, verb: &str, resource: &str| {
         event["stage"] == "ResponseComplete" && event["verb"] == verb && event["objectRef"]["resource"] == resource
-    };
-    let time = |event: &Value, name: &str| -> Result<jiff::Timestamp> {
-        event[name].as_str().context("an event of the audit log has no time")?.parse().context("no time")
     };
     let pod = audit.iter().find(|event| is(event, "create", "pods")).context("nobody made a pod")?;
     let asked = time(pod, "requestReceivedTimestamp")?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{NAMESPACE, controllers, create_all, make_namespace, plane, template};
+use super::bed::{NAMESPACE, controllers, create_all, make_namespace, owner, plane};
 use super::churn::Churn;
 use super::process::{cpu, peak_mib, resident_mib};
 use super::report::Figures;
@@ -29,11 +29,17 @@ pub(super) async fn measure(subject: Subject, pods: usize, steady: bool) -> Resu
     make_namespace(client).await?;
     // Without controllers nobody makes the account that pods have.
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    create_all(client, [account].into_iter()).await?;
-    create_all(client, (0..sets).map(set)).await?;
+    create_all(client, NAMESPACE, [account].into_iter()).await?;
+    create_all(client, NAMESPACE, (0..sets).map(|number| owner("ReplicaSet", &format!("web-{number}"), REPLICAS)))
+        .await?;
     let owners = api::list(client, "ReplicaSet", NAMESPACE).await?;
     let filler = filler(&owners[0])?;
-    create_all(client, owners.iter().flat_map(|owner| (0..REPLICAS).map(|number| pod(owner, number, &filler)))).await?;
+    create_all(
+        client,
+        NAMESPACE,
+        owners.iter().flat_map(|owner| (0..REPLICAS).map(|number| pod(owner, number, &filler))),
+    )
+    .await?;
 
     let (mut figures, begun) = (Figures::default(), Instant::now());
     let mut controllers = controllers(subject, &cluster)?;
@@ -61,16 +67,6 @@ pub(super) async fn measure(subject: Subject, pods: usize, steady: bool) -> Resu
     controllers.stop().await?;
     cluster.shutdown().await?;
     Ok(figures)
-}
-
-fn set(number: usize) -> Value {
-    let name = format!("web-{number}");
-    let labels = json!({"app": name});
-    json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
-        "spec": {"replicas": REPLICAS, "selector": {"matchLabels": labels},
-                 "template": template(&labels, "app:1", &json!({}))},
-    })
 }
 
 /// Environment variables that make a pod of this owner as large as pods are.
