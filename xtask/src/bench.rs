@@ -10,7 +10,10 @@ mod jobs;
 mod latency;
 mod plot;
 mod process;
+mod relays;
+mod reload;
 mod report;
+mod ring;
 mod standby;
 mod sync;
 
@@ -33,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// How often each is measured; one figure is the median of so many.
 const ROUNDS: usize = 3;
 
-/// What both subjects do, in the order in which it is measured.
-const COMPARED: [&str; 11] = [
+/// What is done on a control plane, in the order in which it is measured.
+const ON_CLUSTERS: [&str; 13] = [
     "converge-small",
     "converge-wide",
     "converge-deep",
@@ -46,11 +49,18 @@ const COMPARED: [&str; 11] = [
     "steady",
     "cascade",
     "sync-50000",
+    "ring",
+    "reload",
 ];
 /// What takes so long, or differs so little, that it is measured once.
-const ONCE: [&str; 4] = ["standby", "steady", "cascade", "sync-50000"];
-/// What only Flyball has.
-const OWN: [&str; 3] = ["call", "hostile", "idle"];
+const ONCE: [&str; 6] = ["standby", "steady", "cascade", "sync-50000", "ring", "reload"];
+/// What stock has nothing of.
+const WITHOUT_STOCK: [&str; 2] = ["ring", "reload"];
+/// What is measured of the runtime alone.
+const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
+
+/// How often the value goes around the ring.
+const RING_ROUNDS: usize = 20;
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,37 +74,41 @@ enum Size {
 /// Does what the command line says: all workloads or some, whole or quickly.
 pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
     let (flags, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| argument.starts_with("--"));
-    let size = match flags.as_slice() {
-        [] => Size::Whole,
-        ["--quick"] => Size::Quick,
-        _ => bail!("`bench` takes --quick and names of workloads"),
+    let (size, alone) = match flags.as_slice() {
+        [] => (Size::Whole, false),
+        ["--quick"] => (Size::Quick, false),
+        ["--alone"] => (Size::Whole, true),
+        _ => bail!("`bench` takes --quick or --alone, and names of workloads"),
     };
-    let all: Vec<&str> = COMPARED.into_iter().chain(OWN).collect();
+    let all: Vec<&str> = ON_CLUSTERS.into_iter().chain(OF_RUNTIME).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
         bail!("there is no workload {name}: there are {}", all.join(", "));
     }
     let is_asked = |name: &&str| names.is_empty() || names.contains(name);
     build::all()?;
     let mut report = Report::default();
-    for name in COMPARED.into_iter().filter(is_asked) {
-        compare(name, size, &mut report)?;
+    for name in ON_CLUSTERS.into_iter().filter(is_asked) {
+        compare(name, size, alone, &mut report)?;
     }
-    for name in OWN.into_iter().filter(is_asked) {
-        own(name, size)?;
+    for name in OF_RUNTIME.into_iter().filter(is_asked) {
+        of_runtime(name, size)?;
     }
     // What is shown to others is whole.
-    let is_whole = size == Size::Whole && names.is_empty();
+    let is_whole = size == Size::Whole && !alone && names.is_empty();
     report.write(&workspace().join(if is_whole { "docs" } else { "target/bench" }))
 }
 
-/// Measures a workload under Flyball, under stock and under stock once more, in turn.
-fn compare(name: &str, size: Size, report: &mut Report) -> Result<()> {
+/// Measures a workload under Flyball, under stock and under stock once more, in turn; under Flyball alone, and once, if that is
+/// what is asked for.
+fn compare(name: &str, size: Size, alone: bool, report: &mut Report) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
-    let has_stock = Assets::find_or_build()?.has_kcm();
-    if !has_stock {
+    let has_kcm = Assets::find_or_build()?.has_kcm();
+    if !has_kcm {
         println!("Without a comparison: there is no kube-controller-manager among the binaries.");
     }
-    let (rounds, what) = (if size == Size::Quick || ONCE.contains(&name) { 1 } else { ROUNDS }, describe(name, size));
+    let has_stock = has_kcm && !alone && !WITHOUT_STOCK.contains(&name);
+    let is_once = size == Size::Quick || alone || ONCE.contains(&name);
+    let (rounds, what) = (if is_once { 1 } else { ROUNDS }, describe(name, size));
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
     for _ in 0..rounds {
@@ -124,7 +138,8 @@ fn shape(name: &str, size: Size) -> Shape {
     }
 }
 
-/// How many of a workload's main objects there are: completions of each Job, deletions, pods, dependents of each owner.
+/// How many of a workload's main objects there are: completions of each Job, deletions, pods, dependents of each
+/// owner, plugins, reloads.
 fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
@@ -132,6 +147,10 @@ fn count(name: &str, size: Size) -> usize {
         ("latency", Size::Whole) => 500,
         ("latency", Size::Quick) => 20,
         ("sync-50000", Size::Whole) => 50_000,
+        ("ring", Size::Whole) => 100,
+        ("ring", Size::Quick) => 5,
+        ("reload", Size::Whole) => 50,
+        ("reload", Size::Quick) => 3,
         ("sync" | "steady", Size::Whole) => 10_000,
         ("sync" | "steady" | "sync-50000", Size::Quick) => 500,
         (_, Size::Whole) => 1000,
@@ -150,6 +169,8 @@ fn describe(name: &str, size: Size) -> String {
         "steady" => format!("{count} pods of 10 kB, 100 changes a second for a minute"),
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "standby" => "a standby takes over".into(),
+        "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
+        "reload" => format!("a plugin is replaced {count} times while its keys change"),
         _ => format!("{owners} {kind}s with {replicas} pods each"),
     }
 }
@@ -164,12 +185,14 @@ async fn workload(name: &str, size: Size, subject: Subject) -> Result<Figures> {
         "steady" => sync::measure(subject, count, true).await,
         "cascade" => cascade::measure(subject, count).await,
         "standby" => standby::measure(subject).await,
+        "ring" => ring::measure(count, RING_ROUNDS).await,
+        "reload" => reload::measure(count).await,
         _ => converge::up(subject, shape).await,
     }
 }
 
 /// Measures what only Flyball has, by an example of the runtime.
-fn own(name: &str, size: Size) -> Result<()> {
+fn of_runtime(name: &str, size: Size) -> Result<()> {
     match (name, size) {
         ("hostile", _) => {
             let seconds = if size == Size::Whole { "60" } else { "1" };
@@ -182,8 +205,8 @@ fn own(name: &str, size: Size) -> Result<()> {
             example("idle", &[count])
         }
         _ => {
-            say("call: what crossing the boundary costs");
-            example("boundary", &[])
+            say("call: what a call costs");
+            example("call", &[])
         }
     }
 }

@@ -3,6 +3,7 @@
 use flyball_sdk::describe::{self, Queue, queue};
 use flyball_sdk::prelude::*;
 
+use crate::pods::FINALIZER;
 use crate::settings::{KEYS, Settings};
 use crate::views::{HeldPod, Job, Pod, Presence};
 use crate::{metrics, orphans};
@@ -62,6 +63,7 @@ fn held_pods() -> describe::Watch {
         .iter()
         .fold(watch::<HeldPod>(), |watch, path| watch.when(Change::Path((*path).into())))
         .to_route()
+        .having("metadata.finalizers", FINALIZER)
 }
 
 /// A queue with the backoff of jobs: a second to a minute, for each key alone.

@@ -53,7 +53,7 @@ use serde_json::{Value, json};
 use crate::controller::{Controller, Outcome, Request};
 use crate::error::Error;
 use crate::host::Host;
-use crate::imports::{MetricOperation, ObjectReference};
+use crate::imports::{MetricOperation, ObjectReference, Pages, Question};
 use crate::log::Level;
 use crate::time::Time;
 
@@ -88,7 +88,11 @@ struct State {
     raw: HashMap<String, Value>,
     kinds: Value,
     random: u64,
+    lister: Option<Box<Lister>>,
 }
+
+/// Answers a question to the cache.
+type Lister = dyn Fn(&Question) -> Box<dyn Pages>;
 
 /// A failure to be injected.
 struct Fault {
@@ -215,6 +219,7 @@ impl Default for Cluster {
             raw: HashMap::new(),
             kinds: json!({"kinds": [], "failed": []}),
             random: 0x9e37_79b9_7f4a_7c15,
+            lister: None,
         };
         Self { state: RefCell::new(state) }
     }
@@ -330,6 +335,11 @@ impl Cluster {
     /// Sets the operator's value of a key.
     pub fn set_config(&self, key: &str, value: &str) {
         self.state.borrow_mut().config.insert(key.into(), value.into());
+    }
+
+    /// Answers lists from elsewhere, in bytes, in place of what the cluster holds.
+    pub fn set_lister(&self, lister: impl Fn(&Question) -> Box<dyn Pages> + 'static) {
+        self.state.borrow_mut().lister = Some(Box::new(lister));
     }
 
     /// Gives the signer a key of this name. Its tokens are a toy, each another one.

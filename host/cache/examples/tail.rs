@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flyball_cache::connection::connect;
 use flyball_cache::{Discovery, InformerFactory, Interest, KubeSource, Scope};
 use flyball_types::Mask;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kind = std::env::args().nth(1).unwrap_or_else(|| "v1/ConfigMap".into()).parse()?;
-    let source = Arc::new(KubeSource::new(kube::Client::try_default().await?));
+    let source = Arc::new(KubeSource::new(connect(&kube::Config::infer().await?)?));
     let discovery = Discovery::new(source.clone());
     let resource = discovery.resolve(&kind).await?;
     let catalogue = discovery.catalogue(Duration::MAX).await?;
@@ -20,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         resource,
         scope: Scope::all(),
         metadata_only: false,
-        mask: Mask::metadata(),
+        mask: Mask::metadata().clone(),
         indexes: Vec::new(),
         selectors: Vec::new(),
     });

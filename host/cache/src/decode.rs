@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flyball_types::{Mask, MetadataSink, Prune, Text};
+use flyball_types::{Mask, MetadataSink, Prune, Text, reader};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -51,7 +51,7 @@ pub(crate) struct Decoder<'a> {
 
 impl Decoder<'_> {
     pub(crate) fn page(&mut self, json: &[u8]) -> Result<Page, DecodeError> {
-        let mut input = serde_json::Deserializer::from_slice(json);
+        let mut input = reader(json).map_err(|error| DecodeError(error.to_string()))?;
         let page = (&mut input).deserialize_map(PageVisitor(self));
         page.and_then(|page| input.end().map(|()| page)).map_err(|error| DecodeError(error.to_string()))
     }
@@ -59,7 +59,7 @@ impl Decoder<'_> {
     /// The events in whole lines of a watch.
     pub(crate) fn events(&mut self, lines: &[u8]) -> Result<Vec<Event>, DecodeError> {
         let mut events = Vec::new();
-        let mut input = serde_json::Deserializer::from_slice(lines);
+        let mut input = reader(lines).map_err(|error| DecodeError(error.to_string()))?;
         while input.end().is_err() {
             let event = (&mut input).deserialize_map(EventVisitor(self));
             events.push(event.map_err(|error| DecodeError(error.to_string()))?);
@@ -68,7 +68,7 @@ impl Decoder<'_> {
     }
 
     pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
-        let mut input = serde_json::Deserializer::from_slice(json);
+        let mut input = reader(json).map_err(|error| DecodeError(error.to_string()))?;
         let object = ObjectSeed(self).deserialize(&mut input);
         object.and_then(|object| input.end().map(|()| object)).map_err(|error| DecodeError(error.to_string()))
     }

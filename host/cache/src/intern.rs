@@ -1,7 +1,7 @@
 //! Keeps one copy of what many objects have alike: namespaces, sets of labels, owners.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use flyball_types::{Kind, Text};
@@ -15,7 +15,15 @@ pub(crate) struct Interner {
     texts: Shared<str>,
     kinds: Shared<Kind>,
     owners: Shared<[OwnerReference]>,
+    /// The texts of owners that were read last, each at a place that follows from it: changes of one owner's dependents come
+    /// together.
+    read: Vec<Option<(Box<str>, Owners)>>,
 }
+
+type Owners = Arc<[OwnerReference]>;
+
+/// How many texts of owners are known.
+const READ: usize = 64;
 
 /// A set of values, swept of those that nobody else holds each time it has doubled.
 struct Shared<T: ?Sized> {
@@ -77,7 +85,8 @@ struct Reference<'a> {
 
 impl Interner {
     pub(crate) fn new() -> Self {
-        Self { texts: Shared::new(), kinds: Shared::new(), owners: Shared::new() }
+        let read = std::iter::repeat_n(None, READ).collect();
+        Self { texts: Shared::new(), kinds: Shared::new(), owners: Shared::new(), read }
     }
 
     /// The shared copy of a text.
@@ -99,10 +108,22 @@ impl Interner {
     }
 
     /// The owners that a raw list tells.
-    pub(crate) fn owners(&mut self, raw: Option<&RawValue>) -> Result<Arc<[OwnerReference]>, String> {
-        let references: Option<Vec<Reference<'_>>> = raw
-            .map_or(Ok(None), |raw| serde_json::from_str(raw.get()))
-            .map_err(|error| format!("ownerReferences: {error}"))?;
+    pub(crate) fn owners(&mut self, raw: Option<&RawValue>) -> Result<Owners, String> {
+        let text = raw.map_or("null", RawValue::get);
+        let place = self.texts.values.hasher().hash_one(text) as usize % READ;
+        if let Some((known, owners)) = &self.read[place]
+            && **known == *text
+        {
+            return Ok(Arc::clone(owners));
+        }
+        let owners = self.read_owners(text)?;
+        self.read[place] = Some((text.into(), Arc::clone(&owners)));
+        Ok(owners)
+    }
+
+    fn read_owners(&mut self, text: &str) -> Result<Owners, String> {
+        let references: Option<Vec<Reference<'_>>> =
+            serde_json::from_str(text).map_err(|error| format!("ownerReferences: {error}"))?;
         let owners: Vec<OwnerReference> = references
             .into_iter()
             .flatten()

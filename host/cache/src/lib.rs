@@ -2,6 +2,7 @@
 //!
 //! In the order of the flow:
 //!
+//! - [`connection`] reaches the API server;
 //! - [`discovery`] finds where a kind lies in the API, [`resource`] builds its paths, [`source`] makes the requests;
 //! - `reflector` lists and watches, `decode` makes [`Object`]s of what comes and prunes it on the way;
 //! - `indexer` keeps the objects, and finds them by what a [`ListQuery`] asks;
@@ -12,6 +13,7 @@
 //! await.
 
 mod backoff;
+pub mod connection;
 mod core;
 mod decode;
 pub mod delta;
@@ -31,6 +33,7 @@ pub mod resource;
 pub mod source;
 mod stream;
 
+pub use connection::Connection;
 pub use decode::DecodeError;
 pub use delta::{Batch, Delta, Deltas};
 pub use discovery::{Catalogue, Discovery, DiscoveryError};

@@ -148,10 +148,11 @@ impl OverlayWriter {
     /// The server acknowledged a create, an update or a patch with this object, whole. To be called for each informer of
     /// the plugin that watches the object's kind, before the plugin is told; a version that the reflector has passed is
     /// left out. Only for answers that are the object itself, not those of `scale`, `eviction`, `binding` or `token`.
+    /// Returns the object, as the informer's cache would hold it.
     ///
     /// # Errors
     /// The answer is not an object of the API.
-    pub fn written(&self, informer: &Informer, answer: &[u8]) -> Result<(), DecodeError> {
+    pub fn written(&self, informer: &Informer, answer: &[u8]) -> Result<Arc<Object>, DecodeError> {
         let core = informer.core();
         let object = core.decode(answer)?;
         let uid = object.uid.clone();
@@ -159,12 +160,12 @@ impl OverlayWriter {
         let entry = if object.is_gone() && !is_held_by_spec(core, answer) {
             Entry::Gone { after: Some(version), since: Instant::now() }
         } else if core.scope.contains(&object) {
-            Entry::Written(object)
+            Entry::Written(object.clone())
         } else {
             Entry::Left(version)
         };
         self.put(core, uid, entry);
-        Ok(())
+        Ok(object)
     }
 
     /// The server acknowledged a delete with this answer: a Status, or the object as it was or is now. Of a graceful
@@ -187,7 +188,7 @@ impl OverlayWriter {
             None => {
                 let object = core.decode(answer)?;
                 if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)) {
-                    return self.written(informer, answer);
+                    return self.written(informer, answer).map(drop);
                 }
                 (Some(object.uid.clone()), Some(object.resource_version))
             }

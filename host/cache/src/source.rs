@@ -7,6 +7,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use tower::ServiceExt as _;
+
+use crate::Connection;
 
 /// The `Accept` header for whole objects.
 pub const JSON: &str = "application/json";
@@ -144,13 +147,13 @@ pub(crate) async fn collect(source: &dyn Source, request: Get) -> Result<Bytes, 
 /// The API server.
 #[derive(Clone)]
 pub struct KubeSource {
-    client: kube::Client,
+    connection: Connection,
 }
 
 impl KubeSource {
-    /// Asks through this client. Its connections should be others than those of writes: one holds 100 streams at most.
-    pub fn new(client: kube::Client) -> Self {
-        Self { client }
+    /// Asks through these connections. They should be others than those of writes: a watch holds one for as long as it lasts.
+    pub fn new(connection: Connection) -> Self {
+        Self { connection }
     }
 }
 
@@ -162,7 +165,7 @@ impl Source for KubeSource {
                 .header(http::header::ACCEPT, request.accept)
                 .body(Body::empty())
                 .map_err(|error| SourceError::Nonsense(format!("the path {:?}: {error}", request.path)))?;
-            let response = self.client.send(http).await.map_err(|error| unreachable(Box::new(error)))?;
+            let response = self.connection.clone().oneshot(http).await.map_err(unreachable)?;
             let (head, body) = response.into_parts();
             if !head.status.is_success() {
                 let retry_after = head.headers.get(http::header::RETRY_AFTER);

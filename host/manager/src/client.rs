@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_cache::Connection;
 use flyball_cache::source::JSON;
 use flyball_types::ApiError;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -12,6 +13,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
+use tower::ServiceExt as _;
 
 use crate::causes;
 use crate::fence::{self, Fence};
@@ -26,7 +28,7 @@ const RETRIES: u32 = 10;
 /// A client under one identity. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct ApiClient {
-    client: kube::Client,
+    connection: Connection,
     identity: Identity,
     user_agent: HeaderValue,
     fence: Arc<Fence>,
@@ -77,11 +79,11 @@ impl Call {
 
 impl ApiClient {
     /// A client over these connections, that names itself in the User-Agent and changes nothing unless the fence is open.
-    pub(crate) fn new(client: kube::Client, identity: Identity, user_agent: &str, fence: Arc<Fence>) -> Self {
+    pub(crate) fn new(connection: Connection, identity: Identity, user_agent: &str, fence: Arc<Fence>) -> Self {
         // Only what a header can hold: names of plugins and hosts are from outside.
         let user_agent: String = user_agent.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
         let user_agent = HeaderValue::from_str(&user_agent).unwrap_or(HeaderValue::from_static("flyball"));
-        Self { client, identity, user_agent, fence }
+        Self { connection, identity, user_agent, fence }
     }
 
     /// Makes a call and returns the body of the answer.
@@ -136,9 +138,9 @@ impl ApiClient {
             .body(Body::from(call.body.clone()))
             .map_err(|error| ApiError::invalid(format!("{method} {path} is no request: {error}")))?;
 
-        let response = self.client.send(request).await.map_err(|error| {
-            let message = format!("could not {method} {path}: {}", causes(&error));
-            if never_sent(&error) { ApiError::new(0, "Unreachable", message) } else { ApiError::unanswered(message) }
+        let response = self.connection.clone().oneshot(request).await.map_err(|error| {
+            let message = format!("could not {method} {path}: {}", causes(&*error));
+            if never_sent(&*error) { ApiError::new(0, "Unreachable", message) } else { ApiError::unanswered(message) }
         })?;
         let (head, body) = response.into_parts();
         let body = body.collect().await.map(http_body_util::Collected::to_bytes).map_err(|error| {
@@ -204,8 +206,8 @@ fn read_status(status: StatusCode, body: &[u8], method: &Method, path: &str) -> 
 }
 
 /// Whether the connection failed before anything of the request can have reached the server.
-fn never_sent(error: &kube::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<std::io::Error>()
             && io.kind() == std::io::ErrorKind::ConnectionRefused

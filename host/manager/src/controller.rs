@@ -288,24 +288,24 @@ impl Routing {
     }
 
     async fn route(&self, batch: &Batch) {
+        let mut asked = Vec::new();
         for delta in &batch.deltas {
             if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
                 self.services.memo.object_deleted(&old.uid().to_string());
             }
-            if !self.router.counts(delta) {
+            // First what mostly costs less: for most deltas a plugin has no key.
+            let (keys, asks_guest) = (self.router.route(delta, &*self.services.views), self.router.asks_guest(delta));
+            if (keys.is_empty() && !asks_guest) || !self.router.counts(delta) {
                 continue;
             }
-            for routed in self.router.route(delta, &*self.services.views) {
+            for routed in keys {
                 self.services.queues[routed.queue].route(routed.key, routed.delay, &self.kind, delta);
             }
+            asked.extend(asks_guest.then(|| GuestDelta::new(&self.watch, delta)).flatten());
         }
-        if self.router.asks_guest {
-            let wanted = batch.deltas.iter().filter(|delta| self.router.counts(delta));
-            let deltas: Vec<GuestDelta<'_>> = wanted.filter_map(|delta| GuestDelta::new(&self.watch, delta)).collect();
-            if !deltas.is_empty() && !self.ask_guest(&deltas).await {
-                for delta in &deltas {
-                    self.ask_until_it_works(delta).await;
-                }
+        if !asked.is_empty() && !self.ask_guest(&asked).await {
+            for delta in &asked {
+                self.ask_until_it_works(delta).await;
             }
         }
     }
@@ -480,6 +480,10 @@ impl Worker {
         call: &Call,
         result: &Result<Outcome, CallError>,
     ) {
+        let is_well = matches!(result, Ok(Outcome::Done | Outcome::RequeueAfter(_)));
+        if is_well && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG) {
+            return;
+        }
         let (controller, key) = (self.services.name(), &**item.key());
         let causes = item.causes();
         let why = causes.first.to_string();

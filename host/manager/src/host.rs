@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flyball_cache::{ApiResource, Discovery, DiscoveryError, Informer, InformerFactory, KubeSource};
+use flyball_cache::connection::connect;
+use flyball_cache::{ApiResource, Connection, Discovery, DiscoveryError, Informer, InformerFactory, KubeSource};
 use flyball_plugin::{LoadError, Plugin};
 use flyball_serving::debug::PageRegistration;
 use flyball_serving::health::Registration;
 use flyball_serving::metrics::{CounterVec, GaugeVec};
 use flyball_types::Kind;
 use flyball_types::description::{Description, MetricType, Watch};
-use kube::client::ClientBuilder;
 use tokio::sync::watch;
+use tower::util::BoxCloneSyncService;
+use tower_layer::Layer;
 
 use crate::client::ApiClient;
 use crate::controller::{Begin, Controller};
@@ -45,9 +47,9 @@ pub(crate) struct Host {
     pub(crate) factory: Arc<InformerFactory>,
     pub(crate) discovery: Arc<Discovery>,
     /// Calls as the host itself.
-    client: kube::Client,
+    connection: Connection,
     /// Connections without credentials of their own, for service accounts.
-    bare: kube::Client,
+    bare: Connection,
     /// Before all writes.
     pub(crate) fence: Arc<Fence>,
     /// Whether this process may act: from the start, where there is no election.
@@ -106,22 +108,19 @@ pub(crate) struct Running {
 impl Host {
     pub(crate) fn new(options: Options) -> Result<Self, ManagerError> {
         let metrics = options.metrics.rest_client()?;
-        let client = |config: kube::Config| {
-            let builder = ClientBuilder::try_from(config).map_err(|error| ManagerError::Client(Box::new(error)))?;
-            Ok::<_, ManagerError>(builder.with_layer(&metrics.layer()).build())
+        let connect = |config: &kube::Config| {
+            let connection = connect(config).map_err(|error| ManagerError::Client(Box::new(error)))?;
+            Ok::<_, ManagerError>(BoxCloneSyncService::new(metrics.layer().layer(connection)))
         };
-        // What may be tried again is decided where the call is made.
-        let mut config = options.cluster.clone();
-        config.default_retry = false;
-        let host = client(config.clone())?;
-        let mut bare = config.clone();
+        let host = connect(&options.cluster)?;
+        let mut bare = options.cluster.clone();
         bare.auth_info = kube::config::AuthInfo::default();
-        let bare = client(bare)?;
-        let mut reading = config;
+        let bare = connect(&bare)?;
+        let mut reading = options.cluster.clone();
         if let Ok(agent) = http::HeaderValue::from_str(&agent(&options.identity, "shared-informers")) {
             reading.headers.push((http::header::USER_AGENT, agent));
         }
-        let source = Arc::new(KubeSource::new(client(reading)?));
+        let source = Arc::new(KubeSource::new(connect(&reading)?));
         let factory = Arc::new(InformerFactory::new(source.clone()));
         let discovery = Arc::new(Discovery::new(source));
         let is_elected = options.leader_election.is_some();
@@ -140,13 +139,13 @@ impl Host {
         let agent = agent(&options.identity, "denials");
         let client = ApiClient::new(host.clone(), Identity::Host, &agent, fence.clone());
         let recorder = Arc::new(Recorder::start(client, "denials".into(), "flyball".into()));
-        Ok(Self { options, factory, discovery, client: host, bare, fence, leading, running, denied, recorder })
+        Ok(Self { options, factory, discovery, connection: host, bare, fence, leading, running, denied, recorder })
     }
 
     /// Calls as the host, named so in the User-Agent; changes nothing unless the fence is open.
     pub(crate) fn client(&self, what: &str, fence: Arc<Fence>) -> ApiClient {
         let agent = agent(&self.options.identity, what);
-        ApiClient::new(self.client.clone(), Identity::Host, &agent, fence)
+        ApiClient::new(self.connection.clone(), Identity::Host, &agent, fence)
     }
 
     /// Opens what a version watches: its reflectors begin at the factory's next start.
@@ -321,13 +320,8 @@ impl Host {
         let Options { qps, burst, .. } = self.options;
         let per_second = policy.limits.writes_per_second.map_or(qps, |rate| rate.of(qps));
         let burst = policy.limits.writes_burst.map_or(burst, |rate| rate.of(burst.into()) as u32);
-        let writer = Writer {
-            client: client.clone(),
-            discovery: self.discovery.clone(),
-            policy: policy.clone(),
-            rate: RateLimiter::new(per_second, burst),
-            views: views.clone(),
-        };
+        let rate = RateLimiter::new(per_second, burst);
+        let writer = Writer::new(client.clone(), self.discovery.clone(), policy.clone(), rate, views.clone());
         let queue = |described: &flyball_types::description::Queue| {
             let known = same.and_then(|same| same.queues.iter().find(|queue| *queue.name == described.name));
             known.map_or_else(|| Queue::new(described, &self.options.metrics), |queue| Ok(queue.handed_on(described)))

@@ -40,8 +40,14 @@ pub(crate) struct Routed {
 pub(crate) struct Router {
     changes: Changes,
     routes: Vec<Route>,
-    /// Whether the guest's `route` wants the deltas.
-    pub(crate) asks_guest: bool,
+    /// Which deltas the guest's `route` wants.
+    asking: Vec<Condition>,
+}
+
+/// For which deltas a mapping is.
+struct Condition {
+    having: Option<(FieldPath, String)>,
+    on: Vec<DeltaType>,
 }
 
 /// The modifications that count; all, if none is named.
@@ -55,8 +61,7 @@ struct Changes {
 
 struct Route {
     to: Target,
-    having: Option<(FieldPath, String)>,
-    on: Vec<DeltaType>,
+    condition: Condition,
     queue: usize,
     delay: Duration,
 }
@@ -92,8 +97,8 @@ impl Router {
     /// nothing.
     pub(crate) fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
         let routes = watch.map.iter().filter_map(|mapping| Route::new(description, mapping, kind));
-        let asks_guest = watch.map.iter().any(|mapping| mapping.to == To::Route);
-        Self { changes: Changes::new(&watch.changes), routes: routes.collect(), asks_guest }
+        let asking = watch.map.iter().filter(|mapping| mapping.to == To::Route).filter_map(Condition::new);
+        Self { changes: Changes::new(&watch.changes), routes: routes.collect(), asking: asking.collect() }
     }
 
     /// Whether a delta matters: additions and deletions do, modifications if they change what counts.
@@ -105,14 +110,22 @@ impl Router {
         versions.windows(2).any(|pair| self.changes.count(pair[0], pair[1]))
     }
 
+    /// Whether the guest's `route` wants a delta.
+    pub(crate) fn asks_guest(&self, delta: &Delta) -> bool {
+        let delta_type = delta.delta_type();
+        let wants =
+            |asking: &Condition| asking.is_on(delta_type) && delta.versions().any(|object| asking.is_for(object));
+        self.asking.iter().any(wants)
+    }
+
     /// The keys that a delta yields, each once.
     pub(crate) fn route(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Routed> {
         let delta_type = delta.delta_type();
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         let mut went = None;
-        for route in self.routes.iter().filter(|route| route.on.is_empty() || route.on.contains(&delta_type)) {
-            for object in delta.versions().filter(|object| route.is_for(object)) {
+        for route in self.routes.iter().filter(|route| route.condition.is_on(delta_type)) {
+            for object in delta.versions().filter(|object| route.condition.is_for(object)) {
                 let keys = route.to.keys(object, lookup);
                 // Before the keys are there: who gets one asks what has become of its owner.
                 if let (DeltaType::Deleted, Target::Dependents(kind), false) = (delta_type, &route.to, keys.is_empty())
@@ -179,13 +192,23 @@ impl Route {
             To::OwnerReferences { which } => Target::OwnerReferences(which),
             To::Route => return None,
         };
+        let queue = description.queues.iter().position(|queue| queue.name == mapping.queue).unwrap_or(0);
+        let delay = Duration::from_millis(mapping.delay_ms.into());
+        Some(Self { to, condition: Condition::new(mapping)?, queue, delay })
+    }
+}
+
+impl Condition {
+    fn new(mapping: &Mapping) -> Option<Self> {
         let having = match mapping.having.clone() {
             Some(Having { path, value }) => Some((path.parse().ok()?, value)),
             None => None,
         };
-        let queue = description.queues.iter().position(|queue| queue.name == mapping.queue).unwrap_or(0);
-        let delay = Duration::from_millis(mapping.delay_ms.into());
-        Some(Self { to, having, on: mapping.on.clone(), queue, delay })
+        Some(Self { having, on: mapping.on.clone() })
+    }
+
+    fn is_on(&self, delta_type: DeltaType) -> bool {
+        self.on.is_empty() || self.on.contains(&delta_type)
     }
 
     fn is_for(&self, object: &Object) -> bool {

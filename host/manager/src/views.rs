@@ -205,7 +205,7 @@ impl Views {
         let listers = self.listers(kind);
         let enough = |lister: &&Lister| {
             let mask = lister.informer().mask();
-            if whole { mask.is_whole() } else { mask.covers(&Mask::metadata()) }
+            if whole { mask.is_whole() } else { mask.covers(Mask::metadata()) }
         };
         let lister = listers.iter().find(enough)?;
         let object = lister.get(namespace, name)?;
@@ -225,13 +225,16 @@ impl Views {
         self.listers(kind).iter().all(|lister| Mask::metadata().covers(&lister.view().mask))
     }
 
-    /// The server acknowledged a write with this object.
-    pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) {
+    /// The server acknowledged a write with this object. Returns it as the plugin sees it from now on, if it does.
+    pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) -> Option<Arc<Object>> {
+        let mut seen = None;
         for lister in &*self.listers(kind) {
-            if let Err(error) = self.seen.overlay.written(lister.informer(), answer) {
-                tracing::warn!(%kind, %error, "the server's answer to a write is not an object");
+            match self.seen.overlay.written(lister.informer(), answer) {
+                Ok(object) => seen = Some(object),
+                Err(error) => tracing::warn!(%kind, %error, "the server's answer to a write is not an object"),
             }
         }
+        seen
     }
 
     /// An object as the plugin sees it, before it is deleted.
@@ -293,7 +296,7 @@ impl Views {
     }
 
     /// The mask of these fields; none, if all are meant.
-    fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
+    pub(crate) fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
         if fields.is_empty() { Ok(None) } else { self.masks.get(fields, Mask::parse).map(Some) }
     }
 }

@@ -5,6 +5,7 @@ mod batch;
 mod journal;
 pub(crate) mod merge;
 mod options;
+mod type_meta;
 
 use std::sync::Arc;
 
@@ -15,10 +16,12 @@ use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Kind, Mask};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use self::journal::verb;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
+use self::type_meta::TypeMeta;
 use crate::client::{ApiClient, Call};
 use crate::policy::PluginPolicy;
 use crate::rate::RateLimiter;
@@ -31,16 +34,13 @@ pub(crate) struct Writer {
     pub(crate) policy: Arc<PluginPolicy>,
     pub(crate) rate: RateLimiter,
     pub(crate) views: Arc<Views>,
+    /// A permit for each request that may be under way.
+    sending: Semaphore,
 }
 
-/// What of an answer tells what it is.
+/// What of an object tells which one it is, in which version.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Head {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
     #[serde(default)]
     metadata: HeadMeta,
 }
@@ -55,6 +55,17 @@ struct HeadMeta {
 }
 
 impl Writer {
+    /// Writes by these calls, at this rate.
+    pub(crate) fn new(
+        client: ApiClient,
+        discovery: Arc<Discovery>,
+        policy: Arc<PluginPolicy>,
+        rate: RateLimiter,
+        views: Arc<Views>,
+    ) -> Self {
+        Self { client, discovery, policy, rate, views, sending: Semaphore::new(batch::CONCURRENCY) }
+    }
+
     /// Runs the writes of a batch and answers each, in order. They are recorded in the journal as they end.
     pub(crate) async fn run(&self, batch: Batch, journal: &Journal) -> Vec<Result<Bytes, ApiError>> {
         batch::run(batch.writes, batch.slow_start, batch.stop_on_error, |write| self.write(write, journal)).await
@@ -72,37 +83,46 @@ impl Writer {
     async fn try_write(&self, write: &Write, kind: &Kind, name: &mut String) -> Result<Bytes, ApiError> {
         let target = &write.target;
         self.policy.check(verb(&write.operation), kind, &target.subresource, &target.namespace)?;
-        let returns = Mask::parse(&write.returns).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let returns = self.views.mask(&write.returns)?;
         let options = Options::parse(&write.options)?;
         let resource = self.resolve(kind).await?;
         let mut call = self.call(write, &resource, &options).await?;
         // Where nobody looks at more, the server need not send more.
-        if target.subresource.is_empty() && Mask::metadata().covers(&returns) && self.views.shows_metadata_alone(kind) {
+        let wants_metadata = returns.as_ref().is_none_or(|returns| Mask::metadata().covers(returns));
+        if target.subresource.is_empty() && wants_metadata && self.views.shows_metadata_alone(kind) {
             let is_list = matches!(write.operation, Operation::DeleteCollection { .. });
             call = call.answered_by(if is_list { METADATA_LIST } else { METADATA });
         }
         self.rate.turn().await;
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete { self.views.before(kind, &target.namespace, &target.name) } else { None };
-        let answer = self.client.call(call).await?;
+        let answer = {
+            let _permit = self.sending.acquire().await;
+            self.client.call(call).await?
+        };
 
-        let head: Head = serde_json::from_slice(&answer).map_err(|error| {
+        let unreadable = |error: String| {
             ApiError::unanswered(format!("the server's answer to the write of {kind} can't be read: {error}"))
-        })?;
-        if !head.metadata.name.is_empty() {
-            name.clone_from(&head.metadata.name);
+        };
+        let seen = if options.is_dry_run() { None } else { self.acknowledge(write, kind, before.as_deref(), &answer) };
+        match &seen {
+            Some(object) => object.name().clone_into(name),
+            None => {
+                let head: Head = serde_json::from_slice(&answer).map_err(|error| unreadable(error.to_string()))?;
+                if !head.metadata.name.is_empty() {
+                    *name = head.metadata.name;
+                }
+            }
         }
-        if !options.is_dry_run() {
-            self.acknowledge(write, kind, before.as_deref(), &head, &answer);
-        }
-        if write.returns.is_empty() {
-            return Ok(Bytes::new());
-        }
-        if write.returns.iter().any(|path| path == ".") {
+        let Some(returns) = returns else { return Ok(Bytes::new()) };
+        if returns.is_whole() {
             return Ok(answer);
         }
+        // Mostly, what the plugin asks for is among what it sees, which is less to read than the answer.
+        let source =
+            seen.as_ref().filter(|object| object.mask().covers(&returns)).map_or(&answer[..], |seen| seen.json());
         let mut projected = Vec::new();
-        returns.prune(&answer, &mut projected).map_err(|error| ApiError::unanswered(error.to_string()))?;
+        returns.prune(source, &mut projected).map_err(|error| unreadable(error.to_string()))?;
         Ok(projected.into())
     }
 
@@ -114,15 +134,15 @@ impl Writer {
         })
     }
 
-    /// Makes the plugin see its own write.
-    fn acknowledge(&self, write: &Write, kind: &Kind, before: Option<&Object>, head: &Head, answer: &Bytes) {
-        let is_whole = head.kind == kind.kind && head.api_version == kind.api_version();
-        let is_object = is_whole || head.kind == "PartialObjectMetadata";
+    /// Makes the plugin see its own write: what it wrote, as it sees it, if it does.
+    fn acknowledge(&self, write: &Write, kind: &Kind, before: Option<&Object>, answer: &[u8]) -> Option<Arc<Object>> {
         if matches!(write.operation, Operation::Delete) {
             self.views.deleted(kind, (&write.target.namespace, &write.target.name), before, answer);
-        } else if is_object {
-            self.views.written(kind, answer);
+            return None;
         }
+        let told = TypeMeta::of(answer);
+        let is_whole = told.kind == kind.kind && told.api_version == kind.api_version();
+        if is_whole || told.kind == "PartialObjectMetadata" { self.views.written(kind, answer) } else { None }
     }
 
     async fn call(&self, write: &Write, resource: &ApiResource, options: &Options) -> Result<Call, ApiError> {

@@ -5,6 +5,7 @@ use serde::de::DeserializeSeed;
 
 use crate::path::Select;
 use crate::prune::PruneError;
+use crate::text::reader;
 use crate::{FieldPath, Mask, PathError, Step};
 
 /// Paths whose values make a row.
@@ -48,7 +49,7 @@ impl Columns {
     pub fn row(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
         let wanted: Vec<_> = self.paths.iter().map(FieldPath::steps).enumerate().collect();
         let mut found = Vec::with_capacity(wanted.len());
-        let mut input = serde_json::Deserializer::from_slice(json);
+        let mut input = reader(json)?;
         Select { wanted: &wanted, found: &mut found }.deserialize(&mut input)?;
         input.end()?;
         out.push(b'[');

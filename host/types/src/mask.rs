@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
@@ -50,8 +51,9 @@ impl Mask {
     }
 
     /// All of `metadata`.
-    pub fn metadata() -> Self {
-        [FieldPath::of_fields(&["metadata"])].iter().collect()
+    pub fn metadata() -> &'static Self {
+        static METADATA: LazyLock<Mask> = LazyLock::new(|| [FieldPath::of_fields(&["metadata"])].iter().collect());
+        &METADATA
     }
 
     /// The mask of paths that are still text.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Text;
+use crate::text::reader;
 
 /// Steps that a path may have: no JSON that is read here lies deeper, and what walks a path calls itself for each step.
 const MAX_STEPS: usize = 128;
@@ -97,8 +98,9 @@ impl FieldPath {
     /// path is found ends the search.
     pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a RawValue> {
         let mut found = Vec::new();
-        let mut input = serde_json::Deserializer::from_slice(json);
-        let _ = Select { wanted: &[(0, &self.steps)], found: &mut found }.deserialize(&mut input);
+        if let Ok(mut input) = reader(json) {
+            let _ = Select { wanted: &[(0, &self.steps)], found: &mut found }.deserialize(&mut input);
+        }
         found.into_iter().map(|(_, value)| value).collect()
     }
 

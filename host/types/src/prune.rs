@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::Text;
 use crate::mask::{Mask, Node};
+use crate::text::{Text, reader};
 
 /// Sees the fields of an object's `metadata` while it is pruned, whether the mask keeps them or not.
 pub trait MetadataSink<'de> {
@@ -43,7 +43,7 @@ impl Mask {
     /// # Errors
     /// The bytes are not one JSON object.
     pub fn prune(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
-        let mut input = serde_json::Deserializer::from_slice(json);
+        let mut input = reader(json)?;
         Prune::new(self, out, &mut ()).deserialize(&mut input)?;
         Ok(input.end()?)
     }
@@ -53,7 +53,7 @@ impl Mask {
     /// # Errors
     /// The bytes are not one JSON object.
     pub fn prune_list(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
-        let mut input = serde_json::Deserializer::from_slice(json);
+        let mut input = reader(json)?;
         (&mut input).deserialize_map(PruneList { mask: self, out })?;
         Ok(input.end()?)
     }

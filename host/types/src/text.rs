@@ -4,7 +4,17 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::de::StrRead;
 use serde_json::value::RawValue;
+
+/// Reads JSON that comes as bytes. That they are text is checked once, and not again with each string in it.
+///
+/// # Errors
+/// They are no text.
+pub fn reader(json: &[u8]) -> serde_json::Result<serde_json::Deserializer<StrRead<'_>>> {
+    let text = std::str::from_utf8(json).map_err(serde::de::Error::custom)?;
+    Ok(serde_json::Deserializer::from_str(text))
+}
 
 /// A string or key of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

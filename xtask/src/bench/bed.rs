@@ -30,7 +30,7 @@ const BURST: u32 = 10000;
 /// How many objects are made at once.
 const AT_ONCE: usize = 64;
 /// How long the controllers get to rest, before and after what is measured.
-const REST: Duration = Duration::from_secs(3);
+pub(super) const REST: Duration = Duration::from_secs(3);
 
 /// A control plane with controllers.
 pub(super) struct Bed {

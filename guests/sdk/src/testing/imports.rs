@@ -26,6 +26,9 @@ impl Imports for Cluster {
     }
 
     fn open(&self, question: &Question) -> Box<dyn Pages> {
+        if let Some(lister) = &self.state.borrow().lister {
+            return lister(question);
+        }
         let objects = self.state.borrow().answer(question);
         Box::new(Answered { objects, given: Cell::new(0) })
     }
@@ -277,7 +280,7 @@ impl State {
         let mut declared = Mask::default();
         for watch in self.watches(kind)? {
             let metadata_only = watch.metadata_only && watch.discovered.is_none();
-            declared.unite(&if metadata_only { Mask::metadata() } else { Mask::default() });
+            declared.unite(&if metadata_only { Mask::metadata().clone() } else { Mask::default() });
             declared.unite(&Mask::parse(&watch.fields).map_err(invalid)?);
         }
         Ok(declared)
@@ -413,7 +416,7 @@ impl State {
         let is_enough = |watch: &Watch| {
             let mask = Mask::parse(&watch.fields).unwrap_or_default();
             watch.kind.as_ref().is_some_and(|own| own.to_string() == kind)
-                && (mask.is_whole() || subresource == "status" && mask.covers(&Mask::metadata()))
+                && (mask.is_whole() || subresource == "status" && mask.covers(Mask::metadata()))
         };
         let may_get = |permission: &Permission| {
             permission.kind.matches(&kind_of(kind))

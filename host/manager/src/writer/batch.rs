@@ -8,8 +8,8 @@ use flyball_plugin::Write;
 use flyball_types::ApiError;
 use futures::StreamExt;
 
-/// How many writes of one batch are under way at once. Each needs a connection, of which the server has to set up as many.
-const CONCURRENCY: usize = 32;
+/// How many writes of one plugin are under way at once. Each needs a connection, which costs both sides a handshake.
+pub(super) const CONCURRENCY: usize = 16;
 
 /// Runs the writes and returns their answers, in their order. Those that are not started are `Skipped`.
 pub(crate) async fn run<F>(

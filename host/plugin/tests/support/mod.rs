@@ -83,11 +83,16 @@ pub async fn plugin_of(engine: &Engine, change: impl FnOnce(&mut Limits)) -> Plu
     Plugin::new(engine, component, limits).unwrap()
 }
 
+/// Answers a list.
+pub type Lister = dyn Fn(&Query) -> Box<dyn Listing> + Send + Sync;
+
 /// Imports that answer from their fields.
 #[derive(Default)]
 pub struct Fake {
     /// What `get` and `page` answer.
     pub object: Vec<u8>,
+    /// What answers lists in its place.
+    pub lister: Option<Box<Lister>>,
     /// How long `write` and `raw` take.
     pub delay: Duration,
     /// Whether `raw` never answers.
@@ -141,6 +146,9 @@ impl Imports for Fake {
     }
 
     fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
+        if let Some(lister) = &self.lister {
+            return Ok(lister(query));
+        }
         assert_eq!(query.kind, "v1/Pod");
         Ok(Box::new(Pages(self.object.clone())))
     }

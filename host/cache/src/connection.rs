@@ -1,0 +1,39 @@
+//! Connections to the API server: kube's layers, which know where the server is and how one shows who one is, straight on a
+//! pool of connections. (kube's own client puts a task between the two, to which each request and each answer is handed.)
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder};
+
+/// The most bytes that a connection keeps of what it reads.
+const BUFFER: usize = 64 * 1024;
+
+/// Sends requests, each with a path for its address. Clones share the connections.
+pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// Connections as a configuration says. How long an answer may take is for the caller to say.
+///
+/// # Errors
+/// The configuration names credentials or authorities that can't be used.
+pub fn connect(config: &Config) -> kube::Result<Connection> {
+    let mut tcp = HttpConnector::new();
+    // It is TLS that asks it for a connection.
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(config.connect_timeout);
+    let connector = config.rustls_https_connector_with_connector(tcp)?;
+    let client = Client::builder(TokioExecutor::new()).http1_max_buf_size(BUFFER).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(client);
+    Ok(BoxCloneSyncService::new(service))
+}

@@ -1,0 +1,229 @@
+//! What a call costs: one that does nothing, from the queue and back; and one that lists 1,000 of 10,000 pods and reads five
+//! fields of each, in the sandbox and natively, of the same source and over the same cache. One `name<TAB>value<TAB>unit` a
+//! line.
+//!
+//!     cargo xtask bench call
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use flyball_cache::source::Chunks;
+use flyball_cache::{
+    ApiResource, Get, InformerFactory, Interest, ListQuery, Lister, OverlayWriter, Scope, Source, SourceError, Uid,
+    View,
+};
+use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Listing, Outcome, Plugin, Query};
+use flyball_scan::Scan;
+use flyball_sdk::controller::{Controller, Request};
+use flyball_sdk::imports::{Pages, Question};
+use flyball_sdk::testing::Cluster;
+use flyball_types::{ApiError, Columns, Kind, Mask};
+use flyball_workqueue::{Config, Priority, WorkQueue};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use support::{Fake, component_file, plain};
+
+/// How many pods there are, and how many of them each owner has.
+const PODS: usize = 10_000;
+const EACH: usize = 1000;
+/// How often each is measured; the figures are medians.
+const ROUNDS: usize = 5;
+const CALLS: u32 = 200_000;
+const SCANS: u32 = 200;
+/// What a call that does nothing may take, and how many times what it takes natively a scan may.
+const CALL: Duration = Duration::from_micros(5);
+const RATIO: f64 = 2.0;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    if !runtime.block_on(async { tokio::spawn(measure()).await.unwrap() }) {
+        std::process::exit(1);
+    }
+}
+
+async fn measure() -> bool {
+    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let component = engine.load(component_file("scan").into()).await.unwrap();
+    let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
+
+    let cache = Arc::new(Cache::start().await);
+    let key = format!("{EACH}/{}", uid(3));
+    let from_cache = cache.clone();
+    let imports: Arc<dyn Imports> = Fake::new(|fake| {
+        fake.lister = Some(Box::new(move |query: &Query| Box::new(Answer(Cell::new(from_cache.rows(query))))));
+    });
+    let (mut idle, mut sandboxed, mut native) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        idle.push(nothing(&plugin).await);
+        sandboxed.push(scan(&plugin, &imports, &key).await);
+        let (cache, key) = (cache.clone(), key.clone());
+        native.push(std::thread::spawn(move || scan_natively(&cache, &key)).join().unwrap());
+    }
+    let (idle, sandboxed, native) = (median(idle), median(sandboxed), median(native));
+    let ratio = sandboxed.as_secs_f64() / native.as_secs_f64();
+    println!("a reconcile that does nothing, from the queue and back\t{}\tns", idle.as_nanos());
+    println!("a reconcile that reads {EACH} of {PODS} pods\t{}\tns", sandboxed.as_nanos());
+    println!("the same natively\t{}\tns", native.as_nanos());
+    println!("the ratio of the two\t{ratio:.2}\t");
+    let is_within = idle <= CALL && ratio <= RATIO;
+    if !is_within {
+        println!("OUT OF BOUNDS: {CALL:?} for nothing, and {RATIO} times what it takes natively");
+    }
+    is_within
+}
+
+/// What it takes to get a key that is always there, to call the guest for it and to have done with it.
+async fn nothing(plugin: &Plugin) -> Duration {
+    let queue: WorkQueue<Arc<str>, ()> = WorkQueue::new(Config::default());
+    let keys: Vec<Arc<str>> = (0..100).map(|number| format!("nothing/{number}").into()).collect();
+    keys.iter().for_each(|key| queue.add(key.clone(), Priority::Normal, ()));
+    let imports: Arc<dyn Imports> = plain();
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        let item = queue.get().await.unwrap();
+        let attempt = queue.num_requeues(item.key());
+        let outcome = plugin.reconcile(imports.clone(), "scan", item.key(), attempt).await.unwrap();
+        assert_eq!(outcome, Outcome::Done);
+        queue.forget(item.key());
+        // While it is processed, so that it is there again when that has ended.
+        queue.add(item.key().clone(), Priority::Normal, ());
+    }
+    start.elapsed() / CALLS
+}
+
+async fn scan(plugin: &Plugin, imports: &Arc<dyn Imports>, key: &str) -> Duration {
+    let start = Instant::now();
+    for _ in 0..SCANS {
+        assert_eq!(plugin.reconcile(imports.clone(), "scan", key, 0).await.unwrap(), Outcome::Done);
+    }
+    start.elapsed() / SCANS
+}
+
+fn scan_natively(cache: &Arc<Cache>, key: &str) -> Duration {
+    let cluster = Cluster::new();
+    let lister = cache.clone();
+    cluster.set_lister(move |question: &Question| {
+        let query =
+            Query { controller: question.controller.clone(), columns: question.columns.clone(), ..Query::default() };
+        Box::new(Answer(Cell::new(lister.rows(&query))))
+    });
+    let (host, request) = (cluster.host(), Request::new("scan", key));
+    let start = Instant::now();
+    for _ in 0..SCANS {
+        assert_eq!(Scan::reconcile(&host, &request).unwrap(), flyball_sdk::Outcome::Done);
+    }
+    start.elapsed() / SCANS
+}
+
+/// The cache with its pods.
+struct Cache {
+    lister: Lister,
+    columns: Arc<Columns>,
+    _factory: InformerFactory,
+}
+
+impl Cache {
+    async fn start() -> Self {
+        let factory = InformerFactory::new(Arc::new(Pods));
+        let description = Scan::describe();
+        let columns = Arc::new(Columns::parse(COLUMNS).unwrap());
+        let informer = factory.informer(Interest {
+            resource: Arc::new(ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true)),
+            scope: Scope::all(),
+            metadata_only: false,
+            mask: Mask::parse(&description.watches[0].fields).unwrap(),
+            indexes: Vec::new(),
+            selectors: Vec::new(),
+        });
+        factory.start();
+        informer.synced().await;
+        let view = View { mask: informer.mask().clone(), namespaces: None };
+        let lister = Lister::new(informer, OverlayWriter::new().reader(), view);
+        Self { lister, columns, _factory: factory }
+    }
+
+    /// The rows of an owner's pods, in one page.
+    fn rows(&self, query: &Query) -> Vec<u8> {
+        assert_eq!(query.columns, COLUMNS);
+        let owner = query.controller.as_deref().map(Uid::new);
+        let mut projection = self.lister.rows(self.columns.clone()).unwrap();
+        let mut page = b"[".to_vec();
+        for object in self.lister.list(&ListQuery { controller: owner, ..ListQuery::default() }) {
+            if page.len() > 1 {
+                page.push(b',');
+            }
+            projection.append(&object, &mut page);
+        }
+        page.push(b']');
+        page
+    }
+}
+
+/// What the guest reads of each pod.
+const COLUMNS: [&str; 5] =
+    ["metadata.name", "spec.nodeName", "status.phase", "status.conditions[type=Ready].status", "status.podIP"];
+
+/// The one page of a list; empty once it was given.
+struct Answer(Cell<Vec<u8>>);
+
+impl Answer {
+    fn take(&self) -> Result<Vec<u8>, ApiError> {
+        Ok(self.0.replace(b"[]".to_vec()))
+    }
+}
+
+impl Listing for Answer {
+    fn page(&mut self, _: u32) -> Result<Vec<u8>, ApiError> {
+        self.take()
+    }
+}
+
+impl Pages for Answer {
+    fn page(&self, _: u32) -> Result<Vec<u8>, ApiError> {
+        self.take()
+    }
+
+    fn count(&self) -> Result<u32, ApiError> {
+        unreachable!("nobody counts")
+    }
+}
+
+/// Streams the pods, then nothing more.
+struct Pods;
+
+impl Source for Pods {
+    fn get(&self, _: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
+        let event = |number| format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number));
+        let mut lines: String = (0..PODS).map(event).collect();
+        lines.push_str(
+            r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"99999","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+        );
+        lines.push('\n');
+        let all = futures::stream::once(async { Ok(Bytes::from(lines)) });
+        Box::pin(async { Ok(all.chain(futures::stream::pending()).boxed()) })
+    }
+}
+
+fn uid(owner: usize) -> String {
+    format!("{owner:08x}-aaaa-4bbb-8ccc-ddddeeeeffff")
+}
+
+fn pod(number: usize) -> String {
+    let owner = number % (PODS / EACH);
+    format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"app-{owner}-7d4b9c6f5-{number:05x}","namespace":"team","uid":"{number:08x}-1111-4222-8333-444455556666","resourceVersion":"{}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"app-{owner}"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-{owner}-7d4b9c6f5","uid":"{}","controller":true,"blockOwnerDeletion":true}}]}},"spec":{{"containers":[{{"name":"app","image":"app:1"}}],"nodeName":"node-{}"}},"status":{{"phase":"Running","conditions":[{{"type":"PodScheduled","status":"True"}},{{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:05Z"}}],"podIP":"10.1.2.3"}}}}"#,
+        1000 + number,
+        uid(owner),
+        number % 500,
+    )
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

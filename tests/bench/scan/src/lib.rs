@@ -1,0 +1,35 @@
+//! Lists the pods of an owner and reads five fields of each: as much work as a controller does to count them.
+
+use flyball_sdk::prelude::*;
+
+view! {
+    struct Pod: "v1/Pod" {
+        name: String = "metadata.name",
+        node: String = "spec.nodeName",
+        phase: String = "status.phase",
+        ready: String = "status.conditions[type=Ready].status",
+        address: String = "status.podIP",
+    }
+}
+
+/// Counts pods. A key is `COUNT/UID`: so many of the pods of this owner have to be ready. For any other key it does nothing.
+pub struct Scan;
+
+export!(Scan);
+
+impl Controller for Scan {
+    fn describe() -> Description {
+        describe("scan", env!("CARGO_PKG_VERSION")).watch(watch::<Pod>().itself()).queue("scan")
+    }
+
+    fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
+        let Ok(wanted) = request.key.namespace.parse::<u32>() else { return Ok(Outcome::Done) };
+        let mut ready = 0;
+        host.list::<Pod>().controller(&request.key.name).each(|pod| {
+            let is_placed = !pod.name.is_empty() && !pod.node.is_empty() && !pod.address.is_empty();
+            ready += u32::from(is_placed && pod.phase == "Running" && pod.ready == "True");
+            Ok(())
+        })?;
+        if ready == wanted { Ok(Outcome::Done) } else { Err(Error::terminal(format!("{ready} pods are ready"))) }
+    }
+}

@@ -1,0 +1,158 @@
+//! Plugins that copy values from one namespace to the next, and the host that runs them: built of `tests/bench/relay`, each
+//! with a number of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use flyball_cluster_tests::{Cluster, guest};
+use flyball_controlplane::Process;
+use flyball_differential::api;
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::bed::{self, create_all, time};
+use super::wait;
+
+/// The host's name.
+const HOST: &str = "host";
+/// Limits of requests that don't bind.
+const QPS: u32 = 5000;
+const BURST: u32 = 10000;
+/// What the component says that is its number.
+const NUMBERED: &str = "relay-0000";
+
+/// A host for relays, and so many namespaces in a ring.
+pub(super) struct Relays {
+    pub(super) cluster: Cluster,
+    pub(super) host: Process,
+    folder: PathBuf,
+    wasm: Vec<u8>,
+}
+
+/// A write that the API server took.
+pub(super) struct Written {
+    pub(super) at: Timestamp,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Relays {
+    /// Starts a control plane and a host without plugins.
+    pub(super) async fn start(count: usize) -> Result<Self> {
+        let cluster = bed::plane(false).await?;
+        let namespaces = (0..count)
+            .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number)}}));
+        create_all(&cluster.client, "", namespaces).await?;
+        let folder = cluster.folder_with("relays", &[])?;
+        let mut args = vec![
+            "--controllers=".to_owned(),
+            "--trust-plugins".into(),
+            format!("--plugin-dir={}", folder.display()),
+            format!("--kube-api-qps={QPS}"),
+            format!("--kube-api-burst={BURST}"),
+        ];
+        args.extend(bed::QUIET.iter().map(|&flag| flag.to_owned()));
+        args.extend((0..count).map(|number| format!("--plugin-config={}.count={count}", name(number))));
+        let host = cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &args)?;
+        let relays = Self { cluster, host, folder, wasm: fs::read(guest("relay")?)? };
+        wait("the host is up", async || Ok((usize::from(relays.cluster.ask(HOST, &["status"]).is_ok()), 1))).await?;
+        Ok(relays)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.cluster.client
+    }
+
+    /// Puts this version of a relay where the host looks for it.
+    pub(super) fn put(&self, number: usize, version: usize) -> Result<()> {
+        let wasm = numbered(&self.wasm, number, version)?;
+        let (file, beside) = (self.folder.join(format!("{}.wasm", name(number))), self.folder.join("new"));
+        fs::write(&beside, wasm)?;
+        fs::rename(&beside, &file).with_context(|| format!("can't make {}", file.display()))
+    }
+
+    /// The digests of the relays that run, by their names.
+    pub(super) fn running(&self) -> Result<BTreeMap<String, String>> {
+        let all: Vec<Value> = serde_json::from_str(&self.cluster.ask(HOST, &["status", "-o", "json"])?)?;
+        let running = all.iter().filter(|status| status["state"] == "running");
+        let text = |status: &Value, field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        Ok(running.map(|status| (text(status, "name"), text(status, "digest"))).collect())
+    }
+
+    /// Waits until so many relays run.
+    pub(super) async fn until_running(&self, count: usize) -> Result<()> {
+        wait("the relays run", async || Ok((self.running()?.len(), count))).await
+    }
+
+    /// Gives the first relay another value to copy.
+    pub(super) async fn set(&self, object: &str, value: usize) -> Result<()> {
+        let change = json!({"data": {"value": value.to_string()}});
+        api::patch(self.client(), "ConfigMap", &name(0), object, &change).await
+    }
+
+    /// Gives the first relay something new to copy.
+    pub(super) async fn make(&self, object: &str, value: usize) -> Result<()> {
+        let data = json!({"value": value.to_string()});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object}, "data": data});
+        api::create(self.client(), &name(0), &map).await.map(drop)
+    }
+
+    /// The value that came to a relay.
+    pub(super) async fn value(&self, number: usize, object: &str) -> Result<String> {
+        let map = api::get(self.client(), "ConfigMap", &name(number), object).await?;
+        Ok(map.and_then(|map| map["data"]["value"].as_str().map(str::to_owned)).unwrap_or_default())
+    }
+
+    /// Ends everything, and answers the writes of ConfigMaps, in their order.
+    pub(super) async fn end(mut self) -> Result<Vec<Written>> {
+        self.host.stop().await?;
+        let mut written = Vec::new();
+        for event in self.cluster.plane.audit_events()? {
+            let (object, code) = (&event["objectRef"], event["responseStatus"]["code"].as_u64().unwrap_or(0));
+            let is_write = ["create", "update", "patch"].iter().any(|verb| event["verb"] == *verb);
+            if event["stage"] == "ResponseComplete" && object["resource"] == "configmaps" && is_write && code < 300 {
+                let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+                let at = time(&event, "requestReceivedTimestamp")?;
+                written.push(Written { at, namespace: text("namespace"), name: text("name") });
+            }
+        }
+        written.sort_by_key(|write| write.at);
+        Ok(written)
+    }
+}
+
+/// The name of a relay, and of its namespace.
+pub(super) fn name(number: usize) -> String {
+    format!("relay-{number:04}")
+}
+
+/// The component with another number, and with a section that says nothing but which version it is.
+fn numbered(wasm: &[u8], number: usize, version: usize) -> Result<Vec<u8>> {
+    let (from, to) = (NUMBERED.as_bytes(), name(number));
+    let mut wasm = wasm.to_vec();
+    let places: Vec<usize> =
+        wasm.windows(from.len()).enumerate().filter(|(_, window)| *window == from).map(|(at, _)| at).collect();
+    ensure!(!places.is_empty(), "the component of the relay does not say {NUMBERED}");
+    for at in places {
+        wasm[at..at + from.len()].copy_from_slice(to.as_bytes());
+    }
+    let text = format!("{version:08}");
+    wasm.extend([0, 2 + text.len() as u8, 1, b'v']);
+    wasm.extend(text.as_bytes());
+    Ok(wasm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_gets_another_number() {
+        let numbered = numbered(b"\0asm relay-0000!", 42, 7).unwrap();
+        assert_eq!(numbered, b"\0asm relay-0042!\0\x0a\x01v00000007");
+        assert!(super::numbered(b"\0asm", 42, 7).is_err());
+    }
+}

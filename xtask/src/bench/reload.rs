@@ -1,0 +1,129 @@
+//! A plugin that is replaced again and again while its keys change: for how long a key has to wait because of it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::bed::REST;
+use super::relays::{Relays, Written, name};
+use super::report::{Figures, percentile};
+use super::wait;
+
+/// How many keys there are, and how many of them change in a second, one after the other.
+const KEYS: usize = 100;
+const CHANGES: u32 = 100;
+/// How long a span without a reload is that is compared to one with a reload.
+const SPAN: Duration = Duration::from_secs(1);
+
+/// From when to when.
+type Span = (Timestamp, Timestamp);
+
+/// Measures so many reloads.
+pub(super) async fn measure(reloads: usize) -> Result<Figures> {
+    // The second namespace has no relay of its own, which would copy back.
+    let relays = Relays::start(2).await?;
+    relays.put(0, 0)?;
+    relays.until_running(1).await?;
+    for key in 0..KEYS {
+        relays.make(&object(key), 0).await?;
+    }
+    tokio::time::sleep(REST).await;
+    // The spans end the changes.
+    let (quiet, reloading) = tokio::select! {
+        spans = spans(&relays, reloads) => spans?,
+        ended = change(&relays) => return ended.and(Err(anyhow::anyhow!("the changes ended"))),
+    };
+    tokio::time::sleep(REST).await;
+    let written = relays.end().await?;
+    let mut figures = Figures::default();
+    let names = [
+        (["a span without: p50, ms", "a span without: p99, ms"], quiet),
+        (["a span with a reload: p50, ms", "a span with a reload: p99, ms"], reloading),
+    ];
+    for (names, spans) in names {
+        let mut longest = spans.iter().map(|span| longest(&written, *span)).collect::<Result<Vec<f64>>>()?;
+        for (name, part) in names.into_iter().zip([0.5, 0.99]) {
+            figures.push(name, percentile(&mut longest, part).context("there was no span")?);
+        }
+    }
+    Ok(figures)
+}
+
+fn object(key: usize) -> String {
+    format!("key-{key}")
+}
+
+/// Changes one key after the other, at a fixed rate, without an end.
+async fn change(relays: &Relays) -> Result<()> {
+    let mut ticks = interval(Duration::from_secs(1) / CHANGES);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for number in 1.. {
+        ticks.tick().await;
+        relays.set(&object(number % KEYS), number).await?;
+    }
+    Ok(())
+}
+
+/// So many spans in which nothing else happens, and as many from a new file until the host runs it.
+async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)> {
+    let (mut quiet, mut reloading) = (Vec::new(), Vec::new());
+    for version in 1..=reloads {
+        let begun = Timestamp::now();
+        tokio::time::sleep(SPAN).await;
+        quiet.push((begun, Timestamp::now()));
+
+        let before = digest(relays)?;
+        let begun = Timestamp::now();
+        relays.put(0, version)?;
+        wait("the new version runs", async || Ok((usize::from(digest(relays)? != before), 1))).await?;
+        reloading.push((begun, Timestamp::now()));
+    }
+    Ok((quiet, reloading))
+}
+
+/// Of the version that runs.
+fn digest(relays: &Relays) -> Result<String> {
+    relays.running()?.remove(&name(0)).context("the relay does not run")
+}
+
+/// The longest that a change in a span had to wait for its copy, in milliseconds.
+fn longest(written: &[Written], (begun, ended): Span) -> Result<f64> {
+    let (mut waiting, mut longest) = (HashMap::new(), 0_f64);
+    for write in written.iter().filter(|write| write.at >= begun) {
+        if write.namespace == name(0) {
+            if write.at < ended {
+                waiting.entry(&write.name).or_insert(write.at);
+            }
+        } else if let Some(changed) = waiting.remove(&write.name) {
+            longest = longest.max(changed.duration_until(write.at).as_secs_f64() * 1000.0);
+        }
+    }
+    ensure!(waiting.is_empty(), "{} changes were never copied", waiting.len());
+    ensure!(longest > 0.0, "nothing changed in a span");
+    Ok(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_wait_is_from_a_change_to_its_copy() {
+        let at = |milliseconds| Timestamp::UNIX_EPOCH + SignedDuration::from_millis(milliseconds);
+        let write = |namespace: usize, key: usize, milliseconds| Written {
+            at: at(milliseconds),
+            namespace: name(namespace),
+            name: object(key),
+        };
+        let written =
+            [write(0, 1, 5), write(0, 1, 10), write(0, 2, 12), write(1, 2, 14), write(1, 1, 19), write(0, 3, 20)];
+        assert_eq!(longest(&written, (at(10), at(20))).unwrap(), 9.0);
+        assert_eq!(longest(&written, (at(11), at(20))).unwrap(), 2.0);
+        assert!(longest(&written, (at(11), at(30))).is_err());
+    }
+}
