@@ -10,7 +10,7 @@ use crate::component::{Code, Component};
 use crate::engine::Precompiled;
 use crate::error::LoadError;
 use crate::format;
-use crate::pages::Pages;
+use crate::pages::{Pages, page_out};
 use crate::precompiled::{deserialize, map};
 
 /// Checks a component and compiles it, or takes it from the cache.
@@ -28,21 +28,15 @@ pub(crate) fn load(
     let start = Instant::now();
     let code = wasmtime::component::Component::from_binary(engine, wasm).map_err(refused)?;
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
-    let code = keep(engine, cache, &digest, code, |code| code.serialize());
+    let code = keep(engine, cache, &digest, code);
     Ok(Component::new(code, &digest, wasm.len()))
 }
 
 /// Puts compiled code into the cache, if there is one, and maps it from there in place of what is in memory.
-fn keep<B: AsRef<[u8]>>(
-    engine: &wasmtime::Engine,
-    cache: Option<&Cache>,
-    digest: &str,
-    code: wasmtime::component::Component,
-    bytes: impl FnOnce(&wasmtime::component::Component) -> wasmtime::Result<B>,
-) -> Code {
+fn keep(engine: &wasmtime::Engine, cache: Option<&Cache>, digest: &str, code: wasmtime::component::Component) -> Code {
     let Some(cache) = cache else { return code.into() };
-    match bytes(&code) {
-        Ok(bytes) => cache.put(digest, bytes.as_ref()),
+    match code.serialize() {
+        Ok(bytes) => cache.put(digest, &bytes),
         Err(error) => {
             tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}");
             return code.into();
@@ -61,14 +55,16 @@ pub(crate) fn load_precompiled(
     limit: usize,
 ) -> Result<Component, LoadError> {
     let Precompiled { digest, wasm, cwasm } = code;
-    if let Some(code) = cache.and_then(|cache| kept(engine, cache, digest)) {
+    let put = |cache: &Cache| {
+        cache.put(digest, cwasm);
+        page_out(cwasm);
+        kept(engine, cache, digest)
+    };
+    if let Some(code) = cache.and_then(|cache| kept(engine, cache, digest).or_else(|| put(cache))) {
         return Ok(Component::new(code, digest, wasm.len()));
     }
     match deserialize(engine, cwasm) {
-        Ok(code) => {
-            let code = keep(engine, cache, digest, code, |_| Ok(cwasm));
-            Ok(Component::new(code, digest, wasm.len()))
-        }
+        Ok(code) => Ok(Component::new(code, digest, wasm.len())),
         Err(error) => {
             tracing::info!("a built-in component is compiled anew: {error:#}");
             load(engine, cache, wasm, limit)

@@ -85,6 +85,29 @@ impl Pages {
     }
 }
 
+/// Lets the system take the pages of what is in memory as it is in the binary's file, until they are next read. Whatever these
+/// bytes are, they stay what they are.
+pub(crate) fn page_out(bytes: &'static [u8]) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        let size = rustix::param::page_size();
+        let (start, end) =
+            (bytes.as_ptr().addr().next_multiple_of(size), (bytes.as_ptr().addr() + bytes.len()) / size * size);
+        if start < end {
+            let first = bytes.as_ptr().wrapping_add(start - bytes.as_ptr().addr());
+            // SAFETY: this advice changes no content of any page, and these pages are mapped for as long as the process lives.
+            let advised = unsafe { madvise(first.cast_mut().cast(), end - start, Advice::LinuxPageOut) };
+            // Nothing is lost but memory where the system does not do so, such as for a binary that another user owns.
+            if let Err(error) = advised {
+                tracing::debug!(%error, "the system keeps what was read of the binary");
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = bytes;
+}
+
 /// A file that is read without moving the place that its other users share.
 struct Positioned<'a> {
     file: &'a File,
