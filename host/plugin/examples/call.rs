@@ -42,7 +42,7 @@ const RATIO: f64 = 2.0;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     if !runtime.block_on(async { tokio::spawn(measure()).await.unwrap() }) {
-        std::process::exit(1);
+        std::process::exit(support::OUT_OF_BOUNDS);
     }
 }
 

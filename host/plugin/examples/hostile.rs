@@ -66,7 +66,7 @@ fn main() {
     let faults = FAULTS.into_iter().filter(|fault| only.is_empty() || only.iter().any(|name| name == fault));
     let within = runtime.block_on(measure(Duration::from_secs(seconds), faults.collect()));
     if !within {
-        std::process::exit(1);
+        std::process::exit(support::OUT_OF_BOUNDS);
     }
 }
 

@@ -23,7 +23,7 @@ fn main() {
     let name = arguments.next().unwrap_or_else(|| "greeter".into());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     if !runtime.block_on(measure(count, &name)) {
-        std::process::exit(1);
+        std::process::exit(support::OUT_OF_BOUNDS);
     }
 }
 

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flyball_differential::api;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kube::Client;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::bed::NAMESPACE;
+
+/// How many are under way at most, where the server is slower than they come.
+const AT_ONCE: usize = 16;
 
 /// Changes that go on until they are stopped.
 pub(super) struct Churn {
@@ -27,17 +32,20 @@ impl Churn {
         let task = tokio::spawn(async move {
             let mut ticks = interval(Duration::from_secs(1) / rate);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-            for number in 0.. {
+            let (mut begun, mut made, mut changes) = (0, 0, FuturesUnordered::new());
+            loop {
                 tokio::select! {
-                    _ = ticks.tick() => {}
-                    _ = &mut stopped => return Ok(number),
+                    _ = ticks.tick(), if changes.len() < AT_ONCE => {
+                        changes.push(change(&client, &pods[begun % pods.len()], begun));
+                        begun += 1;
+                    }
+                    Some(changed) = changes.next() => {
+                        changed?;
+                        made += 1;
+                    }
+                    _ = &mut stopped => return Ok(made),
                 }
-                let pod = &pods[number as usize % pods.len()];
-                let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
-                let change = json!({"status": {"message": format!("change {number}")}});
-                api::send(&client, "PATCH", &path, Some(&change)).await?;
             }
-            Ok(0)
         });
         Self { task, stop, begun: Instant::now(), rate }
     }
@@ -53,4 +61,10 @@ impl Churn {
         anyhow::ensure!(made as f64 >= 0.9 * wanted, "of {wanted:.0} changes only {made} were made in their time");
         Ok(())
     }
+}
+
+async fn change(client: &Client, pod: &str, number: usize) -> Result<()> {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
+    let change = json!({"status": {"message": format!("change {number}")}});
+    api::send(client, "PATCH", &path, Some(&change)).await.map(drop)
 }

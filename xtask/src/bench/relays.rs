@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, guest};
+use flyball_cluster_tests::{Cluster, guest, until};
 use flyball_controlplane::Process;
 use flyball_differential::api;
 use jiff::Timestamp;
@@ -22,12 +22,13 @@ const HOST: &str = "host";
 const QPS: u32 = 5000;
 const BURST: u32 = 10000;
 /// What the component says that is its number.
-const NUMBERED: &str = "relay-0000";
+const NUMBERED: &str = "relay-0000-of-0002";
 
 /// A host for relays, and so many namespaces in a ring.
 pub(super) struct Relays {
     pub(super) cluster: Cluster,
     pub(super) host: Process,
+    count: usize,
     folder: PathBuf,
     wasm: Vec<u8>,
 }
@@ -44,7 +45,7 @@ impl Relays {
     pub(super) async fn start(count: usize) -> Result<Self> {
         let cluster = bed::plane(false).await?;
         let namespaces = (0..count)
-            .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number)}}));
+            .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
         create_all(&cluster.client, "", namespaces).await?;
         let folder = cluster.folder_with("relays", &[])?;
         let mut args = vec![
@@ -55,11 +56,15 @@ impl Relays {
             format!("--kube-api-burst={BURST}"),
         ];
         args.extend(bed::QUIET.iter().map(|&flag| flag.to_owned()));
-        args.extend((0..count).map(|number| format!("--plugin-config={}.count={count}", name(number))));
         let host = cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &args)?;
-        let relays = Self { cluster, host, folder, wasm: fs::read(guest("relay")?)? };
-        wait("the host is up", async || Ok((usize::from(relays.cluster.ask(HOST, &["status"]).is_ok()), 1))).await?;
+        let relays = Self { cluster, host, count, folder, wasm: fs::read(guest("relay")?)? };
+        until("the host is up", async || Ok(relays.running().map_err(|error| format!("{error:#}")))).await?;
         Ok(relays)
+    }
+
+    /// The name of a relay, and of its namespace.
+    pub(super) fn name(&self, number: usize) -> String {
+        name(number, self.count)
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -68,8 +73,9 @@ impl Relays {
 
     /// Puts this version of a relay where the host looks for it.
     pub(super) fn put(&self, number: usize, version: usize) -> Result<()> {
-        let wasm = numbered(&self.wasm, number, version)?;
-        let (file, beside) = (self.folder.join(format!("{}.wasm", name(number))), self.folder.join("new"));
+        let name = name(number, self.count);
+        let wasm = numbered(&self.wasm, &name, version)?;
+        let (file, beside) = (self.folder.join(format!("{name}.wasm")), self.folder.join("new"));
         fs::write(&beside, wasm)?;
         fs::rename(&beside, &file).with_context(|| format!("can't make {}", file.display()))
     }
@@ -90,19 +96,19 @@ impl Relays {
     /// Gives the first relay another value to copy.
     pub(super) async fn set(&self, object: &str, value: usize) -> Result<()> {
         let change = json!({"data": {"value": value.to_string()}});
-        api::patch(self.client(), "ConfigMap", &name(0), object, &change).await
+        api::patch(self.client(), "ConfigMap", &self.name(0), object, &change).await
     }
 
     /// Gives the first relay something new to copy.
     pub(super) async fn make(&self, object: &str, value: usize) -> Result<()> {
         let data = json!({"value": value.to_string()});
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object}, "data": data});
-        api::create(self.client(), &name(0), &map).await.map(drop)
+        api::create(self.client(), &self.name(0), &map).await.map(drop)
     }
 
     /// The value that came to a relay.
     pub(super) async fn value(&self, number: usize, object: &str) -> Result<String> {
-        let map = api::get(self.client(), "ConfigMap", &name(number), object).await?;
+        let map = api::get(self.client(), "ConfigMap", &self.name(number), object).await?;
         Ok(map.and_then(|map| map["data"]["value"].as_str().map(str::to_owned)).unwrap_or_default())
     }
 
@@ -113,7 +119,8 @@ impl Relays {
         for event in self.cluster.plane.audit_events()? {
             let (object, code) = (&event["objectRef"], event["responseStatus"]["code"].as_u64().unwrap_or(0));
             let is_write = ["create", "update", "patch"].iter().any(|verb| event["verb"] == *verb);
-            if event["stage"] == "ResponseComplete" && object["resource"] == "configmaps" && is_write && code < 300 {
+            let is_copied = object["resource"] == "configmaps" && object["namespace"] != "kube-system";
+            if event["stage"] == "ResponseComplete" && is_copied && is_write && code < 300 {
                 let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
                 let at = time(&event, "requestReceivedTimestamp")?;
                 written.push(Written { at, namespace: text("namespace"), name: text("name") });
@@ -124,20 +131,21 @@ impl Relays {
     }
 }
 
-/// The name of a relay, and of its namespace.
-pub(super) fn name(number: usize) -> String {
-    format!("relay-{number:04}")
+/// The name of one relay of so many.
+pub(super) fn name(number: usize, count: usize) -> String {
+    format!("relay-{number:04}-of-{count:04}")
 }
 
-/// The component with another number, and with a section that says nothing but which version it is.
-fn numbered(wasm: &[u8], number: usize, version: usize) -> Result<Vec<u8>> {
-    let (from, to) = (NUMBERED.as_bytes(), name(number));
+/// The component with another name, and with a section that says nothing but which version it is.
+fn numbered(wasm: &[u8], name: &str, version: usize) -> Result<Vec<u8>> {
+    let (from, to) = (NUMBERED.as_bytes(), name.as_bytes());
+    ensure!(from.len() == to.len(), "{name} is not as long as {NUMBERED}");
     let mut wasm = wasm.to_vec();
     let places: Vec<usize> =
         wasm.windows(from.len()).enumerate().filter(|(_, window)| *window == from).map(|(at, _)| at).collect();
     ensure!(!places.is_empty(), "the component of the relay does not say {NUMBERED}");
     for at in places {
-        wasm[at..at + from.len()].copy_from_slice(to.as_bytes());
+        wasm[at..at + from.len()].copy_from_slice(to);
     }
     let text = format!("{version:08}");
     wasm.extend([0, 2 + text.len() as u8, 1, b'v']);
@@ -151,8 +159,9 @@ mod tests {
 
     #[test]
     fn a_component_gets_another_number() {
-        let numbered = numbered(b"\0asm relay-0000!", 42, 7).unwrap();
-        assert_eq!(numbered, b"\0asm relay-0042!\0\x0a\x01v00000007");
-        assert!(super::numbered(b"\0asm", 42, 7).is_err());
+        let numbered = |wasm: &[u8], number| numbered(wasm, &name(number, 100), 7);
+        assert_eq!(numbered(b"relay-0000-of-0002!", 42).unwrap(), b"relay-0042-of-0100!\0\x0a\x01v00000007");
+        assert!(numbered(b"relay-0000-of-0002!", 10_000).is_err());
+        assert!(numbered(b"\0asm", 42).is_err());
     }
 }

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::bed::REST;
-use super::relays::{Relays, Written, name};
+use super::relays::{Relays, Written};
 use super::report::{Figures, percentile};
 use super::wait;
 
 /// How many keys there are, and how many of them change in a second, one after the other.
 const KEYS: usize = 100;
-const CHANGES: u32 = 100;
+const CHANGES: u32 = 50;
 /// How long a span without a reload is that is compared to one with a reload.
 const SPAN: Duration = Duration::from_secs(1);
 
@@ -37,6 +37,7 @@ pub(super) async fn measure(reloads: usize) -> Result<Figures> {
         ended = change(&relays) => return ended.and(Err(anyhow::anyhow!("the changes ended"))),
     };
     tokio::time::sleep(REST).await;
+    let from = relays.name(0);
     let written = relays.end().await?;
     let mut figures = Figures::default();
     let names = [
@@ -44,7 +45,7 @@ pub(super) async fn measure(reloads: usize) -> Result<Figures> {
         (["a span with a reload: p50, ms", "a span with a reload: p99, ms"], reloading),
     ];
     for (names, spans) in names {
-        let mut longest = spans.iter().map(|span| longest(&written, *span)).collect::<Result<Vec<f64>>>()?;
+        let mut longest = spans.iter().map(|span| longest(&written, &from, *span)).collect::<Result<Vec<f64>>>()?;
         for (name, part) in names.into_iter().zip([0.5, 0.99]) {
             figures.push(name, percentile(&mut longest, part).context("there was no span")?);
         }
@@ -86,14 +87,14 @@ async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)
 
 /// Of the version that runs.
 fn digest(relays: &Relays) -> Result<String> {
-    relays.running()?.remove(&name(0)).context("the relay does not run")
+    relays.running()?.remove(&relays.name(0)).context("the relay does not run")
 }
 
-/// The longest that a change in a span had to wait for its copy, in milliseconds.
-fn longest(written: &[Written], (begun, ended): Span) -> Result<f64> {
+/// The longest that a change of this namespace in a span had to wait for its copy in the other one, in milliseconds.
+fn longest(written: &[Written], from: &str, (begun, ended): Span) -> Result<f64> {
     let (mut waiting, mut longest) = (HashMap::new(), 0_f64);
     for write in written.iter().filter(|write| write.at >= begun) {
-        if write.namespace == name(0) {
+        if write.namespace == from {
             if write.at < ended {
                 waiting.entry(&write.name).or_insert(write.at);
             }

@@ -48,10 +48,8 @@ fn hops(written: &[Written], plugins: usize, rounds: usize) -> Result<Vec<f64>> 
     let mut hops = Vec::new();
     for round in written.chunks(plugins) {
         let namespaces = round.iter().map(|write| &write.namespace);
-        ensure!(
-            namespaces.eq((0..plugins).map(name).collect::<Vec<_>>().iter()),
-            "the value did not go round in order"
-        );
+        let ring: Vec<String> = (0..plugins).map(|number| name(number, plugins)).collect();
+        ensure!(namespaces.eq(&ring), "the value did not go around in order");
         hops.extend(round.windows(2).map(|pair| pair[0].at.duration_until(pair[1].at).as_secs_f64() * 1000.0));
     }
     Ok(hops)
@@ -67,7 +65,7 @@ mod tests {
     fn hops_are_from_request_to_request_of_a_round() {
         let write = |number: usize, at: i64| Written {
             at: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at),
-            namespace: name(number),
+            namespace: name(number, 3),
             name: TOKEN.into(),
         };
         let written = [write(0, 100), write(1, 103), write(2, 107), write(0, 200), write(1, 201), write(2, 209)];

@@ -18,12 +18,11 @@ const REPLICAS: usize = 50;
 const POD: usize = 10_000;
 /// How long all is left alone before memory is looked at.
 const REST: Duration = Duration::from_secs(5);
-/// Changes in a second, and for how long.
+/// Changes in a second.
 const CHANGES: u32 = 100;
-const CHURN: Duration = Duration::from_secs(60);
 
-/// Measures a start against so many pods; if `steady`, also what their changes cost.
-pub(super) async fn measure(subject: Subject, pods: usize, steady: bool) -> Result<Figures> {
+/// Measures a start against so many pods, and what their changes cost, if they change for a while.
+pub(super) async fn measure(subject: Subject, pods: usize, steady: Option<Duration>) -> Result<Figures> {
     let cluster = plane(false).await?;
     let (client, sets) = (&cluster.client, pods / REPLICAS);
     make_namespace(client).await?;
@@ -54,12 +53,12 @@ pub(super) async fn measure(subject: Subject, pods: usize, steady: bool) -> Resu
     figures.push("CPU, s", cpu(&controllers)?);
     figures.push("peak memory, MiB", peak_mib(&controllers)?);
     figures.push("memory after, MiB", resident_mib(&controllers)?);
-    if steady {
+    if let Some(time) = steady {
         let names = api::list(client, "Pod", NAMESPACE).await?;
         let names = names.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
         let before = cpu(&controllers)?;
         let churn = Churn::start(client, names, CHANGES);
-        tokio::time::sleep(CHURN).await;
+        tokio::time::sleep(time).await;
         churn.stop().await?;
         figures.push("steady: CPU, s", cpu(&controllers)? - before);
         figures.push("steady: memory after, MiB", resident_mib(&controllers)?);

@@ -16,6 +16,9 @@ use futures::future::BoxFuture;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
+/// How a measurement ends that is not within its bounds.
+pub const OUT_OF_BOUNDS: i32 = 2;
+
 /// The guest that does what its key says.
 pub fn guest() -> Vec<u8> {
     component(include_str!("guest.wat"), None)

@@ -1,14 +1,12 @@
 //! Copies the values of the ConfigMaps of one namespace to those of the next.
 //!
-//! There may be many of it: whoever wants another one writes another number into the component. It is the plugin's name, which
-//! is the name of the namespace too.
+//! There may be many of it: whoever wants another one writes other numbers into the component, which one it is and of how many.
+//! They are in the plugin's name, which is the name of the namespace too.
 
 use flyball_sdk::prelude::*;
 
 /// What is numbered.
-static NAME: &str = "relay-0000";
-/// How many there are: the last one's next is the first.
-const COUNT: &str = "count";
+static NAME: &str = "relay-0000-of-0002";
 
 view! {
     struct ConfigMap: "v1/ConfigMap" {
@@ -27,14 +25,13 @@ impl Controller for Relay {
         describe(name(), env!("CARGO_PKG_VERSION"))
             .watch(watch::<ConfigMap>().itself().having("metadata.namespace", name()))
             .queue("relay")
-            .config(COUNT, Some("2"), "how many relays there are")
+            .concurrency(4)
             .allow(ConfigMap::KIND, ["get", "create", "update"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let Key { namespace, name } = &request.key;
-        let count = host.config(COUNT).and_then(|count| count.parse().ok()).unwrap_or(2);
-        let next = next(namespace, count);
+        let next = next(namespace);
         let Some(ConfigMap { value: Some(value), .. }) = host.get(namespace, name)? else { return Ok(Outcome::Done) };
         match host.get::<ConfigMap>(&next, name)? {
             None => drop(host.create(
@@ -56,11 +53,11 @@ fn name() -> &'static str {
     std::hint::black_box(NAME)
 }
 
-/// The namespace after this one, of so many.
-fn next(namespace: &str, count: u32) -> String {
-    let (stem, number) = namespace.rsplit_once('-').unwrap_or((namespace, "0"));
-    let number: u32 = number.parse().unwrap_or(0);
-    format!("{stem}-{:04}", (number + 1) % count.max(1))
+/// The namespace after this one. The last one's next is the first.
+fn next(namespace: &str) -> String {
+    let mut numbers = namespace.split('-').filter_map(|part| part.parse::<u32>().ok());
+    let (number, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1).max(1));
+    format!("relay-{:04}-of-{count:04}", (number + 1) % count)
 }
 
 #[cfg(test)]
@@ -76,19 +73,19 @@ mod tests {
 
     #[test]
     fn a_value_goes_on_once() {
-        let cluster = Cluster::with([map("relay-0000", "1")]);
+        let cluster = Cluster::with([map("relay-0000-of-0002", "1")]);
         for _ in 0..2 {
-            cluster.reconcile::<Relay>("relay-0000/token").unwrap();
+            cluster.reconcile::<Relay>("relay-0000-of-0002/token").unwrap();
         }
-        assert_eq!(cluster.written(), ["create v1/ConfigMap relay-0001/token"]);
-        let cluster = Cluster::with([map("relay-0000", "2"), map("relay-0001", "1")]);
-        cluster.reconcile::<Relay>("relay-0000/token").unwrap();
-        assert_eq!(cluster.written(), ["update v1/ConfigMap relay-0001/token"]);
+        assert_eq!(cluster.written(), ["create v1/ConfigMap relay-0001-of-0002/token"]);
+        let cluster = Cluster::with([map("relay-0000-of-0002", "2"), map("relay-0001-of-0002", "1")]);
+        cluster.reconcile::<Relay>("relay-0000-of-0002/token").unwrap();
+        assert_eq!(cluster.written(), ["update v1/ConfigMap relay-0001-of-0002/token"]);
     }
 
     #[test]
     fn the_last_is_followed_by_the_first() {
-        assert_eq!(next("relay-0008", 10), "relay-0009");
-        assert_eq!(next("relay-0009", 10), "relay-0000");
+        assert_eq!(next("relay-0008-of-0010"), "relay-0009-of-0010");
+        assert_eq!(next("relay-0009-of-0010"), "relay-0000-of-0010");
     }
 }
