@@ -397,6 +397,22 @@ mod tests {
     }
 
     #[test]
+    fn the_guest_is_asked_about_what_its_mapping_names_alone() {
+        let having = json!({"path": "metadata.finalizers", "value": "x/held"});
+        let router = router(json!({"map": [{"to": "route", "on": ["modified"], "having": having}]}));
+        let (held, free) = (set(json!({"finalizers": ["x/held"]})), set(json!({})));
+        for (old, new, asks) in [
+            (Some(&held), Some(&free), true),
+            (Some(&free), Some(&held), true),
+            (Some(&free), Some(&free), false),
+            (None, Some(&held), false),
+        ] {
+            assert_eq!(router.asks_guest(&delta(old.cloned(), new.cloned())), asks, "{old:?} {new:?}");
+        }
+        assert_eq!(keys(&router, &delta(Some(held.clone()), Some(held))), Vec::<String>::new());
+    }
+
+    #[test]
     fn an_owner_of_another_uid_is_not_woken() {
         let router = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
         assert_eq!(keys(&router, &delta(None, Some(set(owned_by("web", "u-older"))))), Vec::<String>::new());

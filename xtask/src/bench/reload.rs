@@ -116,15 +116,16 @@ mod tests {
     #[test]
     fn the_longest_wait_is_from_a_change_to_its_copy() {
         let at = |milliseconds| Timestamp::UNIX_EPOCH + SignedDuration::from_millis(milliseconds);
-        let write = |namespace: usize, key: usize, milliseconds| Written {
+        let write = |namespace: &str, key: usize, milliseconds| Written {
             at: at(milliseconds),
-            namespace: name(namespace),
+            namespace: namespace.into(),
             name: object(key),
         };
-        let written =
-            [write(0, 1, 5), write(0, 1, 10), write(0, 2, 12), write(1, 2, 14), write(1, 1, 19), write(0, 3, 20)];
-        assert_eq!(longest(&written, (at(10), at(20))).unwrap(), 9.0);
-        assert_eq!(longest(&written, (at(11), at(20))).unwrap(), 2.0);
-        assert!(longest(&written, (at(11), at(30))).is_err());
+        let before = [write("a", 1, 5), write("a", 1, 10), write("a", 2, 12)];
+        let written: Vec<Written> =
+            before.into_iter().chain([write("b", 2, 14), write("b", 1, 19), write("a", 3, 20)]).collect();
+        assert_eq!(longest(&written, "a", (at(10), at(20))).unwrap(), 9.0);
+        assert_eq!(longest(&written, "a", (at(11), at(20))).unwrap(), 2.0);
+        assert!(longest(&written, "a", (at(11), at(30))).is_err());
     }
 }

@@ -54,7 +54,8 @@ fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
     );
     let paths = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"];
     assert_eq!(watches[3]["changes"], json!(paths.map(|path| json!({"path": path}))));
-    assert_eq!(watches[3]["map"], json!([{"to": "route"}]));
+    let held = json!({"path": "metadata.finalizers", "value": "batch.kubernetes.io/job-tracking"});
+    assert_eq!(watches[3]["map"], json!([{"to": "route", "having": held}]));
 }
 
 #[test]
