@@ -20,8 +20,11 @@ pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, Box
 /// Connections as a configuration says. How long an answer may take is for the caller to say.
 ///
 /// # Errors
-/// The configuration names credentials or authorities that can't be used.
+/// The configuration names credentials or authorities that can't be used, or a proxy, through which none are made.
 pub fn connect(config: &Config) -> kube::Result<Connection> {
+    if let Some(proxy) = &config.proxy_url {
+        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.clone()) });
+    }
     let mut tcp = HttpConnector::new();
     // It is TLS that asks it for a connection.
     tcp.enforce_http(false);
@@ -36,4 +39,17 @@ pub fn connect(config: &Config) -> kube::Result<Connection> {
         .map_err(BoxError::from)
         .service(client);
     Ok(BoxCloneSyncService::new(service))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_is_refused_and_not_passed_by() {
+        let mut config = Config::new("https://10.0.0.1:6443".parse().expect("an address"));
+        config.proxy_url = Some("http://proxy:3128".parse().expect("an address"));
+        let error = connect(&config).err().expect("there is no way through the proxy").to_string();
+        assert!(error.contains("proxy:3128"), "{error}");
+    }
 }

@@ -1,15 +1,21 @@
 //! Where lists, watches and discovery come from: one GET with a streamed body. The real source is the API server; tests
 //! script their own.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use crate::Connection;
+
+/// How long an answer may take; of a watch, its head.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The `Accept` header for whole objects.
 pub const JSON: &str = "application/json";
@@ -130,8 +136,18 @@ impl SourceError {
     }
 }
 
-/// Reads a whole body.
+/// Waits for an answer, or for the head of one that goes on, as long as one may take.
+pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
+    let late = || SourceError::Unreachable("no answer within a minute".into());
+    timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Reads a whole body, in time.
 pub(crate) async fn collect(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
+    in_time(read(source, request)).await
+}
+
+async fn read(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
     let mut chunks = source.get(request).await?;
     let Some(first) = chunks.try_next().await? else { return Ok(Bytes::new()) };
     let Some(second) = chunks.try_next().await? else { return Ok(first) };

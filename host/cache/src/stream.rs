@@ -5,17 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::resource::push_parameter;
-use crate::source::{Chunks, JSON, METADATA, METADATA_LIST, collect};
+use crate::source::{Chunks, JSON, METADATA, METADATA_LIST, collect, in_time};
 use crate::{Get, Source, SourceError};
 
 /// How many objects a page holds.
 const PAGE: u32 = 500;
-/// How long an answer may take; of a watch, its head.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes the requests of one informer.
 pub(crate) struct Requests {
@@ -40,7 +37,7 @@ impl Requests {
             push_parameter(&mut path, "resourceVersion", &least.to_string());
             push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
         }
-        in_time(collect(&*self.source, Get { path, accept: self.accept(JSON, METADATA_LIST) })).await
+        collect(&*self.source, Get { path, accept: self.accept(JSON, METADATA_LIST) }).await
     }
 
     /// A watch that begins with all objects, not older than `least` (0: consistent).
@@ -65,7 +62,7 @@ impl Requests {
     pub(crate) async fn fresh_position(&self) -> Result<u64, SourceError> {
         let mut path = self.path()?;
         push_parameter(&mut path, "limit", "1");
-        let body = in_time(collect(&*self.source, Get { path, accept: METADATA_LIST })).await?;
+        let body = collect(&*self.source, Get { path, accept: METADATA_LIST }).await?;
         let page = self.core.decoder(&Arc::default(), &mut Vec::new()).page(&body);
         page.map(|page| page.resource_version).map_err(|error| SourceError::Nonsense(error.to_string()))
     }
@@ -93,11 +90,6 @@ impl Requests {
     fn accept(&self, all: &'static str, metadata: &'static str) -> &'static str {
         if self.core.is_metadata_only() { metadata } else { all }
     }
-}
-
-async fn in_time<T>(answer: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
-    let late = || SourceError::Unreachable("no answer within a minute".into());
-    timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Gathers chunks into whole lines.

@@ -74,3 +74,20 @@ async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
     assert_eq!(catalogue.failed, [(failed.0.to_owned(), failed.1.to_owned())]);
     assert_eq!(server.asked.load(Ordering::Relaxed), 4);
 }
+
+/// A server that begins to answer, and never ends.
+struct Hanging;
+
+impl Source for Hanging {
+    fn get(&self, _: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
+        let begun = futures::stream::iter([Ok(Bytes::from("{"))]);
+        Box::pin(async move { Ok(begun.chain(futures::stream::pending()).boxed()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_not_waited_for_for_ever() {
+    let discovery = Discovery::new(Arc::new(Hanging));
+    let asked = tokio::time::timeout(Duration::from_secs(3600), discovery.catalogue(Duration::ZERO)).await;
+    assert!(matches!(asked, Ok(Err(DiscoveryError::Source(error))) if error.is_unreachable()));
+}
