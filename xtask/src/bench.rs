@@ -61,9 +61,6 @@ const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
 
 /// How an example ends that has measured what is not within its bounds.
 const OUT_OF_BOUNDS: i32 = 2;
-/// For how long what goes on all the time is looked at.
-const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_secs(5);
 /// How often the value goes around the ring.
 const RING_ROUNDS: usize = 20;
 
@@ -145,6 +142,11 @@ fn shape(name: &str, size: Size) -> Shape {
     }
 }
 
+/// For how long what goes on all the time is looked at.
+fn time(size: Size) -> Duration {
+    Duration::from_secs(if size == Size::Quick { 5 } else { 60 })
+}
+
 /// How many of a workload's main objects there are: completions of each Job, deletions, pods, dependents of each
 /// owner, plugins, reloads.
 fn count(name: &str, size: Size) -> usize {
@@ -168,13 +170,12 @@ fn count(name: &str, size: Size) -> usize {
 fn describe(name: &str, size: Size) -> String {
     let (shape, count) = (shape(name, size), count(name, size));
     let Shape { kind, owners, replicas } = shape;
-    let time = if size == Size::Quick { SHORT } else { LONG };
     match name {
         "jobs" => format!("50 Jobs with {count} completions each"),
         "rollout" => format!("{owners} {kind}s with {replicas} pods each get another image"),
         "latency" => format!("{count} pods deleted one by one, idle and under 100 changes a second"),
         "sync" | "sync-50000" => format!("started against {count} pods of 10 kB"),
-        "steady" => format!("{count} pods of 10 kB, 100 changes a second for {} s", time.as_secs()),
+        "steady" => format!("{count} pods of 10 kB, 100 changes a second for {} s", time(size).as_secs()),
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
@@ -185,13 +186,12 @@ fn describe(name: &str, size: Size) -> String {
 
 async fn workload(name: &str, size: Size, subject: Subject) -> Result<Figures> {
     let (shape, count) = (shape(name, size), count(name, size));
-    let time = if size == Size::Quick { SHORT } else { LONG };
     match name {
         "jobs" => jobs::measure(subject, 50, count).await,
         "rollout" => converge::roll(subject, shape).await,
         "latency" => latency::measure(subject, count).await,
         "sync" | "sync-50000" => sync::measure(subject, count, None).await,
-        "steady" => sync::measure(subject, count, Some(time)).await,
+        "steady" => sync::measure(subject, count, Some(time(size))).await,
         "cascade" => cascade::measure(subject, count).await,
         "standby" => standby::measure(subject).await,
         "ring" => ring::measure(count, RING_ROUNDS).await,

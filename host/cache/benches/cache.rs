@@ -4,10 +4,10 @@ mod support;
 
 use std::sync::Arc;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flyball_cache::{ListQuery, Lister, Object, OverlayWriter, Uid, View};
 use flyball_types::{Columns, Mask};
-use support::{masks, node, pod, synced};
+use support::{EACH, Pods, masks, node, owner, pod, synced};
 
 /// How many pods there are.
 const PODS: usize = 10_000;
@@ -16,7 +16,7 @@ const LISTED: usize = 500;
 
 fn decode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decode");
-    let object = pod(77);
+    let object = pod(77, 2);
     group.throughput(Throughput::Bytes(object.len() as u64));
     let [small, usual] = masks();
     for (name, mask) in [small, usual, ("whole", Mask::whole())] {
@@ -49,17 +49,13 @@ fn list(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(LISTED as u64));
     let [_, (_, usual)] = masks();
     group.bench_function("500 pods, decoded, indexed and told", |bencher| {
-        bencher.iter_batched(
-            || usual.clone(),
-            |mask| {
-                runtime.block_on(async {
-                    let (factory, informer) = synced(LISTED, mask).await;
-                    drop(informer.subscribe().next(LISTED).await);
-                    factory.shutdown().await;
-                });
-            },
-            BatchSize::SmallInput,
-        );
+        bencher.iter(|| {
+            runtime.block_on(async {
+                let (factory, informer) = synced(Pods { count: LISTED, each: EACH }, usual.clone()).await;
+                drop(informer.subscribe().next(LISTED).await);
+                factory.shutdown().await;
+            });
+        });
     });
     group.finish();
 }
@@ -67,11 +63,11 @@ fn list(criterion: &mut Criterion) {
 fn read(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let [_, (_, usual)] = masks();
-    let (_factory, informer) = runtime.block_on(synced(PODS, usual));
+    let (_factory, informer) = runtime.block_on(synced(Pods { count: PODS, each: EACH }, usual));
     let view = View { mask: informer.mask().clone(), namespaces: None };
     let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
-    let owner = Uid::new("00000007-aaaa-4bbb-8ccc-ddddeeeeffff");
-    let owned = ListQuery { controller: Some(owner), ..ListQuery::namespace("team-7") };
+    let uid = Uid::new(&owner(7));
+    let owned = ListQuery { controller: Some(uid), ..ListQuery::namespace("team-7") };
     let labelled = ListQuery { labels: "app=app-7".parse().expect("a selector"), ..ListQuery::namespace("team-7") };
     let placed = ListQuery { fields: vec![(node(), "node-7".into())], ..ListQuery::default() };
     let mut group = criterion.benchmark_group("read of 10,000 pods");

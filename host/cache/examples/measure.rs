@@ -21,7 +21,7 @@ async fn main() {
     let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(150_000);
     for (name, mask) in support::masks() {
         let (before, began) = (memory(), computed());
-        let (factory, informer) = support::synced(count, mask).await;
+        let (factory, informer) = support::synced(support::Pods { count, each: support::EACH }, mask).await;
         let (seconds, status) = (computed() - began, informer.status());
         let grown = (memory() - before) / 1_000_000;
         println!(

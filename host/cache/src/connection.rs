@@ -49,7 +49,7 @@ mod tests {
     fn a_proxy_is_refused_and_not_passed_by() {
         let mut config = Config::new("https://10.0.0.1:6443".parse().expect("an address"));
         config.proxy_url = Some("http://proxy:3128".parse().expect("an address"));
-        let error = connect(&config).err().expect("there is no way through the proxy").to_string();
+        let error = connect(&config).expect_err("there is no way through the proxy").to_string();
         assert!(error.contains("proxy:3128"), "{error}");
     }
 }

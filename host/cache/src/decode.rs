@@ -15,7 +15,13 @@ use crate::{Object, SourceError, Uid};
 /// Bytes that are not what the API server should send. No retry can help.
 #[derive(Debug, thiserror::Error)]
 #[error("can't decode what the API server sent: {0}")]
-pub struct DecodeError(pub(crate) String);
+pub struct DecodeError(String);
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// A page of a list.
 #[derive(Debug, Default)]
@@ -51,26 +57,27 @@ pub(crate) struct Decoder<'a> {
 
 impl Decoder<'_> {
     pub(crate) fn page(&mut self, json: &[u8]) -> Result<Page, DecodeError> {
-        let mut input = reader(json).map_err(|error| DecodeError(error.to_string()))?;
-        let page = (&mut input).deserialize_map(PageVisitor(self));
-        page.and_then(|page| input.end().map(|()| page)).map_err(|error| DecodeError(error.to_string()))
+        let mut input = reader(json)?;
+        let page = (&mut input).deserialize_map(PageVisitor(self))?;
+        input.end()?;
+        Ok(page)
     }
 
     /// The events in whole lines of a watch.
     pub(crate) fn events(&mut self, lines: &[u8]) -> Result<Vec<Event>, DecodeError> {
         let mut events = Vec::new();
-        let mut input = reader(lines).map_err(|error| DecodeError(error.to_string()))?;
+        let mut input = reader(lines)?;
         while input.end().is_err() {
-            let event = (&mut input).deserialize_map(EventVisitor(self));
-            events.push(event.map_err(|error| DecodeError(error.to_string()))?);
+            events.push((&mut input).deserialize_map(EventVisitor(self))?);
         }
         Ok(events)
     }
 
     pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
-        let mut input = reader(json).map_err(|error| DecodeError(error.to_string()))?;
-        let object = ObjectSeed(self).deserialize(&mut input);
-        object.and_then(|object| input.end().map(|()| object)).map_err(|error| DecodeError(error.to_string()))
+        let mut input = reader(json)?;
+        let object = ObjectSeed(self).deserialize(&mut input)?;
+        input.end()?;
+        Ok(object)
     }
 }
 

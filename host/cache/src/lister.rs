@@ -127,10 +127,6 @@ impl Lister {
         let mut found = self.overlay.with(self.informer.core(), |own, state| {
             let mut found = find(state);
             let written: Vec<&Arc<Object>> = own.written(state).collect();
-            if written.is_empty() {
-                found.retain(|object| !own.hides(object, state));
-                return found;
-            }
             // A name that was written anew belongs to the new object, though the end of the old one was not yet seen.
             let names: HashSet<(&str, &str)> =
                 written.iter().map(|object| (object.namespace(), object.name())).collect();

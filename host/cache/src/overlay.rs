@@ -274,7 +274,7 @@ fn status_uid(answer: &[u8]) -> Result<Option<Option<Uid>>, DecodeError> {
         kind: Option<String>,
         details: Option<serde_json::Value>,
     }
-    let Answer { kind, details } = serde_json::from_slice(answer).map_err(|error| DecodeError(error.to_string()))?;
+    let Answer { kind, details } = serde_json::from_slice(answer)?;
     if kind.as_deref() != Some("Status") {
         return Ok(None);
     }

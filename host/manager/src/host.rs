@@ -13,8 +13,8 @@ use flyball_serving::metrics::{CounterVec, GaugeVec};
 use flyball_types::Kind;
 use flyball_types::description::{Description, MetricType, Watch};
 use tokio::sync::watch;
+use tower::Layer;
 use tower::util::BoxCloneSyncService;
-use tower_layer::Layer;
 
 use crate::client::ApiClient;
 use crate::controller::{Begin, Controller};

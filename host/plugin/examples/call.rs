@@ -4,6 +4,8 @@
 //!
 //!     cargo xtask bench call
 
+#[path = "../../cache/benches/support/mod.rs"]
+mod pods;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -11,21 +13,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use flyball_cache::source::Chunks;
-use flyball_cache::{
-    ApiResource, Get, InformerFactory, Interest, ListQuery, Lister, OverlayWriter, Scope, Source, SourceError, Uid,
-    View,
-};
+use flyball_cache::{InformerFactory, ListQuery, Lister, OverlayWriter, Uid, View};
 use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Listing, Outcome, Plugin, Query};
 use flyball_scan::Scan;
 use flyball_sdk::controller::{Controller, Request};
 use flyball_sdk::imports::{Pages, Question};
 use flyball_sdk::testing::Cluster;
-use flyball_types::{ApiError, Columns, Kind, Mask};
+use flyball_types::{ApiError, Columns, Mask};
 use flyball_workqueue::{Config, Priority, WorkQueue};
-use futures::StreamExt;
-use futures::future::BoxFuture;
+use pods::{Pods, owner, synced};
 use support::{Fake, component_file, plain};
 
 /// How many pods there are, and how many of them each owner has.
@@ -52,7 +48,7 @@ async fn measure() -> bool {
     let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
 
     let cache = Arc::new(Cache::start().await);
-    let key = format!("{EACH}/{}", uid(3));
+    let key = format!("{EACH}/{}", owner(3));
     let from_cache = cache.clone();
     let imports: Arc<dyn Imports> = Fake::new(|fake| {
         fake.lister = Some(Box::new(move |query: &Query| Box::new(Answer(Cell::new(from_cache.rows(query))))));
@@ -129,19 +125,9 @@ struct Cache {
 
 impl Cache {
     async fn start() -> Self {
-        let factory = InformerFactory::new(Arc::new(Pods));
-        let description = Scan::describe();
         let columns = Arc::new(Columns::parse(COLUMNS).unwrap());
-        let informer = factory.informer(Interest {
-            resource: Arc::new(ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true)),
-            scope: Scope::all(),
-            metadata_only: false,
-            mask: Mask::parse(&description.watches[0].fields).unwrap(),
-            indexes: Vec::new(),
-            selectors: Vec::new(),
-        });
-        factory.start();
-        informer.synced().await;
+        let mask = Mask::parse(&Scan::describe().watches[0].fields).unwrap();
+        let (factory, informer) = synced(Pods { count: PODS, each: EACH }, mask).await;
         let view = View { mask: informer.mask().clone(), namespaces: None };
         let lister = Lister::new(informer, OverlayWriter::new().reader(), view);
         Self { lister, columns, _factory: factory }
@@ -191,36 +177,6 @@ impl Pages for Answer {
     fn count(&self) -> Result<u32, ApiError> {
         unreachable!("nobody counts")
     }
-}
-
-/// Streams the pods, then nothing more.
-struct Pods;
-
-impl Source for Pods {
-    fn get(&self, _: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
-        let event = |number| format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number));
-        let mut lines: String = (0..PODS).map(event).collect();
-        lines.push_str(
-            r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"99999","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
-        );
-        lines.push('\n');
-        let all = futures::stream::once(async { Ok(Bytes::from(lines)) });
-        Box::pin(async { Ok(all.chain(futures::stream::pending()).boxed()) })
-    }
-}
-
-fn uid(owner: usize) -> String {
-    format!("{owner:08x}-aaaa-4bbb-8ccc-ddddeeeeffff")
-}
-
-fn pod(number: usize) -> String {
-    let owner = number % (PODS / EACH);
-    format!(
-        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"app-{owner}-7d4b9c6f5-{number:05x}","namespace":"team","uid":"{number:08x}-1111-4222-8333-444455556666","resourceVersion":"{}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"app-{owner}"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-{owner}-7d4b9c6f5","uid":"{}","controller":true,"blockOwnerDeletion":true}}]}},"spec":{{"containers":[{{"name":"app","image":"app:1"}}],"nodeName":"node-{}"}},"status":{{"phase":"Running","conditions":[{{"type":"PodScheduled","status":"True"}},{{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:05Z"}}],"podIP":"10.1.2.3"}}}}"#,
-        1000 + number,
-        uid(owner),
-        number % 500,
-    )
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

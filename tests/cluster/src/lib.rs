@@ -3,6 +3,7 @@
 //!
 //! The binary and the plugins are those that `cargo xtask build` made.
 
+mod builds;
 mod interceptor;
 mod proxy;
 mod scenario;
@@ -18,6 +19,7 @@ use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
+pub use builds::{replace, stamped};
 pub use interceptor::Interceptor;
 pub use proxy::Proxy;
 pub use scenario::*;

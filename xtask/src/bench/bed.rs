@@ -1,5 +1,6 @@
 //! What workloads run on: a control plane, fake nodes in a process of their own, and the controllers that are measured.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -25,8 +26,8 @@ const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-contr
                            root-ca-certificate-publisher-controller,serviceaccount-controller";
 const PODS_PER_NODE: usize = 110;
 /// Limits of requests so high that they don't bind: of the controllers, the scheduler and the fake nodes.
-const QPS: u32 = 5000;
-const BURST: u32 = 10000;
+pub(super) const QPS: u32 = 5000;
+pub(super) const BURST: u32 = 10000;
 /// How many objects are made at once.
 const AT_ONCE: usize = 64;
 /// How long the controllers get to rest, before and after what is measured.
@@ -123,16 +124,22 @@ pub(super) async fn create_all(client: &Client, namespace: &str, objects: impl I
 
 fn start_nodes(cluster: &Cluster, count: usize) -> Result<Process> {
     let plugins = cluster.folder_with("nodes", &[guest("fake-kubelet")?])?;
-    let args = [
+    let nodes = format!("--plugin-config=fake-kubelet.nodes={count}");
+    let pods = format!("--plugin-config=fake-kubelet.pods-per-node={PODS_PER_NODE}");
+    self::plugins(cluster, "nodes", &plugins, &[&nodes, &pods])
+}
+
+/// Starts a host of this name that runs the plugins of a folder and no built-in.
+pub(super) fn plugins(cluster: &Cluster, name: &str, folder: &Path, flags: &[&str]) -> Result<Process> {
+    let mut args = vec![
         "--controllers=".to_owned(),
         "--trust-plugins".into(),
-        format!("--plugin-dir={}", plugins.display()),
-        format!("--plugin-config=fake-kubelet.nodes={count}"),
-        format!("--plugin-config=fake-kubelet.pods-per-node={PODS_PER_NODE}"),
+        format!("--plugin-dir={}", folder.display()),
         format!("--kube-api-qps={QPS}"),
         format!("--kube-api-burst={BURST}"),
     ];
-    cluster.spawn_host("nodes", cluster.plane.kubeconfig_path(), &args)
+    args.extend(flags.iter().map(|&flag| flag.to_owned()));
+    cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)
 }
 
 /// An object of this kind and name that asks for so many pods.

@@ -9,16 +9,13 @@ use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{QUIET, create_all};
+use super::bed::{BURST, QPS, QUIET, create_all};
 use super::process::{cpu, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
 const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
-/// Limits of requests so high that they don't bind.
-const QPS: u32 = 5000;
-const BURST: u32 = 10000;
 /// How long the collector gets to rest before its memory is looked at.
 const REST: Duration = Duration::from_secs(3);
 

@@ -1,4 +1,4 @@
-//! Changes to pods at a fixed rate: what clusters are busy with.
+//! Changes at a fixed rate: what clusters are busy with.
 
 use std::time::Duration;
 
@@ -25,10 +25,12 @@ pub(super) struct Churn {
 }
 
 impl Churn {
-    /// Changes the status of one pod after the other, so many times in a second.
-    pub(super) fn start(client: &Client, pods: Vec<String>, rate: u32) -> Self {
+    /// Makes changes, which are numbered, so many times in a second.
+    pub(super) fn start<F>(rate: u32, change: impl Fn(usize) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
         let (stop, mut stopped) = tokio::sync::oneshot::channel();
-        let client = client.clone();
         let task = tokio::spawn(async move {
             let mut ticks = interval(Duration::from_secs(1) / rate);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -36,7 +38,7 @@ impl Churn {
             loop {
                 tokio::select! {
                     _ = ticks.tick(), if changes.len() < AT_ONCE => {
-                        changes.push(change(&client, &pods[begun % pods.len()], begun));
+                        changes.push(change(begun));
                         begun += 1;
                     }
                     Some(changed) = changes.next() => {
@@ -50,6 +52,16 @@ impl Churn {
         Self { task, stop, begun: Instant::now(), rate }
     }
 
+    /// Changes the status of one pod after the other.
+    pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32) -> Self {
+        let client = client.clone();
+        Self::start(rate, move |number| {
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pods[number % pods.len()]);
+            let (client, change) = (client.clone(), json!({"status": {"message": format!("change {number}")}}));
+            async move { api::send(&client, "PATCH", &path, Some(&change)).await.map(drop) }
+        })
+    }
+
     /// Ends them.
     ///
     /// # Errors
@@ -61,10 +73,4 @@ impl Churn {
         anyhow::ensure!(made as f64 >= 0.9 * wanted, "of {wanted:.0} changes only {made} were made in their time");
         Ok(())
     }
-}
-
-async fn change(client: &Client, pod: &str, number: usize) -> Result<()> {
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
-    let change = json!({"status": {"message": format!("change {number}")}});
-    api::send(client, "PATCH", &path, Some(&change)).await.map(drop)
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::bed::{Bed, NAMESPACE, create_all, owner, time};
 use super::churn::Churn;
-use super::report::{Figures, percentile};
+use super::report::Figures;
 use super::wait;
 
 /// The set of which pods are deleted, and the one whose pods change.
@@ -35,22 +35,19 @@ pub(super) async fn measure(subject: Subject, deletions: usize) -> Result<Figure
     delete(bed.client(), deletions).await?;
     let changing = Timestamp::now();
     let pods = names(bed.client(), BUSY.0).await?;
-    let churn = Churn::start(bed.client(), pods, CHANGES);
+    let churn = Churn::of_pods(bed.client(), pods, CHANGES);
     delete(bed.client(), deletions).await?;
     churn.stop().await?;
     let audit = bed.stop().await?;
     let times = latencies(&audit, started)?;
     let (idle, busy): (Vec<_>, Vec<_>) = times.into_iter().partition(|(at, _)| *at < changing);
     let mut figures = Figures::default();
-    let names = [
-        ["idle: p50, ms", "idle: p99, ms", "idle: p99.9, ms"],
-        ["under changes: p50, ms", "under changes: p99, ms", "under changes: p99.9, ms"],
+    let parts = [
+        [("idle: p50, ms", 0.5), ("idle: p99, ms", 0.99), ("idle: p99.9, ms", 0.999)],
+        [("under changes: p50, ms", 0.5), ("under changes: p99, ms", 0.99), ("under changes: p99.9, ms", 0.999)],
     ];
-    for (names, times) in names.into_iter().zip([idle, busy]) {
-        let mut times: Vec<f64> = times.into_iter().map(|(_, time)| time).collect();
-        for (name, part) in names.into_iter().zip([0.5, 0.99, 0.999]) {
-            figures.push(name, percentile(&mut times, part).context("no deletion was answered by a new pod")?);
-        }
+    for (parts, times) in parts.into_iter().zip([idle, busy]) {
+        figures.push_percentiles(parts, times.into_iter().map(|(_, time)| time).collect())?;
     }
     Ok(figures)
 }

@@ -5,22 +5,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, guest, until};
+use anyhow::{Result, ensure};
+use flyball_cluster_tests::{Cluster, guest, replace, stamped, until};
 use flyball_controlplane::Process;
 use flyball_differential::api;
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::bed::{self, create_all, time};
+use super::bed::{self, QUIET, create_all, time};
 use super::wait;
 
 /// The host's name.
 const HOST: &str = "host";
-/// Limits of requests that don't bind.
-const QPS: u32 = 5000;
-const BURST: u32 = 10000;
 /// What the component says that is its number.
 const NUMBERED: &str = "relay-0000-of-0002";
 
@@ -33,11 +30,25 @@ pub(super) struct Relays {
     wasm: Vec<u8>,
 }
 
+/// Changes what the first relay copies.
+#[derive(Clone)]
+pub(super) struct Setter {
+    client: Client,
+    namespace: String,
+}
+
 /// A write that the API server took.
 pub(super) struct Written {
     pub(super) at: Timestamp,
     pub(super) namespace: String,
     pub(super) name: String,
+}
+
+impl Setter {
+    pub(super) async fn set(self, object: String, value: usize) -> Result<()> {
+        let change = json!({"data": {"value": value.to_string()}});
+        api::patch(&self.client, "ConfigMap", &self.namespace, &object, &change).await
+    }
 }
 
 impl Relays {
@@ -48,15 +59,7 @@ impl Relays {
             .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
         create_all(&cluster.client, "", namespaces).await?;
         let folder = cluster.folder_with("relays", &[])?;
-        let mut args = vec![
-            "--controllers=".to_owned(),
-            "--trust-plugins".into(),
-            format!("--plugin-dir={}", folder.display()),
-            format!("--kube-api-qps={QPS}"),
-            format!("--kube-api-burst={BURST}"),
-        ];
-        args.extend(bed::QUIET.iter().map(|&flag| flag.to_owned()));
-        let host = cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &args)?;
+        let host = bed::plugins(&cluster, HOST, &folder, QUIET)?;
         let relays = Self { cluster, host, count, folder, wasm: fs::read(guest("relay")?)? };
         until("the host is up", async || Ok(relays.running().map_err(|error| format!("{error:#}")))).await?;
         Ok(relays)
@@ -74,10 +77,8 @@ impl Relays {
     /// Puts this version of a relay where the host looks for it.
     pub(super) fn put(&self, number: usize, version: usize) -> Result<()> {
         let name = name(number, self.count);
-        let wasm = numbered(&self.wasm, &name, version)?;
-        let (file, beside) = (self.folder.join(format!("{name}.wasm")), self.folder.join("new"));
-        fs::write(&beside, wasm)?;
-        fs::rename(&beside, &file).with_context(|| format!("can't make {}", file.display()))
+        let wasm = stamped(&numbered(&self.wasm, &name)?, &version.to_string());
+        replace(&self.folder.join(format!("{name}.wasm")), &wasm)
     }
 
     /// The digests of the relays that run, by their names.
@@ -93,10 +94,9 @@ impl Relays {
         wait("the relays run", async || Ok((self.running()?.len(), count))).await
     }
 
-    /// Gives the first relay another value to copy.
-    pub(super) async fn set(&self, object: &str, value: usize) -> Result<()> {
-        let change = json!({"data": {"value": value.to_string()}});
-        api::patch(self.client(), "ConfigMap", &self.name(0), object, &change).await
+    /// Gives the first relay other values to copy.
+    pub(super) fn setter(&self) -> Setter {
+        Setter { client: self.client().clone(), namespace: self.name(0) }
     }
 
     /// Gives the first relay something new to copy.
@@ -136,8 +136,8 @@ pub(super) fn name(number: usize, count: usize) -> String {
     format!("relay-{number:04}-of-{count:04}")
 }
 
-/// The component with another name, and with a section that says nothing but which version it is.
-fn numbered(wasm: &[u8], name: &str, version: usize) -> Result<Vec<u8>> {
+/// The component with another name.
+fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
     let (from, to) = (NUMBERED.as_bytes(), name.as_bytes());
     ensure!(from.len() == to.len(), "{name} is not as long as {NUMBERED}");
     let mut wasm = wasm.to_vec();
@@ -147,9 +147,6 @@ fn numbered(wasm: &[u8], name: &str, version: usize) -> Result<Vec<u8>> {
     for at in places {
         wasm[at..at + from.len()].copy_from_slice(to);
     }
-    let text = format!("{version:08}");
-    wasm.extend([0, 2 + text.len() as u8, 1, b'v']);
-    wasm.extend(text.as_bytes());
     Ok(wasm)
 }
 
@@ -159,8 +156,8 @@ mod tests {
 
     #[test]
     fn a_component_gets_another_number() {
-        let numbered = |wasm: &[u8], number| numbered(wasm, &name(number, 100), 7);
-        assert_eq!(numbered(b"relay-0000-of-0002!", 42).unwrap(), b"relay-0042-of-0100!\0\x0a\x01v00000007");
+        let numbered = |wasm: &[u8], number| numbered(wasm, &name(number, 100));
+        assert_eq!(numbered(b"relay-0000-of-0002!", 42).unwrap(), b"relay-0042-of-0100!");
         assert!(numbered(b"relay-0000-of-0002!", 10_000).is_err());
         assert!(numbered(b"\0asm", 42).is_err());
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::bed::REST;
+use super::churn::Churn;
 use super::relays::{Relays, Written};
-use super::report::{Figures, percentile};
+use super::report::Figures;
 use super::wait;
 
 /// How many keys there are, and how many of them change in a second, one after the other.
@@ -31,41 +31,27 @@ pub(super) async fn measure(reloads: usize) -> Result<Figures> {
         relays.make(&object(key), 0).await?;
     }
     tokio::time::sleep(REST).await;
-    // The spans end the changes.
-    let (quiet, reloading) = tokio::select! {
-        spans = spans(&relays, reloads) => spans?,
-        ended = change(&relays) => return ended.and(Err(anyhow::anyhow!("the changes ended"))),
-    };
+    let setter = relays.setter();
+    let churn = Churn::start(CHANGES, move |number| setter.clone().set(object(number % KEYS), number + 1));
+    let (quiet, reloading) = spans(&relays, reloads).await?;
+    churn.stop().await?;
     tokio::time::sleep(REST).await;
     let from = relays.name(0);
     let written = relays.end().await?;
     let mut figures = Figures::default();
-    let names = [
-        (["a span without: p50, ms", "a span without: p99, ms"], quiet),
-        (["a span with a reload: p50, ms", "a span with a reload: p99, ms"], reloading),
+    let parts = [
+        ([("a span without: p50, ms", 0.5), ("a span without: p99, ms", 0.99)], quiet),
+        ([("a span with a reload: p50, ms", 0.5), ("a span with a reload: p99, ms", 0.99)], reloading),
     ];
-    for (names, spans) in names {
-        let mut longest = spans.iter().map(|span| longest(&written, &from, *span)).collect::<Result<Vec<f64>>>()?;
-        for (name, part) in names.into_iter().zip([0.5, 0.99]) {
-            figures.push(name, percentile(&mut longest, part).context("there was no span")?);
-        }
+    for (parts, spans) in parts {
+        let longest = spans.iter().map(|span| longest(&written, &from, *span)).collect::<Result<_>>()?;
+        figures.push_percentiles(parts, longest)?;
     }
     Ok(figures)
 }
 
 fn object(key: usize) -> String {
     format!("key-{key}")
-}
-
-/// Changes one key after the other, at a fixed rate, without an end.
-async fn change(relays: &Relays) -> Result<()> {
-    let mut ticks = interval(Duration::from_secs(1) / CHANGES);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    for number in 1.. {
-        ticks.tick().await;
-        relays.set(&object(number % KEYS), number).await?;
-    }
-    Ok(())
 }
 
 /// So many spans in which nothing else happens, and as many from a new file until the host runs it.

@@ -15,6 +15,24 @@ impl Figures {
     pub(super) fn push(&mut self, name: &'static str, value: f64) {
         self.0.push((name, value));
     }
+
+    /// Adds the values below which these parts of all lie.
+    ///
+    /// # Errors
+    /// There are no values.
+    pub(super) fn push_percentiles<const N: usize>(
+        &mut self,
+        parts: [(&'static str, f64); N],
+        mut values: Vec<f64>,
+    ) -> Result<()> {
+        for (name, part) in parts {
+            self.push(
+                name,
+                percentile(&mut values, part).with_context(|| format!("nothing was measured for `{name}`"))?,
+            );
+        }
+        Ok(())
+    }
 }
 
 /// The figures of all workloads.
@@ -117,7 +135,7 @@ impl Row {
 }
 
 /// The value below which this part of them lies; none if there are none.
-pub(super) fn percentile(values: &mut [f64], part: f64) -> Option<f64> {
+fn percentile(values: &mut [f64], part: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     values.get(((values.len() as f64 * part) as usize).min(last)).copied()

@@ -1,12 +1,12 @@
 //! A ring of plugins, each of which copies a value from its namespace to the next one's: what a plugin costs, and how soon a
 //! value has gone on by one.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::bed::REST;
 use super::process::resident_mib;
 use super::relays::{Relays, Written, name};
-use super::report::{Figures, percentile};
+use super::report::Figures;
 use super::wait;
 
 const TOKEN: &str = "token";
@@ -27,7 +27,7 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
     for round in 1..=rounds {
         match round {
             1 => relays.make(TOKEN, round).await?,
-            _ => relays.set(TOKEN, round).await?,
+            _ => relays.setter().set(TOKEN.into(), round).await?,
         }
         wait("the value has gone around", async || {
             Ok((relays.value(plugins - 1, TOKEN).await?.parse().unwrap_or(0), round))
@@ -35,10 +35,8 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
         .await?;
     }
     figures.push("memory of the host, MiB", resident_mib(&relays.host)?);
-    let mut hops = hops(&relays.end().await?, plugins, rounds)?;
-    for (name, part) in [("a hop: p50, ms", 0.5), ("a hop: p99, ms", 0.99)] {
-        figures.push(name, percentile(&mut hops, part).context("the value did not move")?);
-    }
+    let hops = hops(&relays.end().await?, plugins, rounds)?;
+    figures.push_percentiles([("a hop: p50, ms", 0.5), ("a hop: p99, ms", 0.99)], hops)?;
     Ok(figures)
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn measure(subject: Subject, pods: usize, steady: Option<Durati
         let names = api::list(client, "Pod", NAMESPACE).await?;
         let names = names.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
         let before = cpu(&controllers)?;
-        let churn = Churn::start(client, names, CHANGES);
+        let churn = Churn::of_pods(client, names, CHANGES);
         tokio::time::sleep(time).await;
         churn.stop().await?;
         figures.push("steady: CPU, s", cpu(&controllers)? - before);

@@ -1,5 +1,5 @@
 //! A big cluster, served from memory.
-#![allow(unreachable_pub, reason = "each measurement is a crate that uses a part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each measurement is a crate that uses a part of this")]
 
 use std::sync::Arc;
 
@@ -11,12 +11,22 @@ use flyball_types::{FieldPath, Kind, Mask};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
-/// Streams pods made on the fly, 30 to a ReplicaSet, then nothing more.
-pub struct Pods(pub usize);
+/// Streams so many pods made on the fly, so many of them to a ReplicaSet, then nothing more.
+pub struct Pods {
+    pub count: usize,
+    pub each: usize,
+}
 
-/// One of them, of 5 kB.
-pub fn pod(number: usize) -> String {
-    let set = number / 30;
+/// How many pods a ReplicaSet has, where nothing else is said.
+pub const EACH: usize = 30;
+
+/// The UID of a ReplicaSet.
+pub fn owner(set: usize) -> String {
+    format!("{set:08x}-aaaa-4bbb-8ccc-ddddeeeeffff")
+}
+
+/// A pod of this ReplicaSet, of 5 kB.
+pub fn pod(number: usize, set: usize) -> String {
     let namespace = format!("team-{}", set % 200);
     let container = |name: &str| {
         format!(
@@ -25,7 +35,8 @@ pub fn pod(number: usize) -> String {
     };
     let managed = r#"{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"x\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:env":{".":{},"k:{\"name\":\"A\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{}}},"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{}}}}"#;
     format!(
-        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"app-{set}-7d4b9c6f5-{number:05x}","generateName":"app-{set}-7d4b9c6f5-","namespace":"{namespace}","uid":"{number:08x}-1111-4222-8333-444455556666","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"app-{set}","app.kubernetes.io/managed-by":"helm","pod-template-hash":"7d4b9c6f5","tier":"backend"}},"annotations":{{"example.com/checksum":"0123456789abcdef0123456789abcdef","example.com/note":"some text that nobody reads"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-{set}-7d4b9c6f5","uid":"{set:08x}-aaaa-4bbb-8ccc-ddddeeeeffff","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{managed},{managed}]}},"spec":{{"volumes":[{{"name":"token","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}}],"defaultMode":420}}}}],"containers":[{main},{side}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-{node}","schedulerName":"default-scheduler","tolerations":[{{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}}],"priority":0}},"status":{{"phase":"Running","conditions":[{{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:05Z"}},{{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:01Z"}}],"hostIP":"10.0.0.1","podIP":"10.1.2.3","startTime":"2026-01-01T00:00:01Z","containerStatuses":[{{"name":"main","state":{{"running":{{"startedAt":"2026-01-01T00:00:04Z"}}}},"ready":true,"restartCount":0,"image":"i","imageID":"sha256:0123","containerID":"containerd://0123"}}]}}}}"#,
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"app-{set}-7d4b9c6f5-{number:05x}","generateName":"app-{set}-7d4b9c6f5-","namespace":"{namespace}","uid":"{number:08x}-1111-4222-8333-444455556666","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"app-{set}","app.kubernetes.io/managed-by":"helm","pod-template-hash":"7d4b9c6f5","tier":"backend"}},"annotations":{{"example.com/checksum":"0123456789abcdef0123456789abcdef","example.com/note":"some text that nobody reads"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-{set}-7d4b9c6f5","uid":"{owner}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{managed},{managed}]}},"spec":{{"volumes":[{{"name":"token","projected":{{"sources":[{{"serviceAccountToken":{{"expirationSeconds":3607,"path":"token"}}}}],"defaultMode":420}}}}],"containers":[{main},{side}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-{node}","schedulerName":"default-scheduler","tolerations":[{{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}}],"priority":0}},"status":{{"phase":"Running","conditions":[{{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:05Z"}},{{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:01Z"}}],"hostIP":"10.0.0.1","podIP":"10.1.2.3","startTime":"2026-01-01T00:00:01Z","containerStatuses":[{{"name":"main","state":{{"running":{{"startedAt":"2026-01-01T00:00:04Z"}}}},"ready":true,"restartCount":0,"image":"i","imageID":"sha256:0123","containerID":"containerd://0123"}}]}}}}"#,
+        owner = owner(set),
         version = 1000 + number,
         main = container("main"),
         side = container("side"),
@@ -35,10 +46,10 @@ pub fn pod(number: usize) -> String {
 
 impl Source for Pods {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
-        let count = self.0;
+        let Self { count, each } = *self;
         assert!(request.path.contains("sendInitialEvents"));
         let lines = futures::stream::iter((0..count).step_by(20)).map(move |first| {
-            let event = |number| format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number));
+            let event = |number| format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number, number / each));
             Ok(Bytes::from((first..count.min(first + 20)).map(event).collect::<String>()))
         });
         let end = format!(
@@ -70,9 +81,9 @@ pub fn masks() -> [(&'static str, Mask); 2] {
     [("small", mask(&["spec.nodeName", "status.phase"])), ("usual", mask(&usual))]
 }
 
-/// So many of them in the cache.
-pub async fn synced(count: usize, mask: Mask) -> (InformerFactory, Informer) {
-    let factory = InformerFactory::new(Arc::new(Pods(count)));
+/// The pods in the cache.
+pub async fn synced(pods: Pods, mask: Mask) -> (InformerFactory, Informer) {
+    let factory = InformerFactory::new(Arc::new(pods));
     let informer = factory.informer(Interest {
         resource: Arc::new(ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true)),
         scope: Scope::all(),

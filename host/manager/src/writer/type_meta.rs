@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use flyball_types::Text;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 /// The type of an object of the API; empty, where it does not say it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,20 +17,12 @@ impl<'a> TypeMeta<'a> {
     /// What these bytes say up to where they say both, or to where they are no JSON.
     pub(crate) fn of(answer: &'a [u8]) -> Self {
         let mut found = Self::default();
-        let _ = Seek(&mut found).deserialize(&mut serde_json::Deserializer::from_slice(answer));
+        let _ = serde_json::Deserializer::from_slice(answer).deserialize_map(Seek(&mut found));
         found
     }
 }
 
 struct Seek<'f, 'a>(&'f mut TypeMeta<'a>);
-
-impl<'a> DeserializeSeed<'a> for Seek<'_, 'a> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'a>>(self, input: D) -> Result<(), D::Error> {
-        input.deserialize_map(self)
-    }
-}
 
 impl<'a> Visitor<'a> for Seek<'_, 'a> {
     type Value = ();

@@ -6,28 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, both, finish, greeted, guest, log_of, new_image, until};
+use flyball_cluster_tests::{Cluster, Space, both, finish, greeted, guest, log_of, new_image, replace, stamped, until};
 use flyball_controlplane::{Options, Process};
 use serde_json::{Value, json};
 
 /// What `flyball status` calls the plugin of the greeter in Rust.
 const GREETER: &str = "greeter";
 const HOST: &str = "host";
-
-/// A build of a component that differs in nothing that runs: a section that says so is added.
-fn stamped(wasm: &[u8], stamp: &str) -> Vec<u8> {
-    let section = [&[5][..], b"stamp", stamp.as_bytes()].concat();
-    let length = u8::try_from(section.len()).expect("a stamp is short");
-    assert!(length < 0x80, "one byte holds the length");
-    [wasm, &[0, length], &section].concat()
-}
-
-/// Writes a file as those do who replace one that may be read: beside it, and then over it.
-fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    let temporary = path.with_extension("tmp");
-    fs::write(&temporary, content)?;
-    fs::rename(&temporary, path).with_context(|| format!("can't replace {}", path.display()))
-}
 
 fn start(cluster: &Cluster, plugins: &Path) -> Result<Process> {
     let args = ["--controllers=".to_owned(), format!("--plugin-dir={}", plugins.display())];
