@@ -28,6 +28,7 @@ use crate::run::{command, run, say, workspace};
 
 use self::converge::Shape;
 use self::report::{Figures, Report, Rounds};
+use self::sync::Full;
 
 /// How often it is looked whether something has happened, and how long that may take.
 const LOOK: Duration = Duration::from_millis(200);
@@ -37,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const ROUNDS: usize = 3;
 
 /// What is done on a control plane, in the order in which it is measured.
-const ON_CLUSTERS: [&str; 13] = [
+const ON_CLUSTERS: [&str; 14] = [
     "converge-small",
     "converge-wide",
     "converge-deep",
@@ -49,13 +50,14 @@ const ON_CLUSTERS: [&str; 13] = [
     "steady",
     "cascade",
     "sync-50000",
+    "growth",
     "ring",
     "reload",
 ];
 /// What takes so long, or differs so little, that it is measured once.
-const ONCE: [&str; 6] = ["standby", "steady", "cascade", "sync-50000", "ring", "reload"];
-/// What stock has nothing of.
-const WITHOUT_STOCK: [&str; 2] = ["ring", "reload"];
+const ONCE: [&str; 7] = ["standby", "steady", "cascade", "sync-50000", "growth", "ring", "reload"];
+/// What is about Flyball alone.
+const WITHOUT_STOCK: [&str; 3] = ["growth", "ring", "reload"];
 /// What is measured of the runtime alone.
 const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
 
@@ -88,10 +90,11 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
     }
     let is_asked = |name: &&str| names.is_empty() || names.contains(name);
     build::all()?;
-    let mut report = Report::default();
+    let (mut report, mut full) = (Report::default(), Full::default());
     for name in ON_CLUSTERS.into_iter().filter(is_asked) {
-        compare(name, size, alone, &mut report)?;
+        compare(name, size, alone, &mut full, &mut report)?;
     }
+    drop(full);
     for name in OF_RUNTIME.into_iter().filter(is_asked) {
         of_runtime(name, size)?;
     }
@@ -102,7 +105,7 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
 
 /// Measures a workload under Flyball, under stock and under stock once more, in turn; under Flyball alone, and once, if that is
 /// what is asked for.
-fn compare(name: &str, size: Size, alone: bool, report: &mut Report) -> Result<()> {
+fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Report) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
     let has_kcm = Assets::find_or_build()?.has_kcm();
     if !has_kcm {
@@ -116,11 +119,11 @@ fn compare(name: &str, size: Size, alone: bool, report: &mut Report) -> Result<(
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
     for _ in 0..rounds {
-        measured[0].push(runtime.block_on(workload(name, size, Subject::Flyball)).context("under Flyball")?);
+        measured[0].push(runtime.block_on(workload(name, size, Subject::Flyball, full)).context("under Flyball")?);
         // The control shows by how much two runs of the same differ: of what is measured once, that is not known.
         let stock = if has_stock { if rounds > 1 { 2 } else { 1 } } else { 0 };
         for subject in &mut measured[1..=stock] {
-            subject.push(runtime.block_on(workload(name, size, Subject::Stock)).context("under stock")?);
+            subject.push(runtime.block_on(workload(name, size, Subject::Stock, full)).context("under stock")?);
         }
     }
     report.add(name, &what, &measured);
@@ -161,6 +164,7 @@ fn count(name: &str, size: Size) -> usize {
         ("reload", Size::Whole) => 50,
         ("reload", Size::Quick) => 3,
         ("sync" | "steady", Size::Whole) => 10_000,
+        ("growth", Size::Whole) => 5000,
         ("sync" | "steady" | "sync-50000", Size::Quick) => 500,
         (_, Size::Whole) => 1000,
         (_, Size::Quick) => 50,
@@ -176,6 +180,9 @@ fn describe(name: &str, size: Size) -> String {
         "latency" => format!("{count} pods deleted one by one, idle and under 100 changes a second"),
         "sync" | "sync-50000" => format!("started against {count} pods of 10 kB"),
         "steady" => format!("{count} pods of 10 kB, 100 changes a second for {} s", time(size).as_secs()),
+        "growth" => {
+            format!("pods become ready, 100 a second for {} s, among {count} and {}", time(size).as_secs(), 10 * count)
+        }
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
@@ -184,14 +191,15 @@ fn describe(name: &str, size: Size) -> String {
     }
 }
 
-async fn workload(name: &str, size: Size, subject: Subject) -> Result<Figures> {
+async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> Result<Figures> {
     let (shape, count) = (shape(name, size), count(name, size));
     match name {
         "jobs" => jobs::measure(subject, 50, count).await,
         "rollout" => converge::roll(subject, shape).await,
         "latency" => latency::measure(subject, count).await,
-        "sync" | "sync-50000" => sync::measure(subject, count, None).await,
-        "steady" => sync::measure(subject, count, Some(time(size))).await,
+        "sync" | "sync-50000" => sync::start(subject, full, count).await,
+        "steady" => sync::steady(subject, full, count, time(size)).await,
+        "growth" => sync::growth(full, count, time(size)).await,
         "cascade" => cascade::measure(subject, count).await,
         "standby" => standby::measure(subject).await,
         "ring" => ring::measure(count, RING_ROUNDS).await,

@@ -3,10 +3,13 @@
 //! A Deployment finds its ReplicaSet by the template, never by the hash: so those that another controller named are found as
 //! well, and the hash may be any that is the same for equal templates.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use flyball_sdk::hash::{Fnv32a, safe_suffix};
 use flyball_sdk::prelude::*;
+use serde::Deserialize;
+use serde_json::Map;
 
 /// The label that tells the pods of a Deployment's ReplicaSets apart. It is no part of a template's meaning.
 pub const HASH_LABEL: &str = "pod-template-hash";
@@ -21,28 +24,55 @@ const QUANTITY: [&str; 2] = ["divisor", "sizeLimit"];
 /// `emptyDir: {}` is a volume.
 const STRUCTS: [&str; 2] = ["metadata", "resources"];
 
-/// A pod template in a form that is the same for all templates of the same meaning.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Template(Value);
+/// A pod template, compared by what it means.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// In canonical form. The hash label is left out.
+    metadata: Option<Value>,
+    spec: Raw,
+    /// The spec in canonical form, once it was asked for.
+    canonical_spec: OnceCell<Option<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parts {
+    metadata: Value,
+    spec: Raw,
+}
 
 impl Template {
-    /// The meaning of this JSON. The hash label is left out.
+    /// The template of this JSON.
     pub fn of(template: &Raw) -> Self {
-        let mut template = template.value();
-        if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        let Parts { mut metadata, spec } = template.parse().ok().flatten().unwrap_or_default();
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
             labels.remove(HASH_LABEL);
         }
-        Self(canonical("", template).unwrap_or(Value::Null))
+        Self { metadata: canonical("metadata", metadata), spec, canonical_spec: OnceCell::new() }
     }
 
     /// The value of the hash label: for a template and a number of collisions always the same.
     pub fn hash(&self, collisions: Option<i64>) -> String {
+        let parts = [("metadata", self.metadata.clone()), ("spec", self.spec().cloned())];
+        let whole: Map<String, Value> =
+            parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?))).collect();
         let mut hash = Fnv32a::default();
-        hash.write(self.0.to_string().as_bytes());
+        hash.write(Value::Object(whole).to_string().as_bytes());
         if let Some(collisions) = collisions {
             hash.write(&collisions.to_le_bytes());
         }
         safe_suffix(hash.finish())
+    }
+
+    fn spec(&self) -> Option<&Value> {
+        self.canonical_spec.get_or_init(|| canonical("spec", self.spec.value())).as_ref()
+    }
+}
+
+/// Nearly always the API server has written both, and the same spec as the same text: then it is not read.
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.metadata == other.metadata && (self.spec == other.spec || self.spec() == other.spec())
     }
 }
 

@@ -72,7 +72,7 @@ impl Host<'_> {
     /// The server was not asked with success.
     pub fn discover(&self) -> Result<Discovered, Error> {
         let kinds = self.imports().kinds()?;
-        serde_json::from_slice(&kinds).map_err(|error| Error::Malformed("what discovery found".into(), error))
+        flyball_types::read(&kinds).map_err(|error| Error::Malformed("what discovery found".into(), error))
     }
 }
 

@@ -146,7 +146,7 @@ impl Host<'_> {
     ) -> Result<LiveList<T>, Error> {
         let parameters: Vec<_> = parameters.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let bytes = self.imports.live_list(kind, namespace, &parameters, fields)?;
-        serde_json::from_slice(&bytes).map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
+        flyball_types::read(&bytes).map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
     }
 
     /// The answer to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Granted by the import `raw`.
@@ -155,7 +155,7 @@ impl Host<'_> {
     /// The call failed, or the answer is not a `T`.
     pub fn live_raw<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let bytes = self.imports.live_raw(path)?;
-        serde_json::from_slice(&bytes).map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
+        flyball_types::read(&bytes).map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
     }
 }
 
@@ -336,7 +336,7 @@ impl Host<'_> {
     /// As [`sign_jwt`](Self::sign_jwt); `Unauthorized` if another key, or nobody, has signed it; or the claims are not a `T`.
     pub fn verify_jwt<T: DeserializeOwned>(&self, key: &str, token: &str) -> Result<T, Error> {
         let claims = self.imports.verify_jwt(key, token)?;
-        serde_json::from_slice(&claims).map_err(|error| Error::Malformed("the claims of a token".into(), error))
+        flyball_types::read(&claims).map_err(|error| Error::Malformed("the claims of a token".into(), error))
     }
 }
 
@@ -346,7 +346,7 @@ impl Host<'_> {
     /// What was remembered under this key; none if nothing is, or if it is no `T`.
     pub fn recall<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let (value, _) = self.imports.memo_get(key)?;
-        serde_json::from_slice(&value).ok()
+        flyball_types::read(&value).ok()
     }
 
     /// Remembers a value under a key, in place of what was, until the object of this UID is deleted (empty: none).
@@ -385,8 +385,7 @@ pub(crate) fn millis(duration: Duration) -> u32 {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str, namespace: &str, name: &str) -> Result<T, Error> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
+    flyball_types::read(bytes).map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
 }
 
 #[cfg(test)]

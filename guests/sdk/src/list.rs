@@ -89,7 +89,7 @@ impl<'a, T: View> List<'a, T> {
         let pages = self.imports.open(&self.question);
         loop {
             let page = pages.page(0)?;
-            let objects: Vec<T> = serde_json::from_slice(&page)
+            let objects: Vec<T> = flyball_types::read(&page)
                 .map_err(|error| Error::Malformed(format!("a list of {}", T::KIND), error))?;
             if objects.is_empty() {
                 return Ok(());

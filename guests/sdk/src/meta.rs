@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for LabelSet {
         match raw.get() {
             "null" => Ok(Self::default()),
             text if text.starts_with('{') && !text.contains('\\') => Ok(Self(text.into())),
-            text => serde_json::from_slice::<StringMap>(text.as_bytes())
+            text => serde_json::from_str::<StringMap>(text)
                 .map(|labels| Self::from(&labels))
                 .map_err(serde::de::Error::custom),
         }

@@ -33,13 +33,13 @@ impl Raw {
     /// # Errors
     /// It is not as `T` wants it.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        serde_json::from_slice(self.text().as_bytes())
+        serde_json::from_str(self.text())
             .map_err(|error| Error::Malformed(std::any::type_name::<T>().to_owned(), error))
     }
 
     /// It as a tree.
     pub fn value(&self) -> serde_json::Value {
-        serde_json::from_slice(self.text().as_bytes()).expect("a raw value is valid JSON")
+        serde_json::from_str(self.text()).expect("a raw value is valid JSON")
     }
 }
 

@@ -310,11 +310,7 @@ impl Visitor<'_> for Step<'_> {
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        let below = |&(slot, path): &(usize, &'static str)| {
-            let (first, rest) = split_first(path);
-            (first == key).then_some((slot, rest))
-        };
-        Ok(self.wanted.iter().filter_map(below).collect())
+        Ok(self.wanted.iter().filter_map(|&(slot, path)| Some((slot, below(path, key)?))).collect())
     }
 }
 
@@ -332,15 +328,19 @@ impl<'de, S: Slots> DeserializeSeed<'de> for Fill<'_, S> {
     }
 }
 
-/// A path's first key and the rest: `a.b` → `a`, `b`; `['x/y'].b` → `x/y`, `b`.
-fn split_first(path: &str) -> (&str, &str) {
-    if let Some((key, rest)) = path.strip_prefix("['").and_then(|quoted| quoted.split_once('\'')) {
-        let rest = rest.strip_prefix(']').unwrap_or(rest);
-        return (key, rest.strip_prefix('.').unwrap_or(rest));
+/// What a path says below a key, if it leads there: `a.b` below `a` is `b`, `['x/y'].b` below `x/y` is `b`, `a` below `a` is
+/// empty.
+fn below<'a>(path: &'a str, key: &str) -> Option<&'a str> {
+    let rest = match path.strip_prefix("['") {
+        Some(quoted) => quoted.strip_prefix(key)?.strip_prefix("']")?,
+        // A key with a dot is none that a path can name like this.
+        None => path.strip_prefix(key).filter(|_| !key.contains(['.', '[']))?,
+    };
+    match rest.as_bytes().first() {
+        Some(b'.') => Some(&rest[1..]),
+        Some(b'[') | None => Some(rest),
+        Some(_) => None,
     }
-    let end = path.find(['.', '[']).unwrap_or(path.len());
-    let rest = &path[end..];
-    (&path[..end], rest.strip_prefix('.').unwrap_or(rest))
 }
 
 /// A filter's field and value, and what follows it: `[type=Ready].status` → `type`, `Ready`, `status`.
@@ -352,7 +352,7 @@ fn split_filter(path: &str) -> Option<(&str, &str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::are_apart;
+    use super::{are_apart, below};
     use crate::meta::Meta;
     use crate::view::View;
 
@@ -423,6 +423,22 @@ mod tests {
     fn a_view_is_read_from_a_tree_as_well() {
         let tree = serde_json::json!({"spec": {"replicas": 4}});
         assert_eq!(serde_json::from_value::<Sample>(tree).unwrap().replicas, 4);
+    }
+
+    #[test]
+    fn a_path_leads_below_its_first_key_alone() {
+        for (path, key, rest) in [
+            ("a.b", "a", Some("b")),
+            ("a", "a", Some("")),
+            ("ab", "a", None),
+            ("a.b", "a.b", None),
+            ("a[x=y].b", "a", Some("[x=y].b")),
+            ("['x/y.z'].b", "x/y.z", Some("b")),
+            ("['x/y.z']['w']", "x/y.z", Some("['w']")),
+            ("['x/y.z']", "x/y", None),
+        ] {
+            assert_eq!(below(path, key), rest, "{path} below {key}");
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl<C: Controller> guest::Guest for Exported<C> {
 
     fn route(deltas: Vec<u8>) -> Result<Vec<guest::Routed>, String> {
         log_panics();
-        let deltas: Vec<Delta> = serde_json::from_slice(&deltas)
+        let deltas: Vec<Delta> = flyball_types::read(&deltas)
             .map_err(|error| Error::Malformed("a batch of deltas".into(), error).to_string())?;
         let routed = C::route(&Host::new(&Sandbox), &deltas).map_err(|error| error.to_string())?;
         let raise = |one: crate::controller::Routed| guest::Routed {

@@ -273,7 +273,7 @@ impl Answer {
     /// # Errors
     /// They are not as `T` wants them.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.0).map_err(|error| Error::Malformed("the answer to a write".into(), error))
+        flyball_types::read(&self.0).map_err(|error| Error::Malformed("the answer to a write".into(), error))
     }
 }
 

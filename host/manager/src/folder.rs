@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// How often a look is taken although nothing was told.
 const LOOK: Duration = Duration::from_secs(5);
@@ -41,6 +41,17 @@ pub(crate) struct Folders {
     /// The folders that the watcher follows, by their inodes: one that was replaced has another.
     watched: BTreeMap<PathBuf, (u64, u64)>,
     last_look: Instant,
+    /// What was told of since then. Kept here, so that it outlives the future that waits for its end.
+    settling: Option<Settling>,
+}
+
+/// A burst of changes, of which the end is waited for.
+#[derive(Clone, Copy)]
+struct Settling {
+    /// When it has ended, if nothing more changes.
+    quiet: Instant,
+    /// How long it may go on.
+    latest: Instant,
 }
 
 /// What a look found.
@@ -71,7 +82,7 @@ impl Folders {
             Err(_) => None,
         };
         let (found, watched) = (BTreeMap::new(), BTreeMap::new());
-        Self { folders, extension, found, told, watcher, watched, last_look: Instant::now() }
+        Self { folders, extension, found, told, watcher, watched, last_look: Instant::now(), settling: None }
     }
 
     /// Waits until something may have changed. Safe to drop and call again.
@@ -79,14 +90,17 @@ impl Folders {
         if self.folders.is_empty() {
             return std::future::pending().await;
         }
-        let told = tokio::time::timeout_at(self.last_look + LOOK, self.told.recv()).await;
-        if let Ok(Some(())) = told {
-            let until = Instant::now() + BURST;
-            while Instant::now() < until {
-                match tokio::time::timeout(QUIET, self.told.recv()).await {
-                    Ok(Some(())) => {}
-                    Ok(None) | Err(_) => break,
+        loop {
+            let due = self.settling.map_or(self.last_look + LOOK, |settling| settling.quiet.min(settling.latest));
+            match timeout_at(due, self.told.recv()).await {
+                Ok(Some(())) => {
+                    let now = Instant::now();
+                    let latest = self.settling.map_or(now + BURST, |settling| settling.latest);
+                    self.settling = Some(Settling { quiet: now + QUIET, latest });
                 }
+                // There is no watcher.
+                Ok(None) => return sleep_until(due).await,
+                Err(_) => return,
             }
         }
     }
@@ -94,6 +108,7 @@ impl Folders {
     /// Looks what lies there now.
     pub(crate) fn look(&mut self) -> Look {
         self.last_look = Instant::now();
+        self.settling = None;
         self.watch();
         let mut look = Look::default();
         for folder in &self.folders {
@@ -189,6 +204,34 @@ mod tests {
     fn names(look: &Look) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
         look.found.keys().map(name).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_told_of_is_not_forgotten_when_a_wait_is_dropped() {
+        let home = tempfile::tempdir().unwrap();
+        let mut folders = Folders::new(vec![home.path().to_owned()], "wasm");
+        let (sender, told) = mpsc::channel(1);
+        folders.told = told;
+        folders.look();
+        let begun = Instant::now();
+        sender.try_send(()).unwrap();
+        while tokio::time::timeout(QUIET / 5, folders.changed()).await.is_err() {}
+        assert!((QUIET..BURST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        folders.look();
+        let begun = Instant::now();
+        folders.changed().await;
+        assert_eq!(begun.elapsed(), LOOK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_watcher_it_is_looked_now_and_then() {
+        let home = tempfile::tempdir().unwrap();
+        let mut folders = Folders::new(vec![home.path().to_owned()], "wasm");
+        folders.told = mpsc::channel(1).1;
+        folders.look();
+        let begun = Instant::now();
+        folders.changed().await;
+        assert_eq!(begun.elapsed(), LOOK);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::error::LoadError;
 use crate::format;
 use crate::pages::{Pages, page_out};
 use crate::precompiled::{deserialize, map};
+use crate::priority;
 
 /// Checks a component and compiles it, or takes it from the cache.
 pub(crate) fn load(
@@ -26,10 +27,24 @@ pub(crate) fn load(
         return Ok(Component::new(code, &digest, wasm.len()));
     }
     let start = Instant::now();
-    let code = wasmtime::component::Component::from_binary(engine, wasm).map_err(refused)?;
+    let code = compile(engine, wasm)?;
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
     let code = keep(engine, cache, &digest, code);
     Ok(Component::new(code, &digest, wasm.len()))
+}
+
+/// Compiles a component on all cores, as far as nobody else wants them: what comes must not hold up what runs.
+fn compile(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<wasmtime::component::Component, LoadError> {
+    let compile = || wasmtime::component::Component::from_binary(engine, wasm).map_err(refused);
+    // The engine compiles on the threads of the pool that it is called in.
+    let threads = rayon::ThreadPoolBuilder::new().thread_name(|_| "flyball-compile".into());
+    match threads.start_handler(|_| priority::lower()).build() {
+        Ok(threads) => threads.install(compile),
+        Err(error) => {
+            tracing::warn!("can't start threads to compile on, so that it is done at once: {error}");
+            compile()
+        }
+    }
 }
 
 /// Puts compiled code into the cache, if there is one, and maps it from there in place of what is in memory.

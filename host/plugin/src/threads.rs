@@ -43,7 +43,7 @@ impl Threads {
         let usual = Builder::new_multi_thread()
             .worker_threads(count)
             .thread_name("flyball-guest")
-            // Only for compiling, which by itself uses all cores.
+            // Only for loading: what is compiled uses all cores by itself.
             .max_blocking_threads(2)
             .enable_time()
             .build()?;

@@ -24,4 +24,4 @@ pub use printable::printable;
 pub use prune::{MetadataSink, Prune, PruneError};
 pub use reference::{Reference, ReferenceError};
 pub use selector::{LabelSelector, Labels, Operator, Requirement, SelectorError};
-pub use text::{Text, reader};
+pub use text::{Text, read, reader};

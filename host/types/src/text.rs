@@ -12,8 +12,19 @@ use serde_json::value::RawValue;
 /// # Errors
 /// They are no text.
 pub fn reader(json: &[u8]) -> serde_json::Result<serde_json::Deserializer<StrRead<'_>>> {
-    let text = std::str::from_utf8(json).map_err(serde::de::Error::custom)?;
-    Ok(serde_json::Deserializer::from_str(text))
+    Ok(serde_json::Deserializer::from_str(text(json)?))
+}
+
+/// What JSON that comes as bytes says, read as by [`reader`].
+///
+/// # Errors
+/// They are no text, no JSON, or not as a `T` is written.
+pub fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
+    serde_json::from_str(text(json)?)
+}
+
+fn text(json: &[u8]) -> serde_json::Result<&str> {
+    std::str::from_utf8(json).map_err(serde::de::Error::custom)
 }
 
 /// A string or key of JSON.

@@ -1,9 +1,10 @@
 //! The control plane itself: which parts run with which flags, in which order, and when each counts as ready.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fmt, fs, io, thread};
 
 use anyhow::{Context, ensure};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -46,6 +47,8 @@ pub struct Options {
     pub scheduler_args: Vec<String>,
     /// How long each part may take to become ready, at a start and at a restart. A build isn't counted.
     pub ready_within: Duration,
+    /// What is in etcd when it starts; nothing, if there is none.
+    pub snapshot: Option<Snapshot>,
 }
 
 impl Default for Options {
@@ -59,7 +62,19 @@ impl Default for Options {
             etcd_args: Vec::new(),
             scheduler_args: Vec::new(),
             ready_within: Duration::from_secs(180),
+            snapshot: None,
         }
+    }
+}
+
+/// What was in etcd when a control plane ended, for others to begin with: see [`ControlPlane::into_snapshot`]. It is removed
+/// with its last clone.
+#[derive(Clone)]
+pub struct Snapshot(Arc<ControlPlane>);
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Snapshot").field(&etcd_data(&self.0.slot)).finish()
     }
 }
 
@@ -113,6 +128,11 @@ impl ControlPlane {
         let kubeconfig = pki.kubeconfig("admin", &url, &admin)?;
         let kcm = pki.client("kube-controller-manager", "system:kube-controller-manager", None)?;
         let kcm_kubeconfig = pki.kubeconfig("kube-controller-manager", &url, &kcm)?;
+        if let Some(Snapshot(ended)) = &options.snapshot {
+            let (from, to) = (etcd_data(&ended.slot), etcd_data(&slot));
+            let copied = tokio::task::spawn_blocking(move || slot::copy(&from, &to)).await?;
+            copied.context("can't begin with what another control plane had in etcd")?;
+        }
         let etcd = start_etcd(&assets, &options, &slot, &pki, &server)?;
         let mut plane = Self {
             assets,
@@ -351,6 +371,16 @@ impl ControlPlane {
         tokio::task::spawn_blocking(move || drop(self)).await.context("can't shut the control plane down")?;
         ensure!(ended.is_empty(), "{}", ended.join("\n"));
         Ok(())
+    }
+
+    /// Ends all parts, and keeps what is in etcd, so that other control planes can begin with it.
+    pub async fn into_snapshot(mut self) -> anyhow::Result<Snapshot> {
+        if let Some(mut scheduler) = self.scheduler.take() {
+            scheduler.stop().await.context("can't stop kube-scheduler")?;
+        }
+        self.stop_apiserver().await?;
+        self.etcd.stop().await.context("can't stop etcd")?;
+        Ok(Snapshot(Arc::new(self)))
     }
 
     fn running_apiserver(&mut self) -> anyhow::Result<&mut Process> {

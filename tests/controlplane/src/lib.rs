@@ -19,6 +19,6 @@ mod registry;
 mod slot;
 
 pub use assets::Assets;
-pub use control_plane::{ControlPlane, Options};
+pub use control_plane::{ControlPlane, Options, Snapshot};
 pub use process::Process;
 pub use registry::Registry;

@@ -128,6 +128,21 @@ pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Copies a folder with all that is in it to where there is none.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

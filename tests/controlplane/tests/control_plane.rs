@@ -143,6 +143,23 @@ async fn a_restarted_api_server_has_its_data_and_its_address() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn others_begin_with_what_one_had() -> Result<()> {
+    let plane = start(quiet()).await?;
+    let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
+    let written = maps.create(&PostParams::default(), &config_map("kept", "yes")).await?;
+    let snapshot = plane.into_snapshot().await?;
+    for value_of_own in ["one", "another"] {
+        let plane = start(Options { snapshot: Some(snapshot.clone()), ..quiet() }).await?;
+        let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
+        assert_eq!(maps.get("kept").await?.metadata.uid, written.metadata.uid);
+        // Nobody else has it.
+        maps.create(&PostParams::default(), &config_map("own", value_of_own)).await?;
+        plane.shutdown().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_api_server_answers_once_it_is_resumed() -> Result<()> {
     let mut plane = start(quiet()).await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);

@@ -45,7 +45,7 @@ pub(super) struct Bed {
 impl Bed {
     /// Starts a subject, with room for so many pods on fake nodes; without a scheduler and nodes, if that is none.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
-        let cluster = plane(pods > 0).await?;
+        let cluster = plane(Options { scheduler: pods > 0, ..Options::default() }).await?;
         // A tenth more than are needed, since a rollout has more.
         let count = (pods * 11 / 10).div_ceil(PODS_PER_NODE);
         let nodes = if pods > 0 { Some(start_nodes(&cluster, count)?) } else { None };
@@ -100,10 +100,10 @@ impl Bed {
     }
 }
 
-/// A control plane that keeps an audit log.
-pub(super) async fn plane(scheduler: bool) -> Result<Cluster> {
+/// A control plane that keeps an audit log; whose scheduler, if it has one, no limit of requests binds.
+pub(super) async fn plane(options: Options) -> Result<Cluster> {
     let limits = vec![format!("--kube-api-qps={QPS}"), format!("--kube-api-burst={BURST}")];
-    Cluster::without_nodes(Options { audit: true, scheduler, scheduler_args: limits, ..Options::default() }).await
+    Cluster::without_nodes(Options { audit: true, scheduler_args: limits, ..options }).await
 }
 
 /// Starts a subject.

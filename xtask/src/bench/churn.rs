@@ -16,6 +16,15 @@ use super::bed::NAMESPACE;
 /// How many are under way at most, where the server is slower than they come.
 const AT_ONCE: usize = 16;
 
+/// What changes in a pod's status.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    /// Its message, which is of no interest to its owner.
+    Message,
+    /// Whether it is ready, which its owner counts.
+    Readiness,
+}
+
 /// Changes that go on until they are stopped.
 pub(super) struct Churn {
     task: JoinHandle<Result<u64>>,
@@ -53,12 +62,19 @@ impl Churn {
     }
 
     /// Changes the status of one pod after the other.
-    pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32) -> Self {
+    pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32, change: Change) -> Self {
         let client = client.clone();
         Self::start(rate, move |number| {
             let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pods[number % pods.len()]);
-            let (client, change) = (client.clone(), json!({"status": {"message": format!("change {number}")}}));
-            async move { api::send(&client, "PATCH", &path, Some(&change)).await.map(drop) }
+            let status = match change {
+                Change::Message => json!({"message": format!("change {number}")}),
+                Change::Readiness => {
+                    let is_ready = if (number / pods.len()).is_multiple_of(2) { "True" } else { "False" };
+                    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": is_ready}]})
+                }
+            };
+            let client = client.clone();
+            async move { api::send(&client, "PATCH", &path, Some(&json!({"status": status}))).await.map(drop) }
         })
     }
 

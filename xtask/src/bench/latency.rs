@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::bed::{Bed, NAMESPACE, create_all, owner, time};
-use super::churn::Churn;
+use super::churn::{Change, Churn};
 use super::report::Figures;
 use super::wait;
 
@@ -35,7 +35,7 @@ pub(super) async fn measure(subject: Subject, deletions: usize) -> Result<Figure
     delete(bed.client(), deletions).await?;
     let changing = Timestamp::now();
     let pods = names(bed.client(), BUSY.0).await?;
-    let churn = Churn::of_pods(bed.client(), pods, CHANGES);
+    let churn = Churn::of_pods(bed.client(), pods, CHANGES, Change::Message);
     delete(bed.client(), deletions).await?;
     churn.stop().await?;
     let audit = bed.stop().await?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use flyball_cluster_tests::{Cluster, guest, replace, stamped, until};
-use flyball_controlplane::Process;
+use flyball_controlplane::{Options, Process};
 use flyball_differential::api;
 use jiff::Timestamp;
 use kube::Client;
@@ -54,7 +54,7 @@ impl Setter {
 impl Relays {
     /// Starts a control plane and a host without plugins.
     pub(super) async fn start(count: usize) -> Result<Self> {
-        let cluster = bed::plane(false).await?;
+        let cluster = bed::plane(Options { scheduler: false, ..Options::default() }).await?;
         let namespaces = (0..count)
             .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
         create_all(&cluster.client, "", namespaces).await?;

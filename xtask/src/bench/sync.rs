@@ -1,13 +1,16 @@
 //! Controllers that are started on a cluster full of pods, and then see some of them change all the time.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use flyball_cluster_tests::Cluster;
+use flyball_controlplane::{Options, Process, Snapshot};
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
 use super::bed::{NAMESPACE, controllers, create_all, make_namespace, owner, plane};
-use super::churn::Churn;
+use super::churn::{Change, Churn};
 use super::process::{cpu, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
@@ -21,9 +24,103 @@ const REST: Duration = Duration::from_secs(5);
 /// Changes in a second.
 const CHANGES: u32 = 100;
 
-/// Measures a start against so many pods, and what their changes cost, if they change for a while.
-pub(super) async fn measure(subject: Subject, pods: usize, steady: Option<Duration>) -> Result<Figures> {
-    let cluster = plane(false).await?;
+/// Control planes full of pods, by how many there are: each is filled once, and everybody begins with the same.
+#[derive(Default)]
+pub(super) struct Full(HashMap<usize, Snapshot>);
+
+impl Full {
+    /// A control plane of its own with so many pods, of which nobody has taken care yet.
+    async fn cluster(&mut self, pods: usize) -> Result<Cluster> {
+        let snapshot = match self.0.get(&pods) {
+            Some(snapshot) => snapshot.clone(),
+            None => {
+                let snapshot = fill(pods).await.with_context(|| format!("making {pods} pods"))?;
+                self.0.insert(pods, snapshot.clone());
+                snapshot
+            }
+        };
+        plane(Options { scheduler: false, snapshot: Some(snapshot), ..Options::default() }).await
+    }
+}
+
+/// Measures a start against so many pods.
+pub(super) async fn start(subject: Subject, full: &mut Full, pods: usize) -> Result<Figures> {
+    let (cluster, mut figures) = (full.cluster(pods).await?, Figures::default());
+    let begun = Instant::now();
+    let controllers = synced(subject, &cluster, pods).await?;
+    figures.push("time, s", begun.elapsed().as_secs_f64());
+    tokio::time::sleep(REST).await;
+    figures.push("CPU, s", cpu(&controllers)?);
+    figures.push("peak memory, MiB", peak_mib(&controllers)?);
+    figures.push("memory after, MiB", resident_mib(&controllers)?);
+    end(cluster, controllers).await?;
+    Ok(figures)
+}
+
+/// Measures what changes of pods cost, after a start.
+pub(super) async fn steady(subject: Subject, full: &mut Full, pods: usize, time: Duration) -> Result<Figures> {
+    let (cluster, mut figures) = (full.cluster(pods).await?, Figures::default());
+    let controllers = synced(subject, &cluster, pods).await?;
+    tokio::time::sleep(REST).await;
+    figures.push("CPU, s", changes(&cluster, &controllers, time, Change::Message).await?);
+    figures.push("memory after, MiB", resident_mib(&controllers)?);
+    end(cluster, controllers).await?;
+    Ok(figures)
+}
+
+/// Measures what a change costs among few and among ten times as many pods: each makes a pod ready or not, so that its owner
+/// counts its pods anew. What is used while nothing changes is taken off.
+pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Result<Figures> {
+    let mut costs = Vec::new();
+    for pods in [few, 10 * few] {
+        let cluster = full.cluster(pods).await?;
+        let controllers = synced(Subject::Flyball, &cluster, pods).await?;
+        tokio::time::sleep(REST).await;
+        let before = cpu(&controllers)?;
+        tokio::time::sleep(time).await;
+        let idle = cpu(&controllers)? - before;
+        let busy = changes(&cluster, &controllers, time, Change::Readiness).await?;
+        costs.push((busy - idle) / (time.as_secs_f64() * f64::from(CHANGES)) * 1e6);
+        end(cluster, controllers).await?;
+    }
+    let mut figures = Figures::default();
+    figures.push("CPU for a change among few pods, µs", costs[0]);
+    figures.push("among ten times as many, µs", costs[1]);
+    figures.push("the ratio of the two", costs[1] / costs[0]);
+    Ok(figures)
+}
+
+/// Starts controllers, and waits until they have seen all pods.
+async fn synced(subject: Subject, cluster: &Cluster, pods: usize) -> Result<Process> {
+    let controllers = controllers(subject, cluster)?;
+    wait("all sets have counted their pods", async || {
+        let sets = api::list(&cluster.client, "ReplicaSet", NAMESPACE).await?;
+        let counted: u64 = sets.iter().filter_map(|set| set["status"]["replicas"].as_u64()).sum();
+        Ok((counted as usize, pods))
+    })
+    .await?;
+    Ok(controllers)
+}
+
+/// The CPU time that changes of pods take in so much time.
+async fn changes(cluster: &Cluster, controllers: &Process, time: Duration, change: Change) -> Result<f64> {
+    let names = api::list(&cluster.client, "Pod", NAMESPACE).await?;
+    let names = names.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
+    let before = cpu(controllers)?;
+    let churn = Churn::of_pods(&cluster.client, names, CHANGES, change);
+    tokio::time::sleep(time).await;
+    churn.stop().await?;
+    Ok(cpu(controllers)? - before)
+}
+
+async fn end(cluster: Cluster, mut controllers: Process) -> Result<()> {
+    controllers.stop().await?;
+    cluster.shutdown().await
+}
+
+/// What a control plane leaves in etcd after so many pods have been made.
+async fn fill(pods: usize) -> Result<Snapshot> {
+    let cluster = plane(Options { scheduler: false, ..Options::default() }).await?;
     let (client, sets) = (&cluster.client, pods / REPLICAS);
     make_namespace(client).await?;
     // Without controllers nobody makes the account that pods have.
@@ -39,33 +136,7 @@ pub(super) async fn measure(subject: Subject, pods: usize, steady: Option<Durati
         owners.iter().flat_map(|owner| (0..REPLICAS).map(|number| pod(owner, number, &filler))),
     )
     .await?;
-
-    let (mut figures, begun) = (Figures::default(), Instant::now());
-    let mut controllers = controllers(subject, &cluster)?;
-    wait("all sets have counted their pods", async || {
-        let sets = api::list(client, "ReplicaSet", NAMESPACE).await?;
-        let counted: u64 = sets.iter().filter_map(|set| set["status"]["replicas"].as_u64()).sum();
-        Ok((counted as usize, pods))
-    })
-    .await?;
-    figures.push("time, s", begun.elapsed().as_secs_f64());
-    tokio::time::sleep(REST).await;
-    figures.push("CPU, s", cpu(&controllers)?);
-    figures.push("peak memory, MiB", peak_mib(&controllers)?);
-    figures.push("memory after, MiB", resident_mib(&controllers)?);
-    if let Some(time) = steady {
-        let names = api::list(client, "Pod", NAMESPACE).await?;
-        let names = names.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
-        let before = cpu(&controllers)?;
-        let churn = Churn::of_pods(client, names, CHANGES);
-        tokio::time::sleep(time).await;
-        churn.stop().await?;
-        figures.push("steady: CPU, s", cpu(&controllers)? - before);
-        figures.push("steady: memory after, MiB", resident_mib(&controllers)?);
-    }
-    controllers.stop().await?;
-    cluster.shutdown().await?;
-    Ok(figures)
+    cluster.plane.into_snapshot().await
 }
 
 /// Environment variables that make a pod of this owner as large as pods are.
