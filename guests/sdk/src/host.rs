@@ -204,7 +204,8 @@ impl<'a> Host<'a> {
         self.write(Write::create(kind, namespace, object))
     }
 
-    /// Runs [`Write::modify`].
+    /// Runs [`Write::modify`]. The host builds what it puts from its cache where the watch of the kind declares all fields
+    /// (`.`), or for a status at least `metadata`; otherwise it reads the object first, which is a call more.
     ///
     /// # Errors
     /// As [`write`](Self::write); `Conflict` if the object has changed since it was read.
