@@ -11,10 +11,6 @@ use flyball_types::Kind;
 use flyball_types::description::{self, DeltaType};
 use flyball_workqueue::{Bucket, Config, Priority, RateLimit, WorkQueue};
 
-/// How long it is at least from one reconcile of a key to the next, unless an object went: of a burst of changes, each write
-/// but the last is written over by the next.
-const REST: Duration = Duration::from_millis(25);
-
 /// Why a key was queued.
 #[derive(Clone, Debug)]
 pub(crate) enum Reason {
@@ -46,7 +42,7 @@ impl Queue {
     pub(crate) fn new(described: &description::Queue, metrics: &Metrics) -> Result<Self, MetricsError> {
         let rate_limit = rate_limit(described);
         let events = metrics.workqueue(&described.name)?;
-        let keys = WorkQueue::new(Config { rate_limit, rest: REST, metrics: events, ..Config::default() });
+        let keys = WorkQueue::new(Config { rate_limit, metrics: events, ..Config::default() });
         let watched = keys.clone();
         let gauges = metrics.workqueue_gauges(&described.name, move || Some(watched.snapshot()))?;
         let gauges = Arc::new(gauges);
@@ -71,10 +67,7 @@ impl Queue {
         let priority = if delta.initial { Priority::Low } else { Priority::Normal };
         let reason =
             Reason::Delta { kind: kind.clone(), object: delta.object().key().into(), delta: delta.delta_type() };
-        if delay.is_zero() && delta.delta_type() == DeltaType::Deleted {
-            // Somebody may be missing it.
-            self.keys.add_urgent(key, priority, reason);
-        } else if delay.is_zero() {
+        if delay.is_zero() {
             self.keys.add(key, priority, reason);
         } else {
             self.keys.add_after(key, delay, priority, reason);

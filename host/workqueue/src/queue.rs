@@ -20,17 +20,13 @@ pub struct Config {
     /// After this time in the low lane a key counts as aged (see [`Priority`]). Default: 1 s, which no one notices after
     /// an initial list or a reload, and which is far above the wait in a queue that keeps up.
     pub ageing: Duration,
-    /// How long it is at least from one time that a key is given to a worker to the next: what is added until then is folded
-    /// into one add, so that a burst of changes costs few runs. The first of a burst is not held up. Default: 0.
-    pub rest: Duration,
     /// Who is told of adds, gets, dones and retries. Default: nobody.
     pub metrics: Arc<dyn Metrics>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        let (rate_limit, metrics) = (RateLimit::default(), Arc::new(NoMetrics));
-        Self { rate_limit, ageing: Duration::from_secs(1), rest: Duration::ZERO, metrics }
+        Self { rate_limit: RateLimit::default(), ageing: Duration::from_secs(1), metrics: Arc::new(NoMetrics) }
     }
 }
 
@@ -58,7 +54,7 @@ struct Shared<K, R> {
 }
 
 /// A key that a worker has. No other worker gets it until this is dropped, which is how a worker says that it is done:
-/// also by panicking. If the key was added meanwhile, it is queued again then, or when it has rested (see [`Config::rest`]).
+/// also by panicking. If the key was added meanwhile, it is queued again then.
 #[must_use = "dropping the item means that the key is done"]
 pub struct Item<K: Eq + Hash + Clone, R> {
     got: Got<K, R>,
@@ -69,7 +65,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// An empty queue.
     pub fn new(config: Config) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(config.ageing, config.rest)),
+            state: Mutex::new(State::new(config.ageing)),
             limiter: Mutex::new(Limiter::new(config.rate_limit)),
             metrics: config.metrics,
             ready: Notify::new(),
@@ -82,14 +78,6 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// ignored after a shutdown.
     pub fn add(&self, key: K, priority: Priority, reason: R) {
         self.with_state(|state, now| state.add(key, priority, reason, now));
-    }
-
-    /// As [`add`](Self::add), for what must not wait until the key has rested (see [`Config::rest`]).
-    pub fn add_urgent(&self, key: K, priority: Priority, reason: R) {
-        self.with_state(|state, now| {
-            state.rouse(&key, now);
-            state.add(key, priority, reason, now);
-        });
     }
 
     /// Queues a key when the delay has passed; a zero delay means now. A key waits for one time only, the earliest that
