@@ -27,8 +27,8 @@ usage: cargo xtask COMMAND
                [--full]         three times
   differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
   bench [--quick] [WORKLOAD…]   measure what the same work costs under the built host and under stock, in turn, and what
-                                calling a guest, plugins that misbehave and plugins that do nothing cost: all, or those
-                                named (tests/bench/README.md lists them); with --quick, small and once
+                                calling a guest, plugins that misbehave and plugins that do nothing cost: all but `hostile`,
+                                or those named (tests/bench/README.md lists them); with --quick, all, small and once
   fuzz [--seconds N] [TARGET…]  feed what the outside reaches with inputs that nobody would write, for 60 s each; what fails
                                 becomes a part of tests/fuzz/corpus
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
