@@ -12,7 +12,7 @@ use crate::decode::{Decoder, Event};
 use crate::delta::{Deltas, Pending};
 use crate::indexer::Indexer;
 use crate::intern::Interner;
-use crate::{ApiResource, DecodeError, Delta, Object, Scope};
+use crate::{ApiResource, DecodeError, Delta, Object, Scope, protobuf};
 
 /// One informer.
 pub(crate) struct Core {
@@ -21,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) scope: Scope,
     metadata_only: AtomicBool,
+    /// Whether the server's protobuf could not be read.
+    json_only: AtomicBool,
     state: RwLock<State>,
     interner: Mutex<Interner>,
     wanted: Mutex<Wanted>,
@@ -85,6 +87,7 @@ impl Core {
             resource,
             scope,
             metadata_only: AtomicBool::new(metadata_only),
+            json_only: AtomicBool::new(false),
             state: RwLock::new(State {
                 indexer: Indexer::new(),
                 mask: Arc::default(),
@@ -119,6 +122,17 @@ impl Core {
     /// Makes it hold whole objects. Only before its reflector has started.
     pub(crate) fn hold_all(&self) {
         self.metadata_only.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether what is listed and watched can be read in protobuf: the metadata of all kinds can be.
+    pub(crate) fn reads_protobuf(&self) -> bool {
+        let is_known = self.is_metadata_only() || protobuf::knows(&self.resource.kind);
+        is_known && !self.json_only.load(Ordering::Relaxed)
+    }
+
+    /// Makes it read JSON from now on. Answers whether that is news.
+    pub(crate) fn read_json_only(&self) -> bool {
+        !self.json_only.swap(true, Ordering::Relaxed)
     }
 
     /// Decodes what the server answered to a write.

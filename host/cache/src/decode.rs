@@ -1,5 +1,6 @@
 //! Makes objects of JSON, in one pass: the mask copies what is kept while the same pass shows the metadata that indexes
-//! need. Three shapes come from the server: a page of a list, an event of a watch, and an object that answers a write.
+//! need. Three shapes come from the server: a page of a list, an event of a watch, and an object that answers a write. Where
+//! a page or a watch is in protobuf, what the mask may keep of each object is made JSON first.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +11,37 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use crate::intern::Interner;
+use crate::protobuf::{self, Envelope, Frame, List, ProtobufError, Transcoder};
 use crate::{Object, SourceError, Uid};
 
 /// Bytes that are not what the API server should send. No retry can help.
 #[derive(Debug, thiserror::Error)]
-#[error("can't decode what the API server sent: {0}")]
-pub struct DecodeError(String);
+pub enum DecodeError {
+    /// It is not the JSON that it should be.
+    #[error("can't decode what the API server sent: {0}")]
+    Json(String),
+    /// It is not the protobuf that it should be, or protobuf of a later release. The same as JSON may be well.
+    #[error("can't decode the protobuf that the API server sent: {0}")]
+    Protobuf(String),
+}
 
 impl From<serde_json::Error> for DecodeError {
     fn from(error: serde_json::Error) -> Self {
-        Self(error.to_string())
+        Self::Json(error.to_string())
+    }
+}
+
+impl From<ProtobufError> for DecodeError {
+    fn from(error: ProtobufError) -> Self {
+        Self::Protobuf(error.to_string())
+    }
+}
+
+impl DecodeError {
+    /// The same, of JSON that was made of protobuf.
+    fn of_protobuf(self) -> Self {
+        let (Self::Json(text) | Self::Protobuf(text)) = self;
+        Self::Protobuf(text)
     }
 }
 
@@ -56,17 +78,23 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    pub(crate) fn page(&mut self, json: &[u8]) -> Result<Page, DecodeError> {
-        let mut input = reader(json)?;
+    pub(crate) fn page(&mut self, body: &[u8]) -> Result<Page, DecodeError> {
+        if protobuf::is_object(body) {
+            return self.list(&List::open(body)?).map_err(DecodeError::of_protobuf);
+        }
+        let mut input = reader(body)?;
         let page = (&mut input).deserialize_map(PageVisitor(self))?;
         input.end()?;
         Ok(page)
     }
 
-    /// The events in whole lines of a watch.
-    pub(crate) fn events(&mut self, lines: &[u8]) -> Result<Vec<Event>, DecodeError> {
+    /// The whole events of a watch.
+    pub(crate) fn events(&mut self, stream: &[u8]) -> Result<Vec<Event>, DecodeError> {
+        if protobuf::is_frame(stream) {
+            return self.frames(stream).map_err(DecodeError::of_protobuf);
+        }
         let mut events = Vec::new();
-        let mut input = reader(lines)?;
+        let mut input = reader(stream)?;
         while input.end().is_err() {
             events.push((&mut input).deserialize_map(EventVisitor(self))?);
         }
@@ -78,6 +106,41 @@ impl Decoder<'_> {
         let object = ObjectSeed(self).deserialize(&mut input)?;
         input.end()?;
         Ok(object)
+    }
+}
+
+/// What comes in protobuf.
+impl Decoder<'_> {
+    fn list(&mut self, list: &List<'_>) -> Result<Page, DecodeError> {
+        let (mut transcoder, mut json) = (Transcoder::default(), Vec::new());
+        let mut page = Page { next: list.next.into(), ..Page::default() };
+        page.resource_version = version(list.resource_version).map_err(DecodeError::Protobuf)?;
+        for raw in &list.items {
+            json.clear();
+            transcoder.object(&Envelope { kind: list.kind.clone(), raw }, self.mask.root(), &mut json)?;
+            page.objects.push(self.object(&json)?);
+        }
+        Ok(page)
+    }
+
+    fn frames(&mut self, mut stream: &[u8]) -> Result<Vec<Event>, DecodeError> {
+        let (mut transcoder, mut json) = (Transcoder::default(), Vec::new());
+        let mut events = Vec::new();
+        while !stream.is_empty() {
+            let (Frame { event_type, object }, rest) = Frame::open(stream)?;
+            stream = rest;
+            events.push(match event_type {
+                "ADDED" | "MODIFIED" | "DELETED" => {
+                    json.clear();
+                    transcoder.object(&Envelope::open(object)?, self.mask.root(), &mut json)?;
+                    let object = self.object(&json)?;
+                    if event_type == "DELETED" { Event::Delete(object) } else { Event::Upsert(object) }
+                }
+                "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
+                _ => self.other_event(event_type, &protobuf::to_json(object)?).map_err(DecodeError::Protobuf)?,
+            });
+        }
+        Ok(events)
     }
 }
 
@@ -190,8 +253,7 @@ struct ListMetadata<'a> {
     next: Option<Text<'a>>,
 }
 
-fn version(text: Option<&Text<'_>>) -> Result<u64, String> {
-    let text = text.map_or("", |text| text);
+fn version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("the resource version {text:?} is no number"))
 }
 
@@ -211,8 +273,8 @@ impl<'de> Visitor<'de> for PageVisitor<'_, '_> {
             match &*key {
                 "metadata" => {
                     let metadata: ListMetadata<'de> = map.next_value()?;
-                    page.resource_version =
-                        version(metadata.resource_version.as_ref()).map_err(serde::de::Error::custom)?;
+                    let text = metadata.resource_version.as_deref().unwrap_or_default();
+                    page.resource_version = version(text).map_err(serde::de::Error::custom)?;
                     page.next = metadata.next.map(|next| next.0.into_owned()).unwrap_or_default();
                     has_version = true;
                 }
@@ -286,25 +348,24 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
         let (Some(event_type), Some(object)) = (event_type, early) else {
             return Err(serde::de::Error::custom("the event has no type or no object"));
         };
-        decoder.other_event(&event_type, object).map_err(serde::de::Error::custom)
+        decoder.other_event(&event_type, object.get().as_bytes()).map_err(serde::de::Error::custom)
     }
 }
 
 impl Decoder<'_> {
     /// An event that is no change, or one that came with its type after its object.
-    fn other_event(&mut self, event_type: &str, object: &RawValue) -> Result<Event, String> {
-        let json = object.get().as_bytes();
+    fn other_event(&mut self, event_type: &str, json: &[u8]) -> Result<Event, String> {
         match event_type {
             "ADDED" | "MODIFIED" => self.object(json).map(Event::Upsert).map_err(|error| error.to_string()),
             "DELETED" => self.object(json).map(Event::Delete).map_err(|error| error.to_string()),
-            "BOOKMARK" => bookmark(object),
+            "BOOKMARK" => bookmark(json),
             "ERROR" => Ok(Event::Error(SourceError::of_status(0, json, None))),
             _ => Err(format!("events of type {event_type:?} are not known")),
         }
     }
 }
 
-fn bookmark(object: &RawValue) -> Result<Event, String> {
+fn bookmark(json: &[u8]) -> Result<Event, String> {
     #[derive(Deserialize)]
     struct Bookmark<'a> {
         #[serde(borrow)]
@@ -318,10 +379,11 @@ fn bookmark(object: &RawValue) -> Result<Event, String> {
         #[serde(borrow, default)]
         annotations: Option<std::collections::BTreeMap<Text<'a>, Text<'a>>>,
     }
-    let Bookmark { metadata } = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
+    let Bookmark { metadata } = flyball_types::read(json).map_err(|error| error.to_string())?;
     let mut annotations = metadata.annotations.iter().flatten();
     let initial_end = annotations.any(|(key, value)| &**key == "k8s.io/initial-events-end" && &**value == "true");
-    Ok(Event::Bookmark { resource_version: version(metadata.resource_version.as_ref())?, initial_end })
+    let resource_version = version(metadata.resource_version.as_deref().unwrap_or_default())?;
+    Ok(Event::Bookmark { resource_version, initial_end })
 }
 
 #[cfg(test)]

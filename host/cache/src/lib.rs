@@ -4,7 +4,8 @@
 //!
 //! - [`connection`] reaches the API server;
 //! - [`discovery`] finds where a kind lies in the API, [`resource`] builds its paths, [`source`] makes the requests;
-//! - `reflector` lists and watches, `decode` makes [`Object`]s of what comes and prunes it on the way;
+//! - `reflector` lists and watches, `decode` makes [`Object`]s of what comes and prunes it on the way; what comes in
+//!   `protobuf` becomes JSON first;
 //! - `indexer` keeps the objects, and finds them by what a [`ListQuery`] asks;
 //! - [`informer`] shares one reflector and its cache between all who watch the same, and tells them of each [`Delta`];
 //! - [`overlay`] keeps what a plugin wrote until the reflector has seen it, and [`lister`] reads both as one.
@@ -19,6 +20,7 @@ mod decode;
 pub mod delta;
 pub mod discovery;
 mod factory;
+pub mod fuzzing;
 mod indexer;
 pub mod informer;
 mod intern;
@@ -27,6 +29,7 @@ pub mod lister;
 pub mod object;
 pub mod overlay;
 mod postings;
+mod protobuf;
 mod query;
 mod reflector;
 pub mod resource;

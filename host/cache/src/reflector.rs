@@ -14,8 +14,8 @@ use crate::backoff::{Backoff, random};
 use crate::core::Core;
 use crate::decode::Event;
 use crate::link::Link;
-use crate::stream::{Lines, Requests};
-use crate::{Object, Source, SourceError, Uid};
+use crate::stream::{Events, Requests};
+use crate::{DecodeError, Object, Source, SourceError, Uid};
 
 /// How long a watch may be silent, bookmarks (one a minute) included, before its connection counts as dead.
 const SILENCE: Duration = Duration::from_secs(180);
@@ -62,7 +62,7 @@ enum State {
     /// Pages are coming.
     Pages(Listing),
     /// A list is streamed as the beginning of a watch.
-    Initial { lines: Lines, objects: HashMap<Uid, Arc<Object>>, mask: Arc<Mask>, reset: bool, started: Instant },
+    Initial { stream: Events, objects: HashMap<Uid, Arc<Object>>, mask: Arc<Mask>, reset: bool, started: Instant },
     /// A watch is to be begun where the last one ended; a short one, if only for its bookmark.
     Connect { nudge: bool },
     /// Changes are coming.
@@ -89,7 +89,7 @@ struct Listing {
 }
 
 struct Watching {
-    lines: Lines,
+    stream: Events,
     mask: Arc<Mask>,
     started: Instant,
     /// How long the server was asked to keep it.
@@ -128,8 +128,8 @@ impl Reflector {
         match state {
             State::List { reset, one_page } => self.list(reset, one_page).await,
             State::Pages(listing) => self.pages(listing).await,
-            State::Initial { lines, objects, mask, reset, started } => {
-                self.initial(lines, objects, mask, reset, started).await
+            State::Initial { stream, objects, mask, reset, started } => {
+                self.initial(stream, objects, mask, reset, started).await
             }
             State::Connect { nudge } => self.connect(nudge).await,
             State::Watch(watching) => self.watch(watching).await,
@@ -153,10 +153,10 @@ impl Reflector {
         }
         let least = if reset { 0 } else { self.core.position() };
         match self.requests.stream_list(least, watch_timeout()).await {
-            Ok(lines) => {
+            Ok(stream) => {
                 self.link.up();
                 let objects = HashMap::new();
-                State::Initial { lines, objects, mask, reset, started: Instant::now() }
+                State::Initial { stream, objects, mask, reset, started: Instant::now() }
             }
             Err(error) if error.is_too_large_version() => self.failed(&error, State::Verify(Then::List)),
             Err(error) if error.is_no_watch_list() => {
@@ -183,10 +183,7 @@ impl Reflector {
         self.link.up();
         let page = match self.core.decoder(&listing.mask, &mut self.scratch).page(&body) {
             Ok(page) => page,
-            Err(error) => {
-                let error = SourceError::Nonsense(error.to_string());
-                return self.failed(&error, State::List { reset, one_page });
-            }
+            Err(error) => return self.unreadable(&error, State::List { reset, one_page }),
         };
         listing.objects.extend(page.objects);
         if !page.next.is_empty() {
@@ -202,14 +199,14 @@ impl Reflector {
 
     async fn initial(
         &mut self,
-        mut lines: Lines,
+        mut stream: Events,
         mut objects: HashMap<Uid, Arc<Object>>,
         mask: Arc<Mask>,
         reset: bool,
         started: Instant,
     ) -> State {
         let again = State::List { reset, one_page: false };
-        let Ok(filled) = timeout(INITIAL_SILENCE, lines.fill()).await else {
+        let Ok(filled) = timeout(INITIAL_SILENCE, stream.fill()).await else {
             debug!(resource = %self.core.resource.kind, "the server began to stream a list and fell silent");
             self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
             return again;
@@ -219,11 +216,11 @@ impl Reflector {
             Ok(false) => return self.failed(&cut(), again),
             Err(error) => return self.failed(&error, again),
         }
-        let mut events = match self.core.decoder(&mask, &mut self.scratch).events(lines.whole()) {
+        let mut events = match self.core.decoder(&mask, &mut self.scratch).events(stream.whole()) {
             Ok(events) => events.into_iter(),
-            Err(error) => return self.failed(&SourceError::Nonsense(error.to_string()), again),
+            Err(error) => return self.unreadable(&error, again),
         };
-        lines.consume();
+        stream.consume();
         while let Some(event) = events.next() {
             match event {
                 Event::Upsert(object) => drop(objects.insert(object.uid.clone(), object)),
@@ -240,12 +237,12 @@ impl Reflector {
                         return State::Verify(Then::List);
                     }
                     self.take_list(objects.into_values().collect(), resource_version, mask.clone(), reset);
-                    let watching = Watching { lines, mask, started, timeout: Duration::MAX, heard: true };
+                    let watching = Watching { stream, mask, started, timeout: Duration::MAX, heard: true };
                     return self.changes(events.collect(), watching);
                 }
             }
         }
-        State::Initial { lines, objects, mask, reset, started }
+        State::Initial { stream, objects, mask, reset, started }
     }
 
     fn take_list(&mut self, objects: Vec<Arc<Object>>, position: u64, mask: Arc<Mask>, reset: bool) {
@@ -260,13 +257,13 @@ impl Reflector {
     async fn connect(&mut self, nudge: bool) -> State {
         let limit = if nudge { NUDGE_TIMEOUT } else { watch_timeout() };
         match self.requests.watch(self.core.position(), limit).await {
-            Ok(lines) => {
+            Ok(stream) => {
                 self.well();
                 if self.core.is_too_narrow() {
                     self.widen_soon();
                 }
                 let mask = self.core.held_mask();
-                State::Watch(Watching { lines, mask, started: Instant::now(), timeout: limit, heard: false })
+                State::Watch(Watching { stream, mask, started: Instant::now(), timeout: limit, heard: false })
             }
             Err(error) if error.is_expired() => self.expired(),
             Err(error) if error.is_too_large_version() => self.failed(&error, State::Verify(Then::Connect)),
@@ -296,7 +293,7 @@ impl Reflector {
                 self.widened_at = Some(Instant::now());
                 return State::List { reset: false, one_page: false };
             }
-            filled = timeout(SILENCE, watching.lines.fill()) => filled,
+            filled = timeout(SILENCE, watching.stream.fill()) => filled,
             _ = awaited.changed() => return State::Watch(watching),
             () = sleep_until(nudge_at), if is_awaited => {
                 self.nudged_at = Some(Instant::now());
@@ -321,17 +318,15 @@ impl Reflector {
             Err(_silent) => return State::Verify(Then::Connect),
         }
         watching.heard = true;
-        match self.core.decoder(&watching.mask, &mut self.scratch).events(watching.lines.whole()) {
+        match self.core.decoder(&watching.mask, &mut self.scratch).events(watching.stream.whole()) {
             Ok(events) => {
-                watching.lines.consume();
+                watching.stream.consume();
                 if lasted >= HEALTHY {
                     self.backoff.reset();
                 }
                 self.changes(events, watching)
             }
-            Err(error) => {
-                self.failed(&SourceError::Nonsense(error.to_string()), State::List { reset: false, one_page: false })
-            }
+            Err(error) => self.unreadable(&error, State::List { reset: false, one_page: false }),
         }
     }
 
@@ -389,6 +384,15 @@ impl Reflector {
         if self.core.set_problem(None) {
             info!(resource = %self.core.resource.kind, "lists and watches again");
         }
+    }
+
+    /// What came can't be decoded. Where it was protobuf, it is asked for as JSON from now on.
+    fn unreadable(&mut self, error: &DecodeError, next: State) -> State {
+        if matches!(error, DecodeError::Protobuf(_)) && self.core.read_json_only() {
+            info!(resource = %self.core.resource.kind, %error, "reads JSON from now on");
+            return next;
+        }
+        self.failed(&SourceError::Nonsense(error.to_string()), next)
     }
 
     /// Notes a failure, and waits before what comes next.

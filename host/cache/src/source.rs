@@ -12,17 +12,25 @@ use kube::client::Body;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::Connection;
+use crate::{Connection, protobuf};
 
 /// How long an answer may take; of a watch, its head.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The `Accept` header for whole objects.
 pub const JSON: &str = "application/json";
+/// The same where protobuf can be read, too.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 /// The `Accept` header for the metadata of an object; whole objects from a server that can't leave the rest out.
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for a list.
 pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// For metadata where protobuf can be read, too.
+pub(crate) const PROTOBUF_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+     application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// The same for a list.
+pub(crate) const PROTOBUF_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+     application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +129,8 @@ impl SourceError {
         struct Cause {
             reason: String,
         }
+        let json = if protobuf::is_object(body) { protobuf::to_json(body).unwrap_or_default() } else { Vec::new() };
+        let body = if json.is_empty() { body } else { &json };
         let Ok(status) = serde_json::from_slice::<Status>(body) else {
             let message = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
             return Self::Refused { code, reason: String::new(), message, causes: Vec::new(), retry_after };

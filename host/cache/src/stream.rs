@@ -1,4 +1,4 @@
-//! The reflector's requests, and the lines of a watch as they come.
+//! The reflector's requests, and the events of a watch as they come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,10 @@ use futures::TryStreamExt;
 
 use crate::core::Core;
 use crate::resource::push_parameter;
-use crate::source::{Chunks, JSON, METADATA, METADATA_LIST, collect, in_time};
-use crate::{Get, Source, SourceError};
+use crate::source::{
+    Chunks, JSON, METADATA, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA, PROTOBUF_METADATA_LIST, collect, in_time,
+};
+use crate::{Get, Source, SourceError, protobuf};
 
 /// How many objects a page holds.
 const PAGE: u32 = 500;
@@ -37,25 +39,25 @@ impl Requests {
             push_parameter(&mut path, "resourceVersion", &least.to_string());
             push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
         }
-        collect(&*self.source, Get { path, accept: self.accept(JSON, METADATA_LIST) }).await
+        collect(&*self.source, Get { path, accept: self.accept(METADATA_LIST, PROTOBUF_METADATA_LIST) }).await
     }
 
     /// A watch that begins with all objects, not older than `least` (0: consistent).
-    pub(crate) async fn stream_list(&self, least: u64, limit: Duration) -> Result<Lines, SourceError> {
+    pub(crate) async fn stream_list(&self, least: u64, limit: Duration) -> Result<Events, SourceError> {
         let mut path = self.watch_path(limit)?;
         push_parameter(&mut path, "sendInitialEvents", "true");
         push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
         if least > 0 {
             push_parameter(&mut path, "resourceVersion", &least.to_string());
         }
-        self.lines(path).await
+        self.events(path).await
     }
 
     /// A watch of what comes after a resource version.
-    pub(crate) async fn watch(&self, after: u64, limit: Duration) -> Result<Lines, SourceError> {
+    pub(crate) async fn watch(&self, after: u64, limit: Duration) -> Result<Events, SourceError> {
         let mut path = self.watch_path(limit)?;
         push_parameter(&mut path, "resourceVersion", &after.to_string());
-        self.lines(path).await
+        self.events(path).await
     }
 
     /// The resource version of a consistent read.
@@ -82,43 +84,50 @@ impl Requests {
         Ok(path)
     }
 
-    async fn lines(&self, path: String) -> Result<Lines, SourceError> {
-        let request = Get { path, accept: self.accept(JSON, METADATA) };
-        in_time(self.source.get(request)).await.map(Lines::new)
+    async fn events(&self, path: String) -> Result<Events, SourceError> {
+        let request = Get { path, accept: self.accept(METADATA, PROTOBUF_METADATA) };
+        in_time(self.source.get(request)).await.map(Events::new)
     }
 
-    fn accept(&self, all: &'static str, metadata: &'static str) -> &'static str {
-        if self.core.is_metadata_only() { metadata } else { all }
+    fn accept(&self, metadata: &'static str, protobuf_metadata: &'static str) -> &'static str {
+        match (self.core.is_metadata_only(), self.core.reads_protobuf()) {
+            (false, false) => JSON,
+            (false, true) => PROTOBUF,
+            (true, false) => metadata,
+            (true, true) => protobuf_metadata,
+        }
     }
 }
 
-/// Gathers chunks into whole lines.
-pub(crate) struct Lines {
+/// Gathers chunks into whole events: lines of JSON, or protobuf of which each begins with its length.
+pub(crate) struct Events {
     chunks: Chunks,
     buffer: Vec<u8>,
-    /// Where the whole lines end.
+    /// Where the whole events end.
     end: usize,
 }
 
-impl Lines {
+impl Events {
     fn new(chunks: Chunks) -> Self {
         Self { chunks, buffer: Vec::new(), end: 0 }
     }
 
-    /// Waits for at least one whole line; false at the end of the stream. Safe to drop and call again.
+    /// Waits for at least one whole event; false at the end of the stream. Safe to drop and call again.
     pub(crate) async fn fill(&mut self) -> Result<bool, SourceError> {
         while self.end == 0 {
             let Some(chunk) = self.chunks.try_next().await? else { return Ok(false) };
             let before = self.buffer.len();
             self.buffer.extend_from_slice(&chunk);
-            if let Some(last) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            if protobuf::is_frame(&self.buffer) {
+                self.end = protobuf::whole_frames(&self.buffer);
+            } else if let Some(last) = chunk.iter().rposition(|byte| *byte == b'\n') {
                 self.end = before + last + 1;
             }
         }
         Ok(true)
     }
 
-    /// The whole lines that have come.
+    /// The whole events that have come.
     pub(crate) fn whole(&self) -> &[u8] {
         &self.buffer[..self.end]
     }
@@ -139,10 +148,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_are_whole_however_the_stream_is_cut() {
+    async fn events_are_whole_however_the_stream_is_cut() {
         let pieces =
             ["{\"a\"", ":1}\n{\"b\":2}\n{\"c", "\":3}", "\n", "{\"d\":4}\n"].map(|piece| Ok(Bytes::from(piece)));
-        let mut lines = Lines::new(futures::stream::iter(pieces).boxed());
+        let mut lines = Events::new(futures::stream::iter(pieces).boxed());
         let mut found = Vec::new();
         while lines.fill().await.unwrap() {
             assert!(lines.whole().ends_with(b"\n"));

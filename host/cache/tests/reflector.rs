@@ -239,11 +239,28 @@ async fn the_scope_and_the_wish_for_metadata_alone_are_asked_of_the_server() {
     assert!(server.requests()[0].starts_with("labelSelector=app%3Dweb&watch=true"));
     assert_eq!(
         server.inner().accepts,
-        ["application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"]
+        ["application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"]
     );
     server.put("a", "web", json!({"metadata": {"labels": {"app": "db"}}}));
     sleep(Duration::from_millis(10)).await;
     assert!(contents(&informer).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn protobuf_that_can_not_be_read_is_asked_for_as_json_from_then_on() {
+    let server = Server::new();
+    server.put("a", "p", json!({}));
+    server.inner().protobuf = Some(b"\0\0\0\x02\x12\x00".to_vec());
+    let (_factory, informer) = started(&server, interest(&[])).await;
+    informer.synced().await;
+    assert_eq!(contents(&informer), ["a/p=101"]);
+    server.end();
+    server.put("a", "q", json!({}));
+    up_to_date(&server, &informer).await;
+    let accepts = server.inner().accepts.clone();
+    assert_eq!(accepts[..2], ["application/vnd.kubernetes.protobuf,application/json", "application/json"]);
+    assert!(accepts.len() > 2 && accepts[2..].iter().all(|accept| !accept.contains("protobuf")), "{accepts:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ pub use columns::Columns;
 pub use error::ApiError;
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError, KindPattern};
-pub use mask::Mask;
+pub use mask::{Mask, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::printable;
 pub use prune::{MetadataSink, Prune, PruneError};

@@ -22,12 +22,18 @@ pub struct Mask {
 
 /// What is kept at one place of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
+pub enum Node {
     /// All that lies here and below.
     All,
-    /// Only these fields, sorted by name; of a list's elements (or a map's values) what `each` says, and of those elements
-    /// that a filter means what it says.
-    Some { fields: Vec<(Box<str>, Node)>, each: Option<Box<Node>>, filtered: Vec<(Filter, Node)> },
+    /// Only some of it.
+    Some {
+        /// These fields, sorted by name.
+        fields: Vec<(Box<str>, Node)>,
+        /// Of a list's elements, or a map's values.
+        each: Option<Box<Node>>,
+        /// Of those elements of a list that a filter means.
+        filtered: Vec<(Filter, Node)>,
+    },
 }
 
 /// The fields of `metadata` that are always kept.
@@ -107,7 +113,8 @@ impl Mask {
         paths
     }
 
-    pub(crate) fn root(&self) -> &Node {
+    /// What is kept of an object.
+    pub fn root(&self) -> &Node {
         &self.root
     }
 }
@@ -133,7 +140,7 @@ impl Node {
     }
 
     /// What is kept of the field of this name.
-    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+    pub fn field(&self, name: &str) -> Option<&Node> {
         match self {
             Self::All => Some(self),
             // A few fields at most: looking at each is faster than searching.
@@ -145,7 +152,7 @@ impl Node {
     }
 
     /// What is kept of each element of a list, whatever it holds.
-    pub(crate) fn element(&self) -> Option<&Node> {
+    pub fn element(&self) -> Option<&Node> {
         match self {
             Self::All => Some(self),
             Self::Some { each, .. } => each.as_deref(),
@@ -153,7 +160,7 @@ impl Node {
     }
 
     /// Whether it depends on what an element of a list holds what is kept of it.
-    pub(crate) fn is_filtered(&self) -> bool {
+    pub fn is_filtered(&self) -> bool {
         matches!(self, Self::Some { filtered, .. } if !filtered.is_empty())
     }
 

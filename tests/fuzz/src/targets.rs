@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use flyball_cache::ApiResource;
+use flyball_cache::fuzzing::of_protobuf;
 use flyball_manager::fuzzing;
 use flyball_manager::policy::{Policy, parse_duration};
 use flyball_types::description::Description;
@@ -147,6 +148,11 @@ pub const TARGETS: &[Target] = &[
             "null",
         ],
         feed: mask,
+    },
+    Target {
+        name: "protobuf",
+        tokens: &["k8s\0", "\x0a", "\x12", "\x1a", "\0", "\x7f", "v1", "Pod", "\"", "\\", "\u{2028}", "{", "null"],
+        feed: protobuf,
     },
 ];
 
@@ -370,6 +376,27 @@ fn mask(input: &[u8]) -> Verdict {
     mask.prune(&pruned, &mut again).map_err(|error| format!("what is left can't be pruned: {error}"))?;
     equal("what is left, pruned again", again, pruned)?;
     Ok("pruned".into())
+}
+
+/// An object in protobuf.
+fn protobuf(input: &[u8]) -> Verdict {
+    let mask = Mask::parse(["metadata.labels", "spec.metrics[*].type", "spec.template", "data.a", "type"]);
+    let mask = mask.map_err(|error| error.to_string())?;
+    let prune = |json: &[u8]| {
+        let mut pruned = Vec::new();
+        mask.prune(json, &mut pruned).map(|()| pruned)
+    };
+    match (of_protobuf(input, &Mask::whole()), of_protobuf(input, &mask)) {
+        (Ok(whole), Ok(part)) => {
+            // It may hold JSON of its own, which is copied as it is.
+            let (Ok(whole), Ok(part)) = (prune(&whole), prune(&part)) else { return Ok("an object of no JSON".into()) };
+            equal("what is kept of a part and of the whole", part, whole)?;
+            Ok("an object".into())
+        }
+        (Err(_), Ok(_)) => Ok("an object of which a part can be read".into()),
+        (Ok(_), Err(error)) => Err(format!("a part can't be read, the whole can be: {error}")),
+        (Err(error), Err(_)) => Ok(error.to_string()),
+    }
 }
 
 /// What is before the first newline, and what is after it.

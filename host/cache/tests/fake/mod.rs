@@ -36,6 +36,8 @@ pub struct Inner {
     pub requests: Vec<String>,
     pub accepts: Vec<&'static str>,
     pub no_stream_lists: bool,
+    /// What who can read protobuf is answered.
+    pub protobuf: Option<Vec<u8>>,
     pub unreachable: bool,
     /// Changes are not told before this ends.
     pub holding: bool,
@@ -369,6 +371,9 @@ impl Source for Connection {
             inner.accepts.push(request.accept);
             if inner.unreachable {
                 return Err(unreachable_error());
+            }
+            if let Some(protobuf) = inner.protobuf.clone().filter(|_| request.accept.contains("protobuf")) {
+                return Ok(futures::stream::iter([Ok(protobuf.into())]).boxed());
             }
             if !parameters.contains_key("watch") {
                 return inner.list(&parameters, &labels);

@@ -1,0 +1,76 @@
+//! Kubernetes' own samples, one of each kind with all fields filled, as protobuf and as JSON: of both the same is kept.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flyball_cache::fuzzing::of_protobuf;
+use flyball_types::Mask;
+use serde_json::Value;
+
+/// How many kinds there are at least that controllers may watch.
+const KINDS: usize = 90;
+
+/// Where the samples of the release lie that the schema was made of.
+fn samples() -> PathBuf {
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
+    let download = Command::new("go").args(["mod", "download", "-json", "k8s.io/api"]).current_dir(module).output();
+    let download = download.expect("go is needed to find Kubernetes' samples");
+    let answer: Value = serde_json::from_slice(&download.stdout).expect("go says where the module is");
+    Path::new(answer["Dir"].as_str().expect("go has the module")).join("testdata/HEAD")
+}
+
+fn pruned(mask: &Mask, json: &[u8]) -> String {
+    let mut kept = Vec::new();
+    mask.prune(json, &mut kept).expect("an object of the API");
+    String::from_utf8(kept).expect("JSON is text")
+}
+
+#[test]
+fn every_kind_is_the_same_as_in_json() {
+    let masks = [
+        Mask::whole(),
+        Mask::default(),
+        Mask::parse(["metadata.annotations", "spec.template", "status"]).unwrap(),
+        Mask::parse(["spec.containers[*].name", "spec.containers[*].ports[name=nameValue].containerPort"]).unwrap(),
+        Mask::parse(["spec.nodeName", "status.conditions[type=typeValue].status", "data", "rules[*].verbs"]).unwrap(),
+    ];
+    let mut kinds = 0;
+    for entry in std::fs::read_dir(samples()).expect("the samples can be read") {
+        let path = entry.expect("the samples can be read").path();
+        if path.extension().is_none_or(|extension| extension != "pb") {
+            continue;
+        }
+        let protobuf = std::fs::read(&path).expect("a sample can be read");
+        // What nobody can watch, or no release serves any more, is not in the schema.
+        if of_protobuf(&protobuf, &masks[0]).is_err_and(|error| error.to_string().contains("is not known in protobuf"))
+        {
+            continue;
+        }
+        kinds += 1;
+        let json = std::fs::read(path.with_extension("json")).expect("a sample can be read");
+        // The samples are written with spaces; numbers in them are small.
+        let json = compact(&json);
+        for mask in &masks {
+            let made = of_protobuf(&protobuf, mask).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert_eq!(pruned(mask, &made), pruned(mask, &json), "{} by {mask}", path.display());
+        }
+    }
+    assert!(kinds > KINDS, "there are {kinds} samples alone");
+}
+
+/// The same JSON without the spaces between its tokens, in the order that it has.
+fn compact(json: &[u8]) -> Vec<u8> {
+    let (mut compact, mut in_string, mut escaped) = (Vec::new(), false, false);
+    for &byte in json {
+        if in_string || !byte.is_ascii_whitespace() {
+            compact.push(byte);
+        }
+        (in_string, escaped) = match byte {
+            _ if escaped => (in_string, false),
+            b'\\' => (in_string, true),
+            b'"' => (!in_string, false),
+            _ => (in_string, false),
+        };
+    }
+    compact
+}
