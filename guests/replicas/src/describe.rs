@@ -32,9 +32,11 @@ pub fn describe<F: Flavored>() -> Description {
     )
 }
 
-/// The sets. Their status counts, too: what someone else wrote there is put right.
+/// The sets. Their status counts, too: what someone else wrote there is put right. Whole, because it is modified: the host
+/// then builds what it puts from its cache.
 fn sets<F: Flavored>() -> describe::Watch {
     watch::<Of<F, Set>>()
+        .fields(&["."])
         .when(Change::Generation)
         .when(Change::Path("metadata.deletionTimestamp".into()))
         .when(Change::Path("status".into()))

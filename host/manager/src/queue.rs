@@ -4,12 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_cache::Delta;
+use flyball_cache::{Delta, Object};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{Gauges, MetricsError};
 use flyball_types::Kind;
 use flyball_types::description::{self, DeltaType};
 use flyball_workqueue::{Bucket, Config, Priority, RateLimit, WorkQueue};
+
+/// How long it is at least from one reconcile of a key to the next, unless an object goes: of a burst of changes, each write
+/// but the last is written over by the next.
+const REST: Duration = Duration::from_millis(25);
 
 /// Why a key was queued.
 #[derive(Clone, Debug)]
@@ -42,7 +46,7 @@ impl Queue {
     pub(crate) fn new(described: &description::Queue, metrics: &Metrics) -> Result<Self, MetricsError> {
         let rate_limit = rate_limit(described);
         let events = metrics.workqueue(&described.name)?;
-        let keys = WorkQueue::new(Config { rate_limit, metrics: events, ..Config::default() });
+        let keys = WorkQueue::new(Config { rate_limit, rest: REST, metrics: events, ..Config::default() });
         let watched = keys.clone();
         let gauges = metrics.workqueue_gauges(&described.name, move || Some(watched.snapshot()))?;
         let gauges = Arc::new(gauges);
@@ -67,12 +71,20 @@ impl Queue {
         let priority = if delta.initial { Priority::Low } else { Priority::Normal };
         let reason =
             Reason::Delta { kind: kind.clone(), object: delta.object().key().into(), delta: delta.delta_type() };
-        if delay.is_zero() {
+        if delay.is_zero() && goes(delta) {
+            self.keys.add_urgent(key, priority, reason);
+        } else if delay.is_zero() {
             self.keys.add(key, priority, reason);
         } else {
             self.keys.add_after(key, delay, priority, reason);
         }
     }
+}
+
+/// Whether an object is gone or about to be: somebody may be missing it.
+fn goes(delta: &Delta) -> bool {
+    let is_deleting = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.is_deleting());
+    delta.new.is_none() || is_deleting(&delta.new) && !is_deleting(&delta.old)
 }
 
 fn rate_limit(described: &description::Queue) -> RateLimit {

@@ -20,13 +20,18 @@ pub struct Config {
     /// After this time in the low lane a key counts as aged (see [`Priority`]). Default: 1 s, which no one notices after
     /// an initial list or a reload, and which is far above the wait in a queue that keeps up.
     pub ageing: Duration,
+    /// How long it is at least from one time that a key is given to a worker to the next. Where it was worked on for longer
+    /// than half of that, it rests for as long as it was worked on, up to four times this. What is added until then is folded
+    /// into one add, so that a burst of changes costs few runs. The first of a burst is not held up. Default: 0, no rest.
+    pub rest: Duration,
     /// Who is told of adds, gets, dones and retries. Default: nobody.
     pub metrics: Arc<dyn Metrics>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rate_limit: RateLimit::default(), ageing: Duration::from_secs(1), metrics: Arc::new(NoMetrics) }
+        let (rate_limit, metrics) = (RateLimit::default(), Arc::new(NoMetrics));
+        Self { rate_limit, ageing: Duration::from_secs(1), rest: Duration::ZERO, metrics }
     }
 }
 
@@ -54,7 +59,7 @@ struct Shared<K, R> {
 }
 
 /// A key that a worker has. No other worker gets it until this is dropped, which is how a worker says that it is done:
-/// also by panicking. If the key was added meanwhile, it is queued again then.
+/// also by panicking. If the key was added meanwhile, it is queued again then, or when it has rested (see [`Config::rest`]).
 #[must_use = "dropping the item means that the key is done"]
 pub struct Item<K: Eq + Hash + Clone, R> {
     got: Got<K, R>,
@@ -65,7 +70,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// An empty queue.
     pub fn new(config: Config) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(config.ageing)),
+            state: Mutex::new(State::new(config.ageing, config.rest)),
             limiter: Mutex::new(Limiter::new(config.rate_limit)),
             metrics: config.metrics,
             ready: Notify::new(),
@@ -78,6 +83,15 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// ignored after a shutdown.
     pub fn add(&self, key: K, priority: Priority, reason: R) {
         self.with_state(|state, now| state.add(key, priority, reason, now));
+    }
+
+    /// As [`add`](Self::add), for what should not wait until the key has rested (see [`Config::rest`]). Of two rests that
+    /// follow each other one is ended so at most: a burst of what is urgent is a burst, too.
+    pub fn add_urgent(&self, key: K, priority: Priority, reason: R) {
+        self.with_state(|state, now| {
+            state.add(key.clone(), priority, reason, now);
+            state.rouse(&key, now);
+        });
     }
 
     /// Queues a key when the delay has passed; a zero delay means now. A key waits for one time only, the earliest that

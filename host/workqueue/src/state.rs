@@ -1,7 +1,7 @@
 //! The queue's decisions: what each key is going through, and what has to be told to whom. No lock, no clock, no
 //! `await`: every operation is given the time, which must never go back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 use tokio::time::{Duration, Instant};
@@ -11,12 +11,21 @@ use crate::lanes::Lanes;
 use crate::pending::Pending;
 use crate::{Causes, Priority, Snapshot, trim};
 
-/// A key that is queued, processed, or both.
+/// How many times the shortest rest a rest is at most.
+const LONGEST_REST: u32 = 4;
+
+/// A key that is queued, processed or resting.
 struct Key<R> {
-    /// Why it must be processed. Not processed at the same time: it has a ticket in a lane. Else: it is dirty.
+    /// Why it must be processed. It has a ticket in a lane, unless it is processed or rests meanwhile: then it is dirty.
     pending: Option<Pending<R>>,
-    processing: bool,
+    /// Until when it rests, if it does.
+    rests: Option<Due>,
+    /// Whether its rest before was ended early, so that this one is not.
+    roused: bool,
 }
+
+/// When a key has rested, and its last run, which keeps those of the same instant apart.
+type Due = (Instant, u64);
 
 /// A key given to a worker.
 pub(crate) struct Got<K, R> {
@@ -52,15 +61,21 @@ pub(crate) struct Effects {
 
 /// The whole queue but its limiter.
 pub(crate) struct State<K, R> {
-    /// Every key that is queued or processed, and no other.
+    /// Every key that is queued or processed or rests, and no other.
     keys: HashMap<K, Key<R>>,
     lanes: Lanes<K>,
     /// Keys for later. Independent of `keys`: an add now leaves the add for later standing.
     delayed: Delayed<K, R>,
+    /// The keys that were done, by when they have rested: what is added until then is folded into one run.
+    resting: BTreeMap<Due, K>,
+    /// Those of them that are dirty. Nobody need look when others have rested.
+    awaited: BTreeSet<Due>,
+    /// How long it is at least from one run of a key to the next.
+    rest: Duration,
     /// When each run began. Runs are numbered in the order in which they begin: the first is the oldest.
     runs: BTreeMap<u64, Instant>,
     next_run: u64,
-    /// How many keys are pending while they are processed.
+    /// How many keys are pending while they are processed or rest.
     dirty: usize,
     shut_down: bool,
     draining: bool,
@@ -68,11 +83,14 @@ pub(crate) struct State<K, R> {
 }
 
 impl<K: Eq + Hash + Clone, R> State<K, R> {
-    pub(crate) fn new(ageing: Duration) -> Self {
+    pub(crate) fn new(ageing: Duration, rest: Duration) -> Self {
         Self {
             keys: HashMap::new(),
             lanes: Lanes::new(ageing),
             delayed: Delayed::new(),
+            resting: BTreeMap::new(),
+            awaited: BTreeSet::new(),
+            rest,
             runs: BTreeMap::new(),
             next_run: 0,
             dirty: 0,
@@ -82,11 +100,24 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         }
     }
 
-    /// Queues the delayed keys whose time has come. Precedes every other operation, so that each key is queued as of its
-    /// own time, and in the order of these times among all adds, however late somebody looks.
+    /// Queues the delayed keys whose time has come, and those that have rested. Precedes every other operation, so that each
+    /// key is queued as of its own time, and in the order of these times among all adds, however late somebody looks.
     pub(crate) fn settle(&mut self, now: Instant) {
-        while let Some((at, key, priority, causes)) = self.delayed.pop_due(now) {
-            self.queue(key, priority, causes, at);
+        loop {
+            let rested = self.resting.first_entry().filter(|entry| entry.key().0 <= now);
+            let delayed = self.delayed.next_due();
+            if let Some(first) = rested.filter(|entry| delayed.is_none_or(|at| entry.key().0 <= at)) {
+                let (due, key) = first.remove_entry();
+                self.awaited.remove(&due);
+                if let Some(entry) = self.keys.get_mut(&key) {
+                    entry.roused = false;
+                }
+                self.ready_again(key, due.0);
+            } else if let Some((at, key, priority, causes)) = self.delayed.pop_due(now) {
+                self.queue(key, priority, causes, at);
+            } else {
+                return;
+            }
         }
     }
 
@@ -100,11 +131,22 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         }
     }
 
+    /// Ends a key's rest, if it rests and the rest before was not ended so.
+    pub(crate) fn rouse(&mut self, key: &K, now: Instant) {
+        let Some(entry) = self.keys.get_mut(key).filter(|entry| !entry.roused) else { return };
+        if let Some(due) = entry.rests {
+            entry.roused = true;
+            self.awaited.remove(&due);
+            self.resting.remove(&due);
+            self.ready_again(key.clone(), now);
+        }
+    }
+
     pub(crate) fn add_at(&mut self, key: K, at: Instant, priority: Priority, reason: R) {
         if self.shut_down {
             return;
         }
-        let before = self.delayed.next_due();
+        let before = self.next_due();
         self.delayed.add(key, at, priority, Causes::new(reason));
         self.effects.wake_all |= before.is_none_or(|before| at < before);
     }
@@ -113,14 +155,12 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     pub(crate) fn next(&mut self, now: Instant) -> Next<K, R> {
         let keys = &self.keys;
         let Some(key) = self.lanes.pop(now, |key, ticket| holds_ticket(keys, key, ticket)) else {
-            return if self.ended() { Next::Ended } else { Next::Empty(self.delayed.next_due()) };
+            return if self.ended() { Next::Ended } else { Next::Empty(self.next_due()) };
         };
         let entry = self.keys.get_mut(&key);
-        let Some((entry, pending)) = entry.and_then(|entry| entry.pending.take().map(|pending| (entry, pending)))
-        else {
+        let Some(pending) = entry.and_then(|entry| entry.pending.take()) else {
             unreachable!("a live slot of a lane belongs to a pending key");
         };
-        entry.processing = true;
         let run = self.next_run;
         self.next_run += 1;
         self.runs.insert(run, now);
@@ -129,22 +169,54 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         Next::Got(Got { key, causes: pending.causes, priority: pending.priority, queued, run })
     }
 
-    /// Takes a key back from its worker and says how long it was had; queues it again if it is dirty.
+    /// Takes a key back from its worker and says how long it was had. Once it has rested, it is queued again if it is dirty.
     pub(crate) fn done(&mut self, key: &K, run: u64, now: Instant) -> Duration {
-        let worked = self.runs.remove(&run).map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
-        if let Some(entry) = self.keys.get_mut(key) {
-            entry.processing = false;
-            if let Some(pending) = &mut entry.pending {
-                pending.ticket = Some(self.lanes.push(key.clone(), pending.priority, now));
-                self.dirty -= 1;
-                self.effects.ready += 1;
-            } else {
-                self.keys.remove(key);
-                trim(&mut self.keys);
+        let began = self.runs.remove(&run);
+        let worked = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        // As long as it worked, where that is longer: it works half of the time at most, however slow its writes are.
+        let rested = began.map(|began| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
+        let rested = rested.filter(|rested| *rested > now && !self.shut_down);
+        match (rested, self.keys.get_mut(key)) {
+            (Some(rested), Some(entry)) => {
+                let due = (rested, run);
+                entry.rests = Some(due);
+                let is_dirty = entry.pending.is_some();
+                self.resting.insert(due, key.clone());
+                if is_dirty {
+                    self.await_rest(due);
+                }
             }
+            _ => self.ready_again(key.clone(), now),
         }
         self.effects.drained |= self.drained();
         worked
+    }
+
+    /// Queues a key that was done if it is dirty, and forgets it otherwise.
+    fn ready_again(&mut self, key: K, now: Instant) {
+        let Some(entry) = self.keys.get_mut(&key) else { return };
+        entry.rests = None;
+        if let Some(pending) = &mut entry.pending {
+            pending.ticket = Some(self.lanes.push(key, pending.priority, now));
+            self.dirty -= 1;
+            self.effects.ready += 1;
+        } else {
+            self.keys.remove(&key);
+            trim(&mut self.keys);
+        }
+    }
+
+    /// A key that rests became dirty.
+    fn await_rest(&mut self, due: Due) {
+        let before = self.next_due();
+        self.awaited.insert(due);
+        self.effects.wake_all |= before.is_none_or(|before| due.0 < before);
+    }
+
+    /// When the next key is ready by itself.
+    fn next_due(&self) -> Option<Instant> {
+        let rested = self.awaited.first().map(|(at, _)| *at);
+        rested.into_iter().chain(self.delayed.next_due()).min()
     }
 
     /// Stops taking adds and forgets what was for later. `draining`: whether somebody waits for the rest to be done.
@@ -152,6 +224,10 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         self.shut_down = true;
         self.draining = draining;
         self.delayed.clear();
+        self.awaited = BTreeSet::new();
+        for ((at, _), key) in std::mem::take(&mut self.resting) {
+            self.ready_again(key, at);
+        }
         self.effects.wake_all = true;
         self.effects.drained |= self.drained();
     }
@@ -192,16 +268,20 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         let Some(entry) = self.keys.get_mut(&key) else {
             let ticket = Some(self.lanes.push(key.clone(), priority, now));
             let pending = Some(Pending { causes, priority, added: now, ticket });
-            self.keys.insert(key, Key { pending, processing: false });
+            self.keys.insert(key, Key { pending, rests: None, roused: false });
             self.effects.added += 1;
             self.effects.ready += 1;
             return;
         };
         let Some(pending) = &mut entry.pending else {
-            // A worker has it: it gets its ticket when the worker is done.
+            // A worker has it, or it rests: it gets its ticket afterwards.
             entry.pending = Some(Pending { causes, priority, added: now, ticket: None });
+            let rests = entry.rests;
             self.dirty += 1;
             self.effects.added += 1;
+            if let Some(due) = rests {
+                self.await_rest(due);
+            }
             return;
         };
         pending.causes.absorb(causes);

@@ -465,3 +465,90 @@ async fn unfinished_work_is_summed_and_the_longest_named() {
     drop(first);
     assert_eq!(queue.snapshot().longest_running, ms(30));
 }
+
+/// A queue whose keys rest for 10 ms.
+fn resting() -> Queue {
+    Queue::new(Config { rest: ms(10), ..Config::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_added_while_a_key_rests_is_one_add_when_it_has_rested() {
+    let queue = resting();
+    queue.add("a", Priority::Normal, 1);
+    let item = ready(&queue).expect("the first of a burst is not held up");
+    queue.add("a", Priority::Normal, 2);
+    advance(ms(4)).await;
+    drop(item);
+    queue.add("a", Priority::Normal, 3);
+    queue.add("b", Priority::Normal, 0);
+    assert_eq!(serve(&queue), ["b"]);
+    assert_eq!(queue.snapshot().dirty, 1);
+    let started = Instant::now();
+    let item = queue.get().await.unwrap();
+    assert_eq!((*item.key(), started.elapsed()), ("a", ms(6)));
+    assert_eq!(*item.causes(), Causes { first: 2, latest: Some(3), coalesced: 1 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_to_a_key_that_rests_wakes_who_waits_when_it_has_rested() {
+    let queue = resting();
+    queue.add("a", Priority::Normal, 1);
+    assert_eq!(serve(&queue), ["a"]);
+    let (getter, started) = (queue.clone(), Instant::now());
+    let got = tokio::spawn(async move { getter.get().await.map(|item| *item.key()) });
+    tokio::task::yield_now().await;
+    queue.add("a", Priority::Normal, 2);
+    assert_eq!((got.await.unwrap(), started.elapsed()), (Some("a"), ms(10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_rests_for_as_long_as_it_was_worked_on_within_bounds() {
+    let queue = resting();
+    for (worked, rested) in [(0, 10), (4, 6), (5, 5), (8, 8), (40, 40), (1000, 40)] {
+        queue.add("a", Priority::Normal, 1);
+        let item = ready(&queue).expect("it has rested");
+        queue.add("a", Priority::Normal, 2);
+        advance(ms(worked)).await;
+        drop(item);
+        let begun = Instant::now();
+        drop(queue.get().await);
+        assert_eq!(begun.elapsed(), ms(rested), "after {worked} ms");
+        advance(ms(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_urgent_add_ends_a_rest() {
+    let queue = resting();
+    queue.add("a", Priority::Normal, 1);
+    assert_eq!(serve(&queue), ["a"]);
+    queue.add("a", Priority::Normal, 2);
+    assert!(ready(&queue).is_none());
+    queue.add_urgent("a", Priority::Normal, 3);
+    let item = ready(&queue).unwrap();
+    assert_eq!(*item.causes(), Causes { first: 2, latest: Some(3), coalesced: 1 });
+    // Not while a worker has it, and not the rest that follows.
+    queue.add_urgent("a", Priority::Normal, 4);
+    assert!(ready(&queue).is_none());
+    drop(item);
+    queue.add_urgent("a", Priority::Normal, 5);
+    assert!(ready(&queue).is_none());
+    advance(ms(10)).await;
+    assert_eq!(serve(&queue), ["a"]);
+    queue.add_urgent("a", Priority::Normal, 6);
+    assert_eq!(serve(&queue), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_all_rest() {
+    let queue = resting();
+    for key in ["a", "b"] {
+        queue.add(key, Priority::Normal, 0);
+    }
+    assert_eq!(serve(&queue), ["a", "b"]);
+    queue.add("a", Priority::Normal, 1);
+    queue.shutdown();
+    assert_eq!(queue.get().await.map(|item| *item.key()), Some("a"));
+    assert!(queue.get().await.is_none());
+    queue.shutdown_with_drain().await;
+}
