@@ -80,11 +80,12 @@ enum Size {
 /// Does what the command line says: all workloads or some, whole or quickly.
 pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
     let (flags, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| argument.starts_with("--"));
-    let (size, alone) = match flags.as_slice() {
-        [] => (Size::Whole, false),
-        ["--quick"] => (Size::Quick, false),
-        ["--alone"] => (Size::Whole, true),
-        _ => bail!("`bench` takes --quick or --alone, and names of workloads"),
+    let (size, alone, is_kept) = match flags.as_slice() {
+        [] => (Size::Whole, false, names.is_empty()),
+        ["--keep"] => (Size::Whole, false, true),
+        ["--quick"] => (Size::Quick, false, false),
+        ["--alone"] => (Size::Whole, true, false),
+        _ => bail!("`bench` takes --quick, --alone or --keep, and names of workloads"),
     };
     let all: Vec<&str> = ON_CLUSTERS.into_iter().chain(OF_RUNTIME).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
@@ -101,9 +102,13 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
     for name in OF_RUNTIME.into_iter().filter(is_asked).filter(|name| !is_left_out(name)) {
         of_runtime(name, size)?;
     }
-    // What is shown to others is whole.
-    let is_whole = size == Size::Whole && !alone && names.is_empty();
-    report.write(&workspace().join(if is_whole { "docs" } else { "target/bench" }))
+    if is_kept {
+        // What is shown to others: what was measured now takes the place of what was measured before.
+        let docs = workspace().join("docs");
+        report.join(Report::read(&docs)?, &ON_CLUSTERS).write(&docs)?;
+        return report::show(&docs.join("performance.md"), &docs);
+    }
+    report.write(&workspace().join("target/bench"))
 }
 
 /// Measures a workload under Flyball, under stock and under stock once more, in turn; under Flyball alone, and once, if that is

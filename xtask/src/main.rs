@@ -26,9 +26,11 @@ usage: cargo xtask COMMAND
   differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind;
                [--full]         three times
   differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
-  bench [--quick] [WORKLOAD…]   measure what the same work costs under the built host and under stock, in turn, and what
+  bench [--quick|--keep] [WORKLOAD…]
+                                measure what the same work costs under the built host and under stock, in turn, and what
                                 calling a guest, plugins that misbehave and plugins that do nothing cost: all but `hostile`,
-                                or those named (tests/bench/README.md lists them); with --quick, all, small and once
+                                or those named (tests/bench/README.md lists them); with --quick, all, small and once;
+                                with --keep, the figures of those named go into docs/
   fuzz [--seconds N] [TARGET…]  feed what the outside reaches with inputs that nobody would write, for 60 s each; what fails
                                 becomes a part of tests/fuzz/corpus
   guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them

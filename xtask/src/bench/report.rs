@@ -3,9 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::plot;
+use crate::run::{command, output};
+
+/// Where a document shows the figures.
+const BEGIN: &str = "<!-- figures: written by `cargo xtask bench` -->\n";
+const END: &str = "<!-- end of the figures -->";
+/// The file of the figures.
+const FILE: &str = "performance.json";
 
 /// What a run cost: figures by their name and unit.
 #[derive(Default)]
@@ -36,24 +43,26 @@ impl Figures {
 }
 
 /// The figures of all workloads.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Report {
     workloads: Vec<Workload>,
 }
 
 /// The figures of one workload.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Workload {
     name: String,
     what: String,
+    /// The version that was measured, by `git describe`.
+    version: String,
     rows: Vec<Row>,
 }
 
 /// One figure: of Flyball, of stock, and of stock once more, each round's.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Row {
-    figure: &'static str,
+    figure: String,
     flyball: Vec<f64>,
     stock: Vec<f64>,
     again: Vec<f64>,
@@ -68,15 +77,55 @@ impl Report {
         let figures = rounds[0].first().map_or(&[][..], |figures| &figures.0);
         let of = |subject: usize, at: usize| rounds[subject].iter().map(|figures| figures.0[at].1).collect();
         let row = |(at, (figure, _)): (usize, &(&'static str, f64))| Row {
-            figure,
+            figure: (*figure).to_owned(),
             flyball: of(0, at),
             stock: of(1, at),
             again: of(2, at),
         };
         let rows = figures.iter().enumerate().map(row).collect();
-        let workload = Workload { name: name.into(), what: what.into(), rows };
+        let version = output(command("git").args(["describe", "--always", "--dirty"])).unwrap_or_default();
+        let workload = Workload { name: name.into(), what: what.into(), version, rows };
         workload.print();
         self.workloads.push(workload);
+    }
+
+    /// What was written to a folder; nothing, if nothing was.
+    pub(super) fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(FILE);
+        match std::fs::read(&path) {
+            Ok(json) => serde_json::from_slice(&json).with_context(|| format!("can't read {}", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
+        }
+    }
+
+    /// These figures, and of workloads that are not among them those that were measured before, in an order of names.
+    pub(super) fn join(self, before: Self, order: &[&str]) -> Self {
+        let mut workloads = self.workloads;
+        for workload in before.workloads {
+            if workloads.iter().all(|own| own.name != workload.name) {
+                workloads.push(workload);
+            }
+        }
+        workloads.sort_by_key(|workload| order.iter().position(|name| *name == workload.name));
+        Self { workloads }
+    }
+
+    /// The figures as tables of a document.
+    fn markdown(&self) -> String {
+        let mut text = String::new();
+        for Workload { name, what, version, rows } in &self.workloads {
+            text.push_str(&format!(
+                "\n**{name}**: {what} (at {version})\n\n| | Flyball | stock | ours/stock | stock/stock |\n|---|---|---|---|---|\n"
+            ));
+            for row in rows {
+                let [ours, stock, _] = row.medians();
+                let [ours, stock, ratio, noise] = [ours, stock, row.ratio(), row.noise()]
+                    .map(|value| value.map_or("–".into(), |value| format!("{value:.2}")));
+                text.push_str(&format!("| {} | {ours} | {stock} | {ratio} | {noise} |\n", row.figure));
+            }
+        }
+        text + "\n"
     }
 
     /// Writes the figures as JSON and the ratios as a plot, both under this name in a folder.
@@ -84,13 +133,22 @@ impl Report {
         std::fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
         let json = serde_json::to_string_pretty(self)? + "\n";
         let ratios: Vec<plot::Group> = self.workloads.iter().map(Workload::group).collect();
-        for (name, text) in [("performance.json", json), ("performance.svg", plot::svg(&ratios))] {
+        for (name, text) in [(FILE, json), ("performance.svg", plot::svg(&ratios))] {
             let path = folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
             println!("wrote {}", path.display());
         }
         Ok(())
     }
+}
+
+/// Puts the figures of a folder into a document, in place of those that it shows.
+pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(document).with_context(|| format!("can't read {}", document.display()))?;
+    let places = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = places.with_context(|| format!("{} has no place for figures", document.display()))?;
+    let text = [before, BEGIN, &Report::read(folder)?.markdown(), END, after].concat();
+    std::fs::write(document, text).with_context(|| format!("can't write {}", document.display()))
 }
 
 impl Workload {
@@ -148,14 +206,33 @@ mod tests {
     #[test]
     fn a_ratio_is_of_medians() {
         let row = Row {
-            figure: "time, s",
+            figure: "time, s".into(),
             flyball: vec![9.0, 1.0, 2.0],
             stock: vec![4.0, 4.0, 100.0],
             again: vec![5.0, 1.0, 6.0],
         };
         assert_eq!((row.ratio(), row.noise()), (Some(0.5), Some(1.25)));
-        let alone = Row { figure: "time, s", flyball: vec![1.0], stock: vec![], again: vec![] };
+        let alone = Row { figure: "time, s".into(), flyball: vec![1.0], stock: vec![], again: vec![] };
         assert_eq!((alone.ratio(), alone.noise()), (None, None));
+    }
+
+    #[test]
+    fn what_is_measured_again_takes_the_place_of_what_was_before() {
+        let report = |figures: &[(&str, &str)]| Report {
+            workloads: figures
+                .iter()
+                .map(|(name, what)| Workload {
+                    name: (*name).into(),
+                    what: (*what).into(),
+                    version: String::new(),
+                    rows: Vec::new(),
+                })
+                .collect(),
+        };
+        let joined =
+            report(&[("b", "new")]).join(report(&[("c", "old"), ("b", "old"), ("a", "old")]), &["a", "b", "c"]);
+        let names: Vec<(&str, &str)> = joined.workloads.iter().map(|own| (&*own.name, &*own.what)).collect();
+        assert_eq!(names, [("a", "old"), ("b", "new"), ("c", "old")]);
     }
 
     #[test]
