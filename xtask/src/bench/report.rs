@@ -54,7 +54,7 @@ pub(super) struct Report {
 pub(super) struct Workload {
     name: String,
     what: String,
-    /// The version that was measured, by `git describe`.
+    /// The commit that was measured.
     version: String,
     rows: Vec<Row>,
 }
@@ -83,8 +83,7 @@ impl Report {
             again: of(2, at),
         };
         let rows = figures.iter().enumerate().map(row).collect();
-        let version = output(command("git").args(["describe", "--always", "--dirty"])).unwrap_or_default();
-        let workload = Workload { name: name.into(), what: what.into(), version, rows };
+        let workload = Workload { name: name.into(), what: what.into(), version: version(), rows };
         workload.print();
         self.workloads.push(workload);
     }
@@ -190,6 +189,13 @@ impl Row {
         let [_, stock, again] = self.medians();
         Some(again? / stock.filter(|stock| *stock > 0.0)?)
     }
+}
+
+/// The commit that is checked out; with a mark, where anything but the figures was changed since.
+fn version() -> String {
+    let commit = output(command("git").args(["describe", "--always", "--exclude=*"])).unwrap_or_default();
+    let changed = output(command("git").args(["status", "--porcelain", "--", ".", ":!docs"])).unwrap_or_default();
+    if changed.is_empty() { commit } else { commit + " and changes" }
 }
 
 /// The value below which this part of them lies; none if there are none.
