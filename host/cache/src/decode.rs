@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flyball_types::{Mask, MetadataSink, Prune, Text, reader};
+use flyball_types::{Mask, MetadataSink, Node, Prune, Text, reader};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -117,7 +117,7 @@ impl Decoder<'_> {
         page.resource_version = version(list.resource_version).map_err(DecodeError::Protobuf)?;
         for raw in &list.items {
             json.clear();
-            transcoder.object(&Envelope { kind: list.kind.clone(), raw }, self.mask.root(), &mut json)?;
+            transcoder.object(&list.kind, raw, self.mask.root(), &mut json)?;
             page.objects.push(self.object(&json)?);
         }
         Ok(page)
@@ -129,16 +129,16 @@ impl Decoder<'_> {
         while !stream.is_empty() {
             let (Frame { event_type, object }, rest) = Frame::open(stream)?;
             stream = rest;
-            events.push(match event_type {
-                "ADDED" | "MODIFIED" | "DELETED" => {
-                    json.clear();
-                    transcoder.object(&Envelope::open(object)?, self.mask.root(), &mut json)?;
-                    let object = self.object(&json)?;
-                    if event_type == "DELETED" { Event::Delete(object) } else { Event::Upsert(object) }
-                }
-                "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
-                _ => self.other_event(event_type, &protobuf::to_json(object)?).map_err(DecodeError::Protobuf)?,
-            });
+            if event_type == "ERROR" {
+                events.push(Event::Error(SourceError::of_status(0, object, None)));
+                continue;
+            }
+            let is_change = matches!(event_type, "ADDED" | "MODIFIED" | "DELETED");
+            let node = if is_change { self.mask.root() } else { &Node::All };
+            let Envelope { kind, raw } = Envelope::open(object)?;
+            json.clear();
+            transcoder.object(&kind, raw, node, &mut json)?;
+            events.push(self.event(event_type, &json).map_err(DecodeError::Protobuf)?);
         }
         Ok(events)
     }
@@ -348,13 +348,13 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
         let (Some(event_type), Some(object)) = (event_type, early) else {
             return Err(serde::de::Error::custom("the event has no type or no object"));
         };
-        decoder.other_event(&event_type, object.get().as_bytes()).map_err(serde::de::Error::custom)
+        decoder.event(&event_type, object.get().as_bytes()).map_err(serde::de::Error::custom)
     }
 }
 
 impl Decoder<'_> {
-    /// An event that is no change, or one that came with its type after its object.
-    fn other_event(&mut self, event_type: &str, json: &[u8]) -> Result<Event, String> {
+    /// An event by its type and its object: one in protobuf, one that is no change, or one whose type came after its object.
+    fn event(&mut self, event_type: &str, json: &[u8]) -> Result<Event, String> {
         match event_type {
             "ADDED" | "MODIFIED" => self.object(json).map(Event::Upsert).map_err(|error| error.to_string()),
             "DELETED" => self.object(json).map(Event::Delete).map_err(|error| error.to_string()),

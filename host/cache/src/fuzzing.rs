@@ -2,15 +2,12 @@
 
 use flyball_types::Mask;
 
-use crate::DecodeError;
-use crate::protobuf::{Envelope, Transcoder};
+use crate::{DecodeError, protobuf};
 
 /// The JSON that is made of an object in protobuf: at least what a mask keeps of it.
 ///
 /// # Errors
 /// It is no object in protobuf, or of a kind or with a field that is not known.
 pub fn of_protobuf(body: &[u8], mask: &Mask) -> Result<Vec<u8>, DecodeError> {
-    let mut json = Vec::new();
-    Transcoder::default().object(&Envelope::open(body)?, mask.root(), &mut json)?;
-    Ok(json)
+    Ok(protobuf::to_json(body, mask.root())?)
 }

@@ -60,10 +60,10 @@ fn frame_length(stream: &[u8]) -> Option<usize> {
     Some(size_of_val(&length) + length as usize).filter(|length| *length <= stream.len())
 }
 
-/// All of an object, as JSON.
-pub(crate) fn to_json(body: &[u8]) -> Result<Vec<u8>, ProtobufError> {
-    let mut json = Vec::new();
-    Transcoder::default().object(&Envelope::open(body)?, &Node::All, &mut json)?;
+/// An object as JSON: what is kept of it, at least.
+pub(crate) fn to_json(body: &[u8], node: &Node) -> Result<Vec<u8>, ProtobufError> {
+    let (mut json, object) = (Vec::new(), Envelope::open(body)?);
+    Transcoder::default().object(&object.kind, object.raw, node, &mut json)?;
     Ok(json)
 }
 
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn what_is_empty_is_shown_as_the_server_does() {
         let deployment = [field(1, &field(1, b"a<b")), field(2, &[]), field(3, &[])].concat();
-        let json = to_json(&object("apps/v1", "Deployment", &deployment)).unwrap();
+        let json = to_json(&object("apps/v1", "Deployment", &deployment), &Node::All).unwrap();
         assert_eq!(
             std::str::from_utf8(&json),
             Ok(
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn what_the_schema_does_not_know_is_an_error_and_not_lost() {
-        let error = |body: &[u8]| to_json(body).unwrap_err().to_string();
+        let error = |body: &[u8]| to_json(body, &Node::All).unwrap_err().to_string();
         assert_eq!(error(&object("v1", "Pod", &field(9, b""))), "core/v1.Pod has a field 9 that is not known");
         assert_eq!(error(&object("v1", "Podd", b"")), "the kind \"v1/Podd\" is not known in protobuf");
-        assert!(to_json(b"{}").is_err() && to_json(b"k8s\0\x0a\x10").is_err());
+        assert!(to_json(b"{}", &Node::All).is_err() && to_json(b"k8s\0\x0a\x10", &Node::All).is_err());
         let written_otherwise = [MAGIC, &field(4, b"application/json")].concat();
         assert!(Envelope::open(&written_otherwise).is_err());
     }

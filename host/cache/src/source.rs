@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_types::Node;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -129,7 +130,11 @@ impl SourceError {
         struct Cause {
             reason: String,
         }
-        let json = if protobuf::is_object(body) { protobuf::to_json(body).unwrap_or_default() } else { Vec::new() };
+        let json = if protobuf::is_object(body) {
+            protobuf::to_json(body, &Node::All).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
         let body = if json.is_empty() { body } else { &json };
         let Ok(status) = serde_json::from_slice::<Status>(body) else {
             let message = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();

@@ -7,9 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use flyball_types::Node;
 use jiff::Timestamp;
 
+use super::ProtobufError;
 use super::schema::{self, Field, Message, Shape, Type};
 use super::wire::{Fields, Value, only};
-use super::{Envelope, ProtobufError};
 
 /// Makes JSON of objects, one after the other.
 #[derive(Default)]
@@ -50,13 +50,14 @@ impl<'a> Transcoder<'a> {
     /// Appends what a mask keeps of an object, and the metadata that an index may need.
     pub(crate) fn object(
         &mut self,
-        object: &Envelope<'a>,
+        kind: &str,
+        raw: &'a [u8],
         node: &Node,
         out: &mut Vec<u8>,
     ) -> Result<(), ProtobufError> {
-        let message = schema::of_kind(&object.kind).ok_or_else(|| ProtobufError::Kind(object.kind.clone()))?;
+        let message = schema::of_kind(kind).ok_or_else(|| ProtobufError::Kind(kind.into()))?;
         self.found.clear();
-        self.message(message, object.raw, Keep::Top(node), out)
+        self.message(message, raw, Keep::Top(node), out)
     }
 
     fn message(
