@@ -12,7 +12,7 @@ use crate::decode::{Decoder, Event};
 use crate::delta::{Deltas, Pending};
 use crate::indexer::Indexer;
 use crate::intern::Interner;
-use crate::{ApiResource, DecodeError, Delta, Object, Scope, protobuf};
+use crate::{Answer, ApiResource, DecodeError, Delta, Object, Scope, protobuf};
 
 /// One informer.
 pub(crate) struct Core {
@@ -136,9 +136,9 @@ impl Core {
     }
 
     /// Decodes what the server answered to a write.
-    pub(crate) fn decode(&self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
+    pub(crate) fn decode(&self, answer: &Answer) -> Result<Arc<Object>, DecodeError> {
         let mask = self.wanted_mask();
-        self.decoder(&mask, &mut Vec::new()).object(json)
+        self.decoder(&mask, &mut Vec::new()).object(&answer.json(&mask)?)
     }
 
     pub(crate) fn decoder<'a>(&'a self, mask: &'a Arc<Mask>, scratch: &'a mut Vec<u8>) -> Decoder<'a> {

@@ -2,13 +2,18 @@
 //! holds by what the handle's owner needs. Made by `factory.rs`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_types::{FieldPath, Kind, Mask};
+use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::factory::Registration;
 use crate::stream::Requests;
-use crate::{ApiResource, Deltas, Scope, Source, SourceError};
+use crate::{Answer, ApiResource, Deltas, Scope, Source, SourceError};
+
+/// How long a reflector may take to see a change that the server acknowledged.
+const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// What somebody wants to watch, and of it to read.
 #[derive(Clone, Debug)]
@@ -118,6 +123,20 @@ impl Informer {
             is_later
         });
         let _ = positions.wait_for(|own| own.version >= resource_version || own.resets != resets).await;
+    }
+
+    /// Whether what is listed and watched comes in protobuf, so that answers to writes may.
+    pub fn reads_protobuf(&self) -> bool {
+        self.core().reads_protobuf()
+    }
+
+    /// Waits until the cache has seen what this answer tells, and says whether it has. For an answer in protobuf that can't
+    /// be read: the reflector finds that out when the change comes to it, and reads JSON from then on.
+    pub async fn catches_up(&self, answer: &Answer) -> bool {
+        let Some(version) = answer.head().ok().and_then(|head| head.resource_version.parse().ok()) else {
+            return false;
+        };
+        timeout(CATCH_UP, self.wait_until(version)).await.is_ok() && self.position() >= version
     }
 
     /// The resource version of a consistent read that is made now: all that was written before is not newer.

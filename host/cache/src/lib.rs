@@ -8,11 +8,13 @@
 //!   `protobuf` becomes JSON first;
 //! - `indexer` keeps the objects, and finds them by what a [`ListQuery`] asks;
 //! - [`informer`] shares one reflector and its cache between all who watch the same, and tells them of each [`Delta`];
-//! - [`overlay`] keeps what a plugin wrote until the reflector has seen it, and [`lister`] reads both as one.
+//! - [`overlay`] keeps what a plugin wrote, by the server's [`answer`], until the reflector has seen it, and [`lister`]
+//!   reads both as one.
 //!
 //! Only a reflector writes a cache and only the writer writes an overlay; everyone else reads. No lock is held across an
 //! await.
 
+pub mod answer;
 mod backoff;
 pub mod connection;
 mod core;
@@ -36,6 +38,7 @@ pub mod resource;
 pub mod source;
 mod stream;
 
+pub use answer::Answer;
 pub use connection::Connection;
 pub use decode::DecodeError;
 pub use delta::{Batch, Delta, Deltas};

@@ -6,11 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use flyball_types::FieldPath;
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::core::{Core, State};
-use crate::{DecodeError, Informer, Object, Uid};
+use crate::{Answer, DecodeError, Informer, Object, Uid};
 
 /// How long a deleted object of which no version is known stays hidden: its addition may still be on its way.
 const UNKNOWN_FOR: Duration = Duration::from_secs(600);
@@ -151,13 +150,13 @@ impl OverlayWriter {
     /// Returns the object, as the informer's cache would hold it.
     ///
     /// # Errors
-    /// The answer is not an object of the API.
-    pub fn written(&self, informer: &Informer, answer: &[u8]) -> Result<Arc<Object>, DecodeError> {
+    /// The answer is not an object of the API, or in protobuf that can't be read: see [`Informer::catches_up`].
+    pub fn written(&self, informer: &Informer, answer: &Answer) -> Result<Arc<Object>, DecodeError> {
         let core = informer.core();
         let object = core.decode(answer)?;
         let uid = object.uid.clone();
         let version = object.resource_version;
-        let entry = if object.is_gone() && !is_held_by_spec(core, answer) {
+        let entry = if object.is_gone() && !is_held_by_spec(core, answer)? {
             Entry::Gone { after: Some(version), since: Instant::now() }
         } else if core.scope.contains(&object) {
             Entry::Written(object.clone())
@@ -174,24 +173,23 @@ impl OverlayWriter {
     /// that it has seen the object go.
     ///
     /// # Errors
-    /// The answer is neither.
+    /// The answer is neither, or in protobuf that can't be read: see [`Informer::catches_up`].
     pub fn deleted(
         &self,
         informer: &Informer,
         (namespace, name): (&str, &str),
         before: Option<&Object>,
-        answer: &[u8],
+        answer: &Answer,
     ) -> Result<(), DecodeError> {
         let core = informer.core();
-        let (uid, version) = match status_uid(answer)? {
-            Some(uid) => (uid, None),
-            None => {
-                let object = core.decode(answer)?;
-                if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)) {
-                    return self.written(informer, answer).map(drop);
-                }
-                (Some(object.uid.clone()), Some(object.resource_version))
+        let (uid, version) = if answer.is_status() {
+            (status_uid(answer)?, None)
+        } else {
+            let object = core.decode(answer)?;
+            if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)?) {
+                return self.written(informer, answer).map(drop);
             }
+            (Some(object.uid.clone()), Some(object.resource_version))
         };
         let known = self.known(core, namespace, name, uid.as_ref());
         let Some(uid) = uid.or(known.as_ref().map(|(uid, _)| uid.clone())) else { return Ok(()) };
@@ -259,25 +257,18 @@ impl Informers {
 
 /// Whether an object is held by finalizers of its spec, as namespaces are besides those of their metadata; or may be, where
 /// the answer has no spec: then it is the reflector that tells when it goes.
-fn is_held_by_spec(core: &Core, answer: &[u8]) -> bool {
-    let has_spec = FieldPath::of_fields(&["kind"]).strings(answer) != ["PartialObjectMetadata"];
-    if !has_spec {
-        return core.resource.kind.kind == "Namespace";
+fn is_held_by_spec(core: &Core, answer: &Answer) -> Result<bool, DecodeError> {
+    if answer.is_metadata() {
+        return Ok(core.resource.kind.kind == "Namespace");
     }
-    !FieldPath::of_fields(&["spec", "finalizers"]).strings(answer).is_empty()
+    let finalizers = FieldPath::of_fields(&["spec", "finalizers"]);
+    let json = answer.json(&[finalizers.clone()].iter().collect())?;
+    Ok(!finalizers.strings(&json).is_empty())
 }
 
-/// The UID in a Status, which may have none; none of this if the answer is something else.
-fn status_uid(answer: &[u8]) -> Result<Option<Option<Uid>>, DecodeError> {
-    #[derive(Deserialize)]
-    struct Answer {
-        kind: Option<String>,
-        details: Option<serde_json::Value>,
-    }
-    let Answer { kind, details } = serde_json::from_slice(answer)?;
-    if kind.as_deref() != Some("Status") {
-        return Ok(None);
-    }
-    let uid = details.as_ref().and_then(|details| details.get("uid")?.as_str());
-    Ok(Some(uid.filter(|uid| !uid.is_empty()).map(Uid::new)))
+/// The UID that a Status names, if it does.
+fn status_uid(status: &Answer) -> Result<Option<Uid>, DecodeError> {
+    let uid = FieldPath::of_fields(&["details", "uid"]);
+    let json = status.json(&[uid.clone()].iter().collect())?;
+    Ok(uid.strings(&json).first().filter(|uid| !uid.is_empty()).map(|uid| Uid::new(uid)))
 }

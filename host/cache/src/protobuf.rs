@@ -13,6 +13,8 @@ use flyball_types::{Kind, Node};
 pub(crate) use transcode::Transcoder;
 use wire::{Fields, Value, WireError};
 
+use crate::answer::Head;
+
 /// What every object in protobuf begins with.
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -96,6 +98,20 @@ impl<'a> Envelope<'a> {
             }
         }
         Ok(Self { kind: format!("{api_version}/{kind}"), raw })
+    }
+
+    /// Which object it is. All have their metadata in the first field; nothing else is read.
+    pub(crate) fn head(&self) -> Result<Head, ProtobufError> {
+        let mut head = Head::default();
+        for field in Fields::new(wire::only(self.raw)?) {
+            match field? {
+                (1, value) => head.name = value.text()?.into(),
+                (3, value) => head.namespace = value.text()?.into(),
+                (6, value) => head.resource_version = value.text()?.into(),
+                _ => {}
+            }
+        }
+        Ok(head)
     }
 }
 

@@ -21,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The `Accept` header for whole objects.
 pub const JSON: &str = "application/json";
 /// The same where protobuf can be read, too.
-pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 /// The `Accept` header for the metadata of an object; whole objects from a server that can't leave the rest out.
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for a list.
 pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// For metadata where protobuf can be read, too.
-pub(crate) const PROTOBUF_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+pub const PROTOBUF_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for a list.
 pub(crate) const PROTOBUF_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_cache::Connection;
 use flyball_cache::source::JSON;
-use flyball_types::ApiError;
+use flyball_cache::{Answer, Connection};
+use flyball_types::{ApiError, Mask};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -162,7 +162,7 @@ impl ApiClient {
 }
 
 /// What the server says of a refused call: a `Status` object, or whatever a proxy in front of it answers.
-fn read_status(status: StatusCode, body: &[u8], method: &Method, path: &str) -> ApiError {
+fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) -> ApiError {
     #[derive(Deserialize)]
     struct Status {
         #[serde(default)]
@@ -185,7 +185,8 @@ fn read_status(status: StatusCode, body: &[u8], method: &Method, path: &str) -> 
         #[serde(default)]
         reason: String,
     }
-    match serde_json::from_slice::<Status>(body) {
+    let json = Answer::new(body.clone()).json(&Mask::whole());
+    match serde_json::from_slice::<Status>(json.as_ref().unwrap_or(body)) {
         Ok(answer) if !answer.message.is_empty() || !answer.reason.is_empty() => {
             let details = answer.details.as_ref();
             // A namespace that is going answers `Forbidden` with the cause in the details; the cause says more.
@@ -223,8 +224,8 @@ fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
 mod tests {
     use super::*;
 
-    fn read(status: u16, body: &str) -> ApiError {
-        read_status(StatusCode::from_u16(status).unwrap(), body.as_bytes(), &Method::GET, "/api")
+    fn read(status: u16, body: &'static str) -> ApiError {
+        read_status(StatusCode::from_u16(status).unwrap(), &Bytes::from(body), &Method::GET, "/api")
     }
 
     #[test]

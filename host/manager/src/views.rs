@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
-use flyball_cache::{Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Projection, Uid, View};
+use flyball_cache::{
+    Answer, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Projection, Uid, View,
+};
 use flyball_plugin::{Listing, Query};
 use flyball_types::description::Description;
 use flyball_types::{ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Reference};
@@ -225,12 +227,24 @@ impl Views {
         self.listers(kind).iter().all(|lister| Mask::metadata().covers(&lister.view().mask))
     }
 
+    /// Whether the server may answer a write of the kind with a whole object in protobuf: it comes so in all the caches that
+    /// the plugin sees it through.
+    pub(crate) fn reads_protobuf(&self, kind: &Kind) -> bool {
+        let listers = self.listers(kind);
+        !listers.is_empty() && listers.iter().all(|lister| lister.informer().reads_protobuf())
+    }
+
     /// The server acknowledged a write with this object. Returns it as the plugin sees it from now on, if it does.
-    pub(crate) fn written(&self, kind: &Kind, answer: &[u8]) -> Option<Arc<Object>> {
+    pub(crate) async fn written(&self, kind: &Kind, answer: &Answer) -> Option<Arc<Object>> {
         let mut seen = None;
         for lister in &*self.listers(kind) {
-            match self.seen.overlay.written(lister.informer(), answer) {
+            let informer = lister.informer();
+            match self.seen.overlay.written(informer, answer) {
                 Ok(object) => seen = Some(object),
+                Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {
+                    let written = answer.head().unwrap_or_default();
+                    seen = lister.get(&written.namespace, &written.name).or(seen);
+                }
                 Err(error) => tracing::warn!(%kind, %error, "the server's answer to a write is not an object"),
             }
         }
@@ -243,10 +257,15 @@ impl Views {
     }
 
     /// The server acknowledged a delete with this answer; `before` is what the plugin saw when it asked.
-    pub(crate) fn deleted(&self, kind: &Kind, at: (&str, &str), before: Option<&Object>, answer: &[u8]) {
+    pub(crate) async fn deleted(&self, kind: &Kind, at: (&str, &str), before: Option<&Object>, answer: &Answer) {
         for lister in &*self.listers(kind) {
-            if let Err(error) = self.seen.overlay.deleted(lister.informer(), at, before, answer) {
-                tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
+            let informer = lister.informer();
+            match self.seen.overlay.deleted(informer, at, before, answer) {
+                Ok(()) => {}
+                Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {}
+                Err(error) => {
+                    tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
+                }
             }
         }
     }

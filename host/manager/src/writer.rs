@@ -5,23 +5,20 @@ mod batch;
 mod journal;
 pub(crate) mod merge;
 mod options;
-mod type_meta;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_cache::source::{METADATA, METADATA_LIST};
-use flyball_cache::{ApiResource, Discovery, DiscoveryError, Object};
+use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
+use flyball_cache::{Answer, ApiResource, Discovery, DiscoveryError, Object};
 use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Kind, Mask};
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use self::journal::verb;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
-use self::type_meta::TypeMeta;
 use crate::client::{ApiClient, Call};
 use crate::policy::PluginPolicy;
 use crate::rate::RateLimiter;
@@ -36,22 +33,6 @@ pub(crate) struct Writer {
     pub(crate) views: Arc<Views>,
     /// A permit for each request that may be under way.
     sending: Semaphore,
-}
-
-/// What of an object tells which one it is, in which version.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    metadata: HeadMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HeadMeta {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    resource_version: String,
 }
 
 impl Writer {
@@ -86,44 +67,64 @@ impl Writer {
         let returns = self.views.mask(&write.returns)?;
         let options = Options::parse(&write.options)?;
         let resource = self.resolve(kind).await?;
-        let mut call = self.call(write, &resource, &options).await?;
-        // Where nobody looks at more, the server need not send more.
-        let wants_metadata = returns.as_ref().is_none_or(|returns| Mask::metadata().covers(returns));
-        if target.subresource.is_empty() && wants_metadata && self.views.shows_metadata_alone(kind) {
-            let is_list = matches!(write.operation, Operation::DeleteCollection { .. });
-            call = call.answered_by(if is_list { METADATA_LIST } else { METADATA });
-        }
+        let call = self.call(write, &resource, &options).await?;
+        let call = call.answered_by(self.form(write, kind, returns.as_deref()));
         self.rate.turn().await;
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete { self.views.before(kind, &target.namespace, &target.name) } else { None };
         let answer = {
             let _permit = self.sending.acquire().await;
-            self.client.call(call).await?
+            Answer::new(self.client.call(call).await?)
         };
 
-        let unreadable = |error: String| {
+        let unreadable = |error: &dyn std::error::Error| {
             ApiError::unanswered(format!("the server's answer to the write of {kind} can't be read: {error}"))
         };
-        let seen = if options.is_dry_run() { None } else { self.acknowledge(write, kind, before.as_deref(), &answer) };
+        let seen =
+            if options.is_dry_run() { None } else { self.acknowledge(write, kind, before.as_deref(), &answer).await };
         match &seen {
             Some(object) => object.name().clone_into(name),
             None => {
-                let head: Head = serde_json::from_slice(&answer).map_err(|error| unreadable(error.to_string()))?;
-                if !head.metadata.name.is_empty() {
-                    *name = head.metadata.name;
+                let told = answer.head().map_err(|error| unreadable(&error))?.name;
+                if !told.is_empty() {
+                    *name = told;
                 }
             }
         }
         let Some(returns) = returns else { return Ok(Bytes::new()) };
-        if returns.is_whole() {
-            return Ok(answer);
-        }
         // Mostly, what the plugin asks for is among what it sees, which is less to read than the answer.
-        let source =
-            seen.as_ref().filter(|object| object.mask().covers(&returns)).map_or(&answer[..], |seen| seen.json());
+        let source = match seen.as_ref().filter(|object| object.mask().covers(&returns)) {
+            Some(seen) => Bytes::copy_from_slice(seen.json()),
+            None => answer.json(&returns).map_err(|error| unreadable(&error))?,
+        };
+        if returns.is_whole() {
+            return Ok(source);
+        }
         let mut projected = Vec::new();
-        returns.prune(source, &mut projected).map_err(|error| unreadable(error.to_string()))?;
+        returns.prune(&source, &mut projected).map_err(|error| unreadable(&error))?;
         Ok(projected.into())
+    }
+
+    /// The form in which the server is asked to answer a write: in protobuf where it can be read, and where nobody looks at
+    /// more than the metadata, that alone.
+    fn form(&self, write: &Write, kind: &Kind, returns: Option<&Mask>) -> &'static str {
+        let subresource = &*write.target.subresource;
+        let wants_metadata = subresource.is_empty()
+            && returns.is_none_or(|returns| Mask::metadata().covers(returns))
+            && self.views.shows_metadata_alone(kind);
+        match &write.operation {
+            Operation::DeleteCollection { .. } => {
+                if wants_metadata {
+                    METADATA_LIST
+                } else {
+                    JSON
+                }
+            }
+            _ if wants_metadata => PROTOBUF_METADATA,
+            // Other subresources answer with other kinds.
+            _ if matches!(subresource, "" | "status") && self.views.reads_protobuf(kind) => PROTOBUF,
+            _ => JSON,
+        }
     }
 
     /// Where the kind lies in the API.
@@ -135,14 +136,22 @@ impl Writer {
     }
 
     /// Makes the plugin see its own write: what it wrote, as it sees it, if it does.
-    fn acknowledge(&self, write: &Write, kind: &Kind, before: Option<&Object>, answer: &[u8]) -> Option<Arc<Object>> {
+    async fn acknowledge(
+        &self,
+        write: &Write,
+        kind: &Kind,
+        before: Option<&Object>,
+        answer: &Answer,
+    ) -> Option<Arc<Object>> {
         if matches!(write.operation, Operation::Delete) {
-            self.views.deleted(kind, (&write.target.namespace, &write.target.name), before, answer);
+            self.views.deleted(kind, (&write.target.namespace, &write.target.name), before, answer).await;
             return None;
         }
-        let told = TypeMeta::of(answer);
-        let is_whole = told.kind == kind.kind && told.api_version == kind.api_version();
-        if is_whole || told.kind == "PartialObjectMetadata" { self.views.written(kind, answer) } else { None }
+        if answer.is_metadata() || answer.kind() == kind.to_string() {
+            self.views.written(kind, answer).await
+        } else {
+            None
+        }
     }
 
     async fn call(&self, write: &Write, resource: &ApiResource, options: &Options) -> Result<Call, ApiError> {
@@ -219,19 +228,20 @@ impl Writer {
         self.policy.check("get", &resource.kind, "", &target.namespace)?;
         let path =
             resource.object(&target.namespace, &target.name, "").map_err(|e| ApiError::invalid(e.to_string()))?;
-        let body = self.client.call(Call::get(path)).await?;
-        let unreadable =
-            |error| ApiError::new(500, "InternalError", format!("can't read the {}: {error}", resource.kind));
-        let head: Head = serde_json::from_slice(&body).map_err(unreadable)?;
-        if head.metadata.resource_version != resource_version {
-            let found = head.metadata.resource_version;
+        let answer = Answer::new(self.client.call(Call::get(path)).await?);
+        let unreadable = |error: &dyn std::error::Error| {
+            ApiError::new(500, "InternalError", format!("can't read the {}: {error}", resource.kind))
+        };
+        let found = answer.head().map_err(|error| unreadable(&error))?.resource_version;
+        if found != resource_version {
             let message = format!(
                 "the {} {} changed: the modification was made against version {resource_version}, and it is at {found}",
                 resource.kind, target.name
             );
             return Err(ApiError::new(409, "Conflict", message));
         }
-        let mut object: Value = serde_json::from_slice(&body).map_err(unreadable)?;
+        let whole = answer.json(&Mask::whole()).map_err(|error| unreadable(&error))?;
+        let mut object: Value = serde_json::from_slice(&whole).map_err(|error| unreadable(&error))?;
         // Managed fields are the server's; without them in a put, it keeps its own.
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("managedFields");

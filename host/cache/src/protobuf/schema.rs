@@ -15,13 +15,14 @@
 //! own fields stand in place of it; after it `?` if the JSON leaves it out where it is empty. Lines are read when they are
 //! needed, since most kinds never are.
 
+use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("schema.txt")));
 
 struct Schema {
-    /// Kinds with their messages, sorted.
-    kinds: Vec<(&'static str, &'static str)>,
+    /// The line of each kind's message.
+    kinds: HashMap<&'static str, u16>,
     /// Sorted by name.
     lines: Vec<Line>,
 }
@@ -37,6 +38,8 @@ pub(super) struct Message {
     pub(super) name: &'static str,
     /// In the order of the JSON.
     pub(super) fields: Box<[Field]>,
+    /// Where those are that the JSON has even if they are empty, or that others stand in place of.
+    pub(super) always: Box<[u8]>,
     /// Where a field of each number is in `fields`, counted from 1; 0 if there is none.
     places: Box<[u8]>,
 }
@@ -81,8 +84,7 @@ pub(super) enum Type {
 
 /// The message of a kind.
 pub(super) fn of_kind(kind: &str) -> Option<&'static Message> {
-    let at = SCHEMA.kinds.binary_search_by_key(&kind, |(kind, _)| kind).ok()?;
-    SCHEMA.find(SCHEMA.kinds[at].1).map(message)
+    SCHEMA.kinds.get(kind).copied().map(message)
 }
 
 /// A message that a field holds.
@@ -93,10 +95,12 @@ pub(super) fn message(number: u16) -> &'static Message {
 
 impl Schema {
     fn parse(text: &'static str) -> Self {
-        let kinds = text.lines().filter_map(|line| line.split_once(" = ")).collect();
         let line = |(name, fields)| Line { name, fields, message: OnceLock::new() };
         let lines = text.lines().filter_map(|line| line.split_once(':')).map(line).collect();
-        Self { kinds, lines }
+        let mut schema = Self { kinds: HashMap::new(), lines };
+        let kinds = text.lines().filter_map(|line| line.split_once(" = "));
+        schema.kinds = kinds.filter_map(|(kind, message)| Some((kind, schema.find(message)?))).collect();
+        schema
     }
 
     fn find(&self, message: &str) -> Option<u16> {
@@ -113,8 +117,9 @@ impl Message {
         for (at, (number, _)) in fields.iter().enumerate() {
             places[*number] = at as u8 + 1;
         }
-        let fields = fields.into_iter().map(|(_, field)| field).collect();
-        Self { name: line.name, fields, places: places.into() }
+        let fields: Box<[Field]> = fields.into_iter().map(|(_, field)| field).collect();
+        let always = (0..).zip(&fields).filter(|(_, field)| !field.optional).map(|(place, _)| place).collect();
+        Self { name: line.name, fields, always, places: places.into() }
     }
 
     /// Where the field of this number is.
@@ -163,8 +168,8 @@ mod tests {
 
     #[test]
     fn every_line_of_the_schema_can_be_read() {
-        assert!(SCHEMA.kinds.is_sorted() && SCHEMA.lines.is_sorted_by_key(|line| line.name));
-        assert!(SCHEMA.kinds.iter().all(|(kind, _)| of_kind(kind).is_some()));
+        assert!(SCHEMA.lines.is_sorted_by_key(|line| line.name));
+        assert!(!SCHEMA.kinds.is_empty() && SCHEMA.kinds.keys().all(|kind| of_kind(kind).is_some()));
         for number in 0..SCHEMA.lines.len() {
             let message = message(number as u16);
             assert!(message.fields.len() < usize::from(u8::MAX), "{}", message.name);

@@ -88,14 +88,16 @@ impl<'a> Transcoder<'a> {
         }
         self.found[begin..].sort_by_key(|(place, _)| *place);
         let (mut at, end) = (begin, self.found.len());
-        for (place, field) in message.fields.iter().enumerate() {
+        let mut always = message.always.iter().copied().peekable();
+        loop {
+            let found = self.found[at..end].first().map(|(place, _)| *place);
+            let Some(place) = found.into_iter().chain(always.peek().copied()).min() else { break };
+            always.next_if_eq(&place);
             let first = at;
-            while at < end && usize::from(self.found[at].0) == place {
+            while at < end && self.found[at].0 == place {
                 at += 1;
             }
-            if first == at && field.optional {
-                continue;
-            }
+            let field = &message.fields[usize::from(place)];
             if field.shape == Shape::Inline {
                 let Type::Message(number) = field.of else { continue };
                 let bytes = if first < at { self.found[at - 1].1.bytes()? } else { &[] };

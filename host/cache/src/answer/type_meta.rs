@@ -8,14 +8,14 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 /// The type of an object of the API; empty, where it does not say it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct TypeMeta<'a> {
-    pub(crate) api_version: Cow<'a, str>,
-    pub(crate) kind: Cow<'a, str>,
+pub(super) struct TypeMeta<'a> {
+    pub(super) api_version: Cow<'a, str>,
+    pub(super) kind: Cow<'a, str>,
 }
 
 impl<'a> TypeMeta<'a> {
     /// What these bytes say up to where they say both, or to where they are no JSON.
-    pub(crate) fn of(answer: &'a [u8]) -> Self {
+    pub(super) fn of(answer: &'a [u8]) -> Self {
         let mut found = Self::default();
         let _ = serde_json::Deserializer::from_slice(answer).deserialize_map(Seek(&mut found));
         found
