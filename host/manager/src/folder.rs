@@ -30,6 +30,15 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
+/// What tells a folder or a file from another one of its name. An inode alone may be given again, so its birth is looked at
+/// where the file system knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    born: Option<SystemTime>,
+}
+
 /// Folders of which the files with one extension are followed, and what lies beside them.
 pub(crate) struct Folders {
     folders: Vec<PathBuf>,
@@ -38,8 +47,8 @@ pub(crate) struct Folders {
     found: BTreeMap<PathBuf, Stamp>,
     told: mpsc::Receiver<()>,
     watcher: Option<RecommendedWatcher>,
-    /// The folders that the watcher follows, by their inodes: one that was replaced has another.
-    watched: BTreeMap<PathBuf, (u64, u64)>,
+    /// What the watcher follows: of what was replaced, it must be told.
+    watched: BTreeMap<PathBuf, Identity>,
     last_look: Instant,
     /// What was told of since then. Kept here, so that it outlives the future that waits for its end.
     settling: Option<Settling>,
@@ -109,6 +118,8 @@ impl Folders {
     pub(crate) fn look(&mut self) -> Look {
         self.last_look = Instant::now();
         self.settling = None;
+        // What comes while the folder that it lies in begins to be watched is seen by the second.
+        self.watch();
         self.watch();
         let mut look = Look::default();
         for folder in &self.folders {
@@ -126,24 +137,41 @@ impl Folders {
         look
     }
 
-    /// Has the system tell of changes in each folder, and in the one that it lies in: it may go and come back.
+    /// Has the system tell of changes in each folder; and, while one is away or is a link that may be led elsewhere, in the one
+    /// that it lies in. No others, for much else may be written there.
     fn watch(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
-        let parents = self.folders.iter().filter_map(|folder| folder.parent());
-        let parents = parents.map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-        for path in self.folders.iter().map(PathBuf::as_path).chain(parents) {
-            let inode = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-            if inode == self.watched.get(path).copied() {
-                continue;
+        let mut wanted: BTreeMap<&Path, Identity> = BTreeMap::new();
+        let mut want = |path| {
+            if let Ok(metadata) = std::fs::metadata(path) {
+                wanted.insert(path, Identity::of(&metadata));
             }
-            let _ = watcher.unwatch(path);
-            self.watched.remove(path);
-            if let Some(inode) = inode
-                && watcher.watch(path, RecursiveMode::NonRecursive).is_ok()
-            {
-                self.watched.insert(path.to_owned(), inode);
+        };
+        for folder in &self.folders {
+            want(folder.as_path());
+            let is_settled = std::fs::symlink_metadata(folder).is_ok_and(|metadata| !metadata.is_symlink());
+            if !is_settled && let Some(parent) = folder.parent() {
+                want(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
             }
         }
+        self.watched.retain(|path, own| {
+            let stays = wanted.get(path.as_path()) == Some(own);
+            if !stays {
+                let _ = watcher.unwatch(path);
+            }
+            stays
+        });
+        for (path, identity) in wanted {
+            if !self.watched.contains_key(path) && watcher.watch(path, RecursiveMode::NonRecursive).is_ok() {
+                self.watched.insert(path.to_owned(), identity);
+            }
+        }
+    }
+}
+
+impl Identity {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino(), born: metadata.created().ok() }
     }
 }
 
@@ -278,6 +306,24 @@ mod tests {
         std::fs::create_dir(&plugins).unwrap();
         let look = folders.look();
         assert_eq!((look.found.len(), look.unreadable.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_lies_beside_a_folder_is_followed_only_where_it_may_become_the_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let [plugins, link] = ["plugins", "link"].map(|name| home.path().join(name));
+        let mut folders = Folders::new(vec![plugins.clone()], "wasm");
+        let watched = |folders: &mut Folders| {
+            folders.look();
+            folders.watched.keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(watched(&mut folders), [home.path()]);
+        std::fs::create_dir(&plugins).unwrap();
+        assert_eq!(watched(&mut folders), [plugins.as_path()]);
+        symlink("plugins", &link).unwrap();
+        assert_eq!(watched(&mut Folders::new(vec![link.clone()], "wasm")), [home.path(), &link]);
+        std::fs::remove_dir(&plugins).unwrap();
+        assert_eq!(watched(&mut folders), [home.path()]);
     }
 
     #[tokio::test]
