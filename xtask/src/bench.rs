@@ -111,8 +111,8 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
     report.write(&workspace().join("target/bench"))
 }
 
-/// Measures a workload under Flyball, under stock and under stock once more, in turn; under Flyball alone, and once, if that is
-/// what is asked for.
+/// Measures a workload under Flyball and under stock, in turn, and in the last round under stock once more; under Flyball
+/// alone, and once, if that is what is asked for.
 fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Report) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
     let has_kcm = Assets::find_or_build()?.has_kcm();
@@ -126,10 +126,11 @@ fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Re
     let (rounds, what) = (if is_once { 1 } else { ROUNDS }, describe(name, size));
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
-    for _ in 0..rounds {
+    for round in 0..rounds {
         measured[0].push(runtime.block_on(workload(name, size, Subject::Flyball, full)).context("under Flyball")?);
         // The control shows by how much two runs of the same differ: of what is measured once, that is not known.
-        let stock = if has_stock { if rounds > 1 { 2 } else { 1 } } else { 0 };
+        let is_controlled = round > 0 && round == rounds - 1;
+        let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
         for subject in &mut measured[1..=stock] {
             subject.push(runtime.block_on(workload(name, size, Subject::Stock, full)).context("under stock")?);
         }
