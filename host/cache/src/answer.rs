@@ -72,6 +72,10 @@ impl Answer {
         Ok(flyball_types::read::<Object>(&self.body)?.metadata)
     }
 
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// The answer as JSON: at least what a mask keeps of it.
     ///
     /// # Errors
@@ -85,7 +89,7 @@ impl Answer {
         let mut json = Vec::with_capacity(self.body.len());
         json.extend_from_slice(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}""#).as_bytes());
         let types = json.len();
-        Transcoder::default().object(&typed, raw, mask.root(), &mut json)?;
+        Transcoder::default().object(&typed, raw, mask.root(), None, &mut json)?;
         // One object of both.
         if json[types..] == *b"{}" {
             json.remove(types);

@@ -138,7 +138,7 @@ impl Core {
     /// Decodes what the server answered to a write.
     pub(crate) fn decode(&self, answer: &Answer) -> Result<Arc<Object>, DecodeError> {
         let mask = self.wanted_mask();
-        self.decoder(&mask, &mut Vec::new()).object(&answer.json(&mask)?)
+        self.decoder(&mask, &mut Vec::new()).answer(answer.body())
     }
 
     pub(crate) fn decoder<'a>(&'a self, mask: &'a Arc<Mask>, scratch: &'a mut Vec<u8>) -> Decoder<'a> {

@@ -1,6 +1,6 @@
 //! Makes objects of JSON, in one pass: the mask copies what is kept while the same pass shows the metadata that indexes
-//! need. Three shapes come from the server: a page of a list, an event of a watch, and an object that answers a write. Where
-//! a page or a watch is in protobuf, what the mask may keep of each object is made JSON first.
+//! need. Three shapes come from the server: a page of a list, an event of a watch, and an object that answers a write. Of
+//! what is in protobuf, JSON is made of what the mask keeps alone.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,6 +101,15 @@ impl Decoder<'_> {
         Ok(events)
     }
 
+    /// What the server answered to a write.
+    pub(crate) fn answer(&mut self, body: &[u8]) -> Result<Arc<Object>, DecodeError> {
+        if !protobuf::is_object(body) {
+            return self.object(body);
+        }
+        let Envelope { kind, raw } = Envelope::open(body)?;
+        self.message(&mut Transcoder::default(), &kind, raw).map_err(DecodeError::of_protobuf)
+    }
+
     pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
         let mut input = reader(json)?;
         let object = ObjectSeed(self).deserialize(&mut input)?;
@@ -112,35 +121,49 @@ impl Decoder<'_> {
 /// What comes in protobuf.
 impl Decoder<'_> {
     fn list(&mut self, list: &List<'_>) -> Result<Page, DecodeError> {
-        let (mut transcoder, mut json) = (Transcoder::default(), Vec::new());
+        let mut transcoder = Transcoder::default();
         let mut page = Page { next: list.next.into(), ..Page::default() };
         page.resource_version = version(list.resource_version).map_err(DecodeError::Protobuf)?;
         for raw in &list.items {
-            json.clear();
-            transcoder.object(&list.kind, raw, self.mask.root(), &mut json)?;
-            page.objects.push(self.object(&json)?);
+            page.objects.push(self.message(&mut transcoder, &list.kind, raw)?);
         }
         Ok(page)
     }
 
     fn frames(&mut self, mut stream: &[u8]) -> Result<Vec<Event>, DecodeError> {
-        let (mut transcoder, mut json) = (Transcoder::default(), Vec::new());
+        let mut transcoder = Transcoder::default();
         let mut events = Vec::new();
         while !stream.is_empty() {
             let (Frame { event_type, object }, rest) = Frame::open(stream)?;
             stream = rest;
-            if event_type == "ERROR" {
-                events.push(Event::Error(SourceError::of_status(0, object, None)));
-                continue;
-            }
-            let is_change = matches!(event_type, "ADDED" | "MODIFIED" | "DELETED");
-            let node = if is_change { self.mask.root() } else { &Node::All };
             let Envelope { kind, raw } = Envelope::open(object)?;
-            json.clear();
-            transcoder.object(&kind, raw, node, &mut json)?;
-            events.push(self.event(event_type, &json).map_err(DecodeError::Protobuf)?);
+            events.push(match event_type {
+                "ADDED" | "MODIFIED" => Event::Upsert(self.message(&mut transcoder, &kind, raw)?),
+                "DELETED" => Event::Delete(self.message(&mut transcoder, &kind, raw)?),
+                "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
+                _ => {
+                    let json = protobuf::to_json(object, &Node::All)?;
+                    self.event(event_type, &json).map_err(DecodeError::Protobuf)?
+                }
+            });
         }
         Ok(events)
+    }
+
+    fn message<'a>(
+        &mut self,
+        transcoder: &mut Transcoder<'a>,
+        kind: &str,
+        raw: &'a [u8],
+    ) -> Result<Arc<Object>, DecodeError> {
+        self.scratch.clear();
+        transcoder.object(kind, raw, self.mask.root(), Some(Metadata::has), self.scratch)?;
+        let mut metadata = Metadata::default();
+        for (field, json) in transcoder.shown(self.scratch) {
+            metadata.take(field, flyball_types::read(json)?).map_err(DecodeError::Protobuf)?;
+        }
+        let object = metadata.into_object(self.interner, self.mask, self.scratch);
+        object.map(Arc::new).map_err(DecodeError::Protobuf)
     }
 }
 
@@ -160,6 +183,10 @@ struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
+    fn has(field: &str) -> bool {
+        Self::default().place(field).is_some()
+    }
+
     fn place(&mut self, field: &str) -> Option<&mut Option<&'a RawValue>> {
         Some(match field {
             "name" => &mut self.name,
@@ -217,7 +244,7 @@ impl<'a> Metadata<'a> {
 
 impl<'a> MetadataSink<'a> for Metadata<'a> {
     fn wants(&self, field: &str) -> bool {
-        Metadata::default().place(field).is_some()
+        Metadata::has(field)
     }
 
     fn take(&mut self, field: &str, value: &'a RawValue) -> Result<(), String> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use flyball_types::description::DeltaType;
+use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 
 use crate::{Object, Uid};
@@ -102,7 +103,7 @@ struct Queue {
     /// How many were taken from the front, so that `places` need no change then.
     taken: usize,
     /// Where the pending change of an object is.
-    places: HashMap<Uid, usize>,
+    places: HashMap<Uid, usize, RandomState>,
     /// Whether the whole snapshot was pushed.
     initial_pushed: bool,
     /// Whether the watcher was told so.

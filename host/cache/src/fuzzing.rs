@@ -4,7 +4,7 @@ use flyball_types::Mask;
 
 use crate::{DecodeError, protobuf};
 
-/// The JSON that is made of an object in protobuf: at least what a mask keeps of it.
+/// What a mask keeps of an object in protobuf, as JSON.
 ///
 /// # Errors
 /// It is no object in protobuf, or of a kind or with a field that is not known.

@@ -6,10 +6,11 @@
 //! read costs what its narrowest term holds.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use flyball_types::{FieldPath, LabelSelector, Operator};
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::postings::{Bucket, Postings};
@@ -72,7 +73,7 @@ impl Indexer {
             terms: Postings::default(),
             paths: Vec::new(),
             selectors: Vec::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             bytes: 0,
         }
     }

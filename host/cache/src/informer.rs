@@ -88,7 +88,7 @@ impl Informer {
     }
 
     /// The fields that this handle wanted, with those that joined by themselves.
-    pub fn mask(&self) -> &Mask {
+    pub fn mask(&self) -> &Arc<Mask> {
         &self.handle.mask
     }
 

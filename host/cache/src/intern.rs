@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use flyball_types::{Kind, Text};
+use foldhash::fast::RandomState;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -27,13 +28,13 @@ const READ: usize = 64;
 
 /// A set of values, swept of those that nobody else holds each time it has doubled.
 struct Shared<T: ?Sized> {
-    values: HashSet<Arc<T>>,
+    values: HashSet<Arc<T>, RandomState>,
     sweep_at: usize,
 }
 
 impl<T: ?Sized + Hash + Eq> Shared<T> {
     fn new() -> Self {
-        Self { values: HashSet::new(), sweep_at: 256 }
+        Self { values: HashSet::default(), sweep_at: 256 }
     }
 
     fn get<Q: AsRef<T> + Into<Arc<T>>>(&mut self, value: Q) -> Arc<T> {

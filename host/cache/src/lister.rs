@@ -18,7 +18,7 @@ const TYPICAL_VALUE: usize = 24;
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The fields. They must be among those of the informer's handle.
-    pub mask: Mask,
+    pub mask: Arc<Mask>,
     /// The namespaces; all, if none. (The watch's own namespace is the informer's scope.)
     pub namespaces: Option<BTreeSet<String>>,
 }
@@ -145,11 +145,11 @@ impl Lister {
     ///
     /// # Errors
     /// Fields that the view does not show.
-    pub fn projection(&self, fields: Option<&Mask>) -> Result<Projection, ListerError> {
+    pub fn projection(&self, fields: Option<&Arc<Mask>>) -> Result<Projection, ListerError> {
         if let Some(fields) = fields {
             self.check(fields)?;
         }
-        Ok(Projection { form: Form::Object { mask: fields.unwrap_or(&self.view.mask).clone(), last: None } })
+        Ok(Projection { form: Form::Object { mask: Arc::clone(fields.unwrap_or(&self.view.mask)), last: None } })
     }
 
     /// Reduces objects to rows of these columns.
@@ -176,7 +176,7 @@ impl Lister {
     ///
     /// # Errors
     /// Fields that the view does not show.
-    pub fn project(&self, object: &Object, fields: Option<&Mask>, out: &mut Vec<u8>) -> Result<(), ListerError> {
+    pub fn project(&self, object: &Object, fields: Option<&Arc<Mask>>, out: &mut Vec<u8>) -> Result<(), ListerError> {
         self.projection(fields)?.append(object, out);
         Ok(())
     }
@@ -191,7 +191,7 @@ pub struct Projection {
 enum Form {
     /// Objects with these fields.
     Object {
-        mask: Mask,
+        mask: Arc<Mask>,
         /// The mask of the last object, and whether all that it holds is wanted.
         last: Option<(Arc<Mask>, bool)>,
     },

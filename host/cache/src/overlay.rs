@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use flyball_types::FieldPath;
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use crate::core::{Core, State};
@@ -28,7 +29,7 @@ pub struct OverlayWriter {
 /// The entries of each informer, by its number.
 #[derive(Default)]
 struct Informers {
-    entries: HashMap<u64, (Arc<Core>, Entries)>,
+    entries: HashMap<u64, (Arc<Core>, Entries), RandomState>,
     count: usize,
     /// At how many entries it is tidied by itself.
     tidy_at: usize,

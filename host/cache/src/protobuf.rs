@@ -62,10 +62,10 @@ fn frame_length(stream: &[u8]) -> Option<usize> {
     Some(size_of_val(&length) + length as usize).filter(|length| *length <= stream.len())
 }
 
-/// An object as JSON: what is kept of it, at least.
+/// What is kept of an object, as JSON.
 pub(crate) fn to_json(body: &[u8], node: &Node) -> Result<Vec<u8>, ProtobufError> {
     let (mut json, object) = (Vec::new(), Envelope::open(body)?);
-    Transcoder::default().object(&object.kind, object.raw, node, &mut json)?;
+    Transcoder::default().object(&object.kind, object.raw, node, None, &mut json)?;
     Ok(json)
 }
 

@@ -292,7 +292,7 @@ async fn a_view_shows_its_own_fields_and_namespaces() {
     lister.project(&object, None, &mut out).unwrap();
     let shown: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!((&shown["spec"], &shown["status"]), (&json!(1), &Value::Null));
-    let fields = flyball_types::Mask::parse(["status.phase", "spec"]).unwrap();
+    let fields = Arc::new(flyball_types::Mask::parse(["status.phase", "spec"]).unwrap());
     assert!(lister.project(&object, Some(&fields), &mut out).unwrap_err().to_string().contains("status.phase"));
 }
 

@@ -147,7 +147,7 @@ impl Views {
             return Ok(None);
         };
         let mut json = Vec::with_capacity(object.json().len());
-        lister.project(&object, mask.as_deref(), &mut json).map_err(|error| ApiError::denied(error.to_string()))?;
+        lister.project(&object, mask.as_ref(), &mut json).map_err(|error| ApiError::denied(error.to_string()))?;
         Ok(Some(json.into()))
     }
 
@@ -156,11 +156,15 @@ impl Views {
         let (listers, question) = self.question(query)?;
         let names_kinds = query.kind == ALL_KINDS;
         let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
-        let mut parts = Vec::with_capacity(listers.len());
-        for (part, lister) in listers.iter().enumerate() {
-            found.extend(lister.list(&question).into_iter().map(|object| (part, object)));
-            let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
-            parts.push(Part { projection: self.projection(lister, query), kind });
+        let mut parts = Vec::new();
+        for lister in listers.iter() {
+            let objects = lister.list(&question);
+            // Of many kinds, most have nothing to say.
+            if !objects.is_empty() {
+                let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
+                found.extend(objects.into_iter().map(|object| (parts.len(), object)));
+                parts.push(Part { projection: self.projection(lister, query), kind });
+            }
         }
         if listers.len() > 1 {
             found.sort_by(|(_, a), (_, b)| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
@@ -172,7 +176,7 @@ impl Views {
     /// What a query wants of each object of a lister.
     fn projection(&self, lister: &Lister, query: &Query) -> Result<Projection, ApiError> {
         let projection = if query.columns.is_empty() {
-            lister.projection(self.mask(&query.fields)?.as_deref())
+            lister.projection(self.mask(&query.fields)?.as_ref())
         } else if query.kind == ALL_KINDS {
             return Err(ApiError::invalid("rows of all kinds would not say of what kind they are: ask for fields"));
         } else {
@@ -371,7 +375,9 @@ impl Lookup for Views {
 
     fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
         let discovered = self.discovered();
-        self.named().chain(&*discovered).find_map(|(kind, lister)| Some((kind.clone(), lister.by_uid(uid)?)))
+        let (kind, object) =
+            self.named().chain(&*discovered).find_map(|(kind, lister)| Some((kind, lister.by_uid(uid)?)))?;
+        Some((kind.clone(), object))
     }
 
     fn dependents(&self, uid: &Uid) -> Vec<Reference> {

@@ -21,7 +21,7 @@ pub use kind::{Kind, KindError, KindPattern};
 pub use mask::{Mask, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::printable;
-pub use prune::{MetadataSink, Prune, PruneError};
+pub use prune::{MetadataSink, Prune, PruneError, separate};
 pub use reference::{Reference, ReferenceError};
 pub use selector::{LabelSelector, Labels, Operator, Requirement, SelectorError};
 pub use text::{Text, read, reader};

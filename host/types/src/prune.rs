@@ -59,6 +59,31 @@ impl Mask {
     }
 }
 
+impl Node {
+    /// Appends what is kept of a value that lies here, and answers whether anything is.
+    ///
+    /// # Errors
+    /// The value is no JSON.
+    pub fn prune(&self, value: &RawValue, out: &mut Vec<u8>) -> Result<bool, PruneError> {
+        Ok(Value { node: self, out }.deserialize(value)?)
+    }
+
+    /// Appends what is kept of an element of a list that lies here, with the comma before it, unless nothing is. Of an
+    /// element, a filter reads on to what it looks for; then the element is decoded once more.
+    ///
+    /// # Errors
+    /// The element is no JSON.
+    pub fn prune_element(&self, element: &RawValue, out: &mut Vec<u8>) -> Result<(), PruneError> {
+        let Some(node) = self.element_like(element) else { return Ok(()) };
+        let start = out.len();
+        separate(out);
+        if !node.prune(element, out)? {
+            out.truncate(start);
+        }
+        Ok(())
+    }
+}
+
 /// Decodes an object, appends what a mask keeps of it to `out` and shows its metadata to a sink.
 pub struct Prune<'p, S> {
     mask: &'p Mask,
@@ -169,7 +194,7 @@ impl<'de, 'p> Visitor<'de> for Key<'p, '_> {
 }
 
 /// Writes the comma before a key or an element, but for the first.
-fn separate(out: &mut Vec<u8>) {
+pub fn separate(out: &mut Vec<u8>) {
     if !matches!(out.last(), Some(b'{' | b'[')) {
         out.push(b',');
     }
@@ -326,18 +351,11 @@ impl<'de> Visitor<'de> for Value<'_> {
 }
 
 impl Value<'_> {
-    /// A list of whose elements what is kept depends on what they hold. Of an element, a filter reads on to what it looks
-    /// for; then the element is decoded once more.
+    /// A list of whose elements what is kept depends on what they hold.
     fn visit_filtered<'de, A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
         self.out.push(b'[');
         while let Some(element) = seq.next_element::<&'de RawValue>()? {
-            let Some(node) = self.node.element_like(element) else { continue };
-            let start = self.out.len();
-            separate(self.out);
-            let kept = Value { node: &node, out: self.out }.deserialize(element).map_err(serde::de::Error::custom)?;
-            if !kept {
-                self.out.truncate(start);
-            }
+            self.node.prune_element(element, self.out).map_err(serde::de::Error::custom)?;
         }
         self.out.push(b']');
         Ok(true)

@@ -387,14 +387,14 @@ fn protobuf(input: &[u8]) -> Verdict {
         mask.prune(json, &mut pruned).map(|()| pruned)
     };
     match (of_protobuf(input, &Mask::whole()), of_protobuf(input, &mask)) {
-        (Ok(whole), Ok(part)) => {
+        (Ok(whole), part) => {
             // It may hold JSON of its own, which is copied as it is.
-            let (Ok(whole), Ok(part)) = (prune(&whole), prune(&part)) else { return Ok("an object of no JSON".into()) };
-            equal("what is kept of a part and of the whole", part, whole)?;
+            let Ok(whole) = prune(&whole) else { return Ok("an object of no JSON".into()) };
+            let part = part.map_err(|error| format!("a part can't be read, the whole can be: {error}"))?;
+            equal("what is kept of the object, and of its JSON", part, whole)?;
             Ok("an object".into())
         }
         (Err(_), Ok(_)) => Ok("an object of which a part can be read".into()),
-        (Ok(_), Err(error)) => Err(format!("a part can't be read, the whole can be: {error}")),
         (Err(error), Err(_)) => Ok(error.to_string()),
     }
 }
