@@ -106,8 +106,7 @@ impl Decoder<'_> {
         if !protobuf::is_object(body) {
             return self.object(body);
         }
-        let Envelope { kind, raw } = Envelope::open(body)?;
-        self.message(&mut Transcoder::default(), &kind, raw).map_err(DecodeError::of_protobuf)
+        self.enveloped(&mut Transcoder::default(), body).map_err(DecodeError::of_protobuf)
     }
 
     pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
@@ -136,10 +135,9 @@ impl Decoder<'_> {
         while !stream.is_empty() {
             let (Frame { event_type, object }, rest) = Frame::open(stream)?;
             stream = rest;
-            let Envelope { kind, raw } = Envelope::open(object)?;
             events.push(match event_type {
-                "ADDED" | "MODIFIED" => Event::Upsert(self.message(&mut transcoder, &kind, raw)?),
-                "DELETED" => Event::Delete(self.message(&mut transcoder, &kind, raw)?),
+                "ADDED" | "MODIFIED" => Event::Upsert(self.enveloped(&mut transcoder, object)?),
+                "DELETED" => Event::Delete(self.enveloped(&mut transcoder, object)?),
                 "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
                 _ => {
                     let json = protobuf::to_json(object, &Node::All)?;
@@ -148,6 +146,11 @@ impl Decoder<'_> {
             });
         }
         Ok(events)
+    }
+
+    fn enveloped<'a>(&mut self, transcoder: &mut Transcoder<'a>, object: &'a [u8]) -> Result<Arc<Object>, DecodeError> {
+        let Envelope { kind, raw } = Envelope::open(object)?;
+        self.message(transcoder, &kind, raw)
     }
 
     fn message<'a>(

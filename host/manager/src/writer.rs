@@ -93,9 +93,10 @@ impl Writer {
         }
         let Some(returns) = returns else { return Ok(Bytes::new()) };
         // Mostly, what the plugin asks for is among what it sees, which is less to read than the answer.
+        // The whole is the answer as it is, which also says of what kind it is.
         let source = match seen.as_ref().filter(|object| object.mask().covers(&returns)) {
-            Some(seen) => Bytes::copy_from_slice(seen.json()),
-            None => answer.json(&returns).map_err(|error| unreadable(&error))?,
+            Some(seen) if !returns.is_whole() => seen.bytes(),
+            _ => answer.json(&returns).map_err(|error| unreadable(&error))?,
         };
         if returns.is_whole() {
             return Ok(source);

@@ -233,10 +233,11 @@ impl<'a> Transcoder<'a> {
 
     fn list(&mut self, of: Of, found: Range<usize>, node: &Node, out: &mut Vec<u8>) -> Result<Made, ProtobufError> {
         // What is kept of an element may depend on all of it.
-        let element = if node.is_filtered() { None } else { node.element() };
-        if element.is_none() && !node.is_filtered() {
-            return Ok(Made::Nothing);
-        }
+        let element = match node.element() {
+            _ if node.is_filtered() => None,
+            None => return Ok(Made::Nothing),
+            element => element,
+        };
         out.push(b'[');
         for at in found {
             let begin = out.len();
