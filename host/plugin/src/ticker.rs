@@ -11,7 +11,7 @@ use std::time::Duration;
 const IDLE_TICKS: u32 = 50;
 /// While ticks find no guest they are rarer, up to so many periods apart: who begins to compute then is first interrupted
 /// that much later.
-const RARER: u32 = 4;
+const RARER: u32 = 10;
 
 /// The ticking thread. Dropping it ends and joins it.
 pub(crate) struct Ticker {
