@@ -8,6 +8,9 @@ use crate::settings::{KEYS, Settings};
 use crate::views::{HeldPod, Job, Pod, Presence};
 use crate::{metrics, orphans};
 
+/// Deltas of what is still there.
+const CHANGED: &[DeltaType] = &[DeltaType::Added, DeltaType::Modified];
+
 /// The primary queue.
 pub const QUEUE: &str = "job";
 
@@ -53,17 +56,21 @@ fn pods(settings: &Settings) -> describe::Watch {
         .after(settings.sync_batch_period)
         .selecting(Job::KIND, "spec.selector")
         .orphans()
-        .on(&[DeltaType::Added, DeltaType::Modified])
+        .on(CHANGED)
         .after(settings.sync_batch_period)
 }
 
-/// Pods that may be held by the finalizer for nobody.
+/// Pods that may be held by the finalizer for nobody, and those that have ended, which are counted while they are held.
 fn held_pods() -> describe::Watch {
-    ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"]
+    let held = |watch: describe::Watch| watch.to_route().having("metadata.finalizers", FINALIZER);
+    let ended = |watch: describe::Watch, phase| watch.to_route().having("status.phase", phase).on(CHANGED);
+    let watch = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"]
         .iter()
-        .fold(watch::<HeldPod>(), |watch, path| watch.when(Change::Path((*path).into())))
-        .to_route()
-        .having("metadata.finalizers", FINALIZER)
+        .fold(watch::<HeldPod>(), |watch, path| watch.when(Change::Path((*path).into())));
+    let watch = held(held(watch).orphans()).deleting();
+    // What goes with the finalizer, after its last version that had it, was counted.
+    let watch = held(watch).on(&[DeltaType::Deleted]);
+    ended(ended(watch, "Succeeded"), "Failed")
 }
 
 /// A queue with the backoff of jobs: a second to a minute, for each key alone.

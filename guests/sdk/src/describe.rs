@@ -159,7 +159,7 @@ impl DescriptionExt for Description {
     }
 }
 
-/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `on`, `having`, `to_queue` and `after` are about the
+/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `deleting`, `on`, `having`, `to_queue` and `after` are about the
 /// mapping that was added last.
 pub trait WatchExt: Sized {
     /// Declares the fields of another view of the same kind as well.
@@ -209,7 +209,7 @@ pub trait WatchExt: Sized {
     }
     /// The keys are the objects of this kind, in the object's namespace, whose selector (at `path`) matches its labels.
     fn selecting(self, kind_name: &str, path: &str) -> Self {
-        self.map(To::Selecting { kind: kind(kind_name), path: path.into(), orphans: false })
+        self.map(To::Selecting { kind: kind(kind_name), path: path.into() })
     }
     /// The keys are all objects of this kind in the object's namespace.
     fn in_namespace(self, kind_name: &str) -> Self {
@@ -244,8 +244,10 @@ pub trait WatchExt: Sized {
         self.map(To::Route)
     }
 
-    /// The last mapping, `selecting`, is only for objects without a controller.
+    /// The last mapping is only for objects without a controller.
     fn orphans(self) -> Self;
+    /// The last mapping is only for objects that are being deleted.
+    fn deleting(self) -> Self;
     /// The last mapping is only for these types of delta.
     fn on(self, types: &[DeltaType]) -> Self;
     /// The last mapping is only for objects with this value in this field, or among its strings.
@@ -319,15 +321,18 @@ impl WatchExt for Watch {
     }
 
     fn map(mut self, to: To) -> Self {
-        self.map.push(Mapping { to, on: Vec::new(), queue: String::new(), delay_ms: 0, having: None });
+        let (on, queue) = (Vec::new(), String::new());
+        self.map.push(Mapping { to, on, queue, delay_ms: 0, orphans: false, deleting: false, having: None });
         self
     }
 
     fn orphans(mut self) -> Self {
-        match &mut last(&mut self).to {
-            To::Selecting { orphans, .. } => *orphans = true,
-            other => panic!("orphans() is about selecting(), not {other:?}"),
-        }
+        last(&mut self).orphans = true;
+        self
+    }
+
+    fn deleting(mut self) -> Self {
+        last(&mut self).deleting = true;
         self
     }
 

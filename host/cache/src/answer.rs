@@ -7,8 +7,8 @@ use flyball_types::Mask;
 use serde::Deserialize;
 
 use self::type_meta::TypeMeta;
-use crate::DecodeError;
 use crate::protobuf::{self, Envelope, Transcoder};
+use crate::{DecodeError, Uid};
 
 /// An answer of which only what it is was read yet.
 #[derive(Clone, Debug)]
@@ -70,6 +70,16 @@ impl Answer {
             return Ok(Envelope::open(&self.body)?.head()?);
         }
         Ok(flyball_types::read::<Object>(&self.body)?.metadata)
+    }
+
+    /// Which version of which object it is, where that can be seen without reading the rest.
+    pub(crate) fn version(&self) -> Option<(Uid, u64)> {
+        if !protobuf::is_object(&self.body) {
+            return None;
+        }
+        let envelope = Envelope::open(&self.body).ok()?;
+        let (uid, version) = envelope.version().ok()?;
+        Some((Uid::new(uid), version.parse().ok()?))
     }
 
     pub(crate) fn body(&self) -> &[u8] {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use flyball_types::{FieldPath, Mask};
 use tokio::sync::{Notify, watch};
 
+use crate::acknowledged::Acknowledged;
 use crate::decode::{Decoder, Event};
 use crate::delta::{Deltas, Pending};
 use crate::indexer::Indexer;
@@ -25,6 +26,7 @@ pub(crate) struct Core {
     json_only: AtomicBool,
     state: RwLock<State>,
     interner: Mutex<Interner>,
+    pub(crate) acknowledged: Acknowledged,
     wanted: Mutex<Wanted>,
     /// Wakes the reflector when the wanted mask may have become wider than the cache's.
     pub(crate) widen: Notify,
@@ -59,10 +61,15 @@ pub(crate) struct State {
     stopped: bool,
 }
 
+/// Of which changes a watcher is told.
+pub(crate) type Wants = dyn Fn(&Delta) -> bool + Send + Sync;
+
 struct Subscriber {
     pending: Arc<Pending>,
     /// What the cache must hold before the snapshot is taken.
     mask: Arc<Mask>,
+    /// Of what it is told.
+    wants: Arc<Wants>,
     /// Whether the snapshot was taken.
     joined: bool,
 }
@@ -97,6 +104,7 @@ impl Core {
                 stopped: false,
             }),
             interner: Mutex::new(Interner::new()),
+            acknowledged: Acknowledged::default(),
             wanted: Mutex::default(),
             widen: Notify::new(),
             position: watch::Sender::new(Position::default()),
@@ -135,14 +143,27 @@ impl Core {
         !self.json_only.swap(true, Ordering::Relaxed)
     }
 
-    /// Decodes what the server answered to a write.
+    /// Decodes what the server answered to a write. The event that tells the same is not decoded again; nor is the answer,
+    /// where the event was quicker.
     pub(crate) fn decode(&self, answer: &Answer) -> Result<Arc<Object>, DecodeError> {
         let mask = self.wanted_mask();
-        self.decoder(&mask, &mut Vec::new()).answer(answer.body())
+        if let Some((uid, version)) = answer.version() {
+            let state = self.state();
+            let cached = state.indexer.by_uid(&uid).filter(|own| own.resource_version == version);
+            if let Some(cached) = cached.filter(|own| own.mask.covers(&mask)) {
+                return Ok(Arc::clone(cached));
+            }
+        }
+        let object = self.decoder(&mask, &mut Vec::new()).answer(answer.body())?;
+        let is_whole = self.is_metadata_only() || !answer.is_metadata();
+        if is_whole && object.resource_version > self.position() {
+            self.acknowledged.put(Arc::clone(&object));
+        }
+        Ok(object)
     }
 
     pub(crate) fn decoder<'a>(&'a self, mask: &'a Arc<Mask>, scratch: &'a mut Vec<u8>) -> Decoder<'a> {
-        Decoder { mask, interner: &self.interner, scratch }
+        Decoder { mask, interner: &self.interner, acknowledged: &self.acknowledged, scratch }
     }
 }
 
@@ -192,13 +213,13 @@ impl Core {
         self.state().holds(mask)
     }
 
-    pub(crate) fn subscribe(&self, mask: &Arc<Mask>) -> Deltas {
+    pub(crate) fn subscribe(&self, mask: &Arc<Mask>, wants: Arc<Wants>) -> Deltas {
         let pending = Arc::new(Pending::default());
         let mut state = self.state_mut();
         if state.stopped {
             pending.close();
         }
-        let mut subscriber = Subscriber { pending: Arc::clone(&pending), mask: Arc::clone(mask), joined: false };
+        let mut subscriber = Subscriber { pending: Arc::clone(&pending), mask: Arc::clone(mask), wants, joined: false };
         if state.holds(mask) {
             subscriber.join(&state.indexer);
         }
@@ -248,7 +269,7 @@ impl Core {
         state.mask = mask;
         state.listed = true;
         state.position = if reset { position } else { position.max(state.position) };
-        state.tell(deltas);
+        state.tell(&deltas);
         let State { indexer, mask, subscribers, position, .. } = &mut *state;
         for subscriber in subscribers.iter_mut().filter(|own| !own.joined && mask.covers(&own.mask)) {
             subscriber.join(indexer);
@@ -256,7 +277,9 @@ impl Core {
         let version = *position;
         if reset {
             self.awaited.send_replace(0);
+            self.acknowledged.clear();
         }
+        self.acknowledged.pass(version);
         self.position.send_modify(|own| *own = Position { version, resets: own.resets + u64::from(reset) });
         self.lists.send_modify(|lists| *lists += 1);
     }
@@ -286,9 +309,10 @@ impl Core {
             }
             state.position = version;
         }
-        state.tell(deltas);
+        state.tell(&deltas);
         let position = state.position;
         drop(state);
+        self.acknowledged.pass(position);
         self.position.send_if_modified(|own| std::mem::replace(&mut own.version, position) != position);
         in_order
     }
@@ -319,18 +343,13 @@ impl State {
     }
 
     /// Tells all who have joined.
-    fn tell(&mut self, deltas: Vec<Delta>) {
+    fn tell(&mut self, deltas: &[Delta]) {
         if deltas.is_empty() {
             return;
         }
         self.subscribers.retain(|subscriber| !subscriber.pending.is_closed());
-        let mut joined = self.subscribers.iter().filter(|subscriber| subscriber.joined).peekable();
-        while let Some(subscriber) = joined.next() {
-            if joined.peek().is_some() {
-                subscriber.pending.push(deltas.iter().cloned());
-            } else {
-                return subscriber.pending.push(deltas);
-            }
+        for subscriber in self.subscribers.iter().filter(|subscriber| subscriber.joined) {
+            subscriber.pending.push(deltas.iter().filter(|delta| (subscriber.wants)(delta)).cloned());
         }
     }
 }
@@ -344,7 +363,7 @@ impl Subscriber {
             between: Vec::new(),
             initial: true,
         };
-        self.pending.push(indexer.iter().map(add));
+        self.pending.push(indexer.iter().map(add).filter(|delta| (self.wants)(delta)));
         self.pending.finish_initial();
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::acknowledged::Acknowledged;
 use crate::intern::Interner;
 use crate::protobuf::{self, Envelope, Frame, List, ProtobufError, Transcoder};
 use crate::{Object, SourceError, Uid};
@@ -73,6 +74,7 @@ pub(crate) enum Event {
 pub(crate) struct Decoder<'a> {
     pub(crate) mask: &'a Arc<Mask>,
     pub(crate) interner: &'a Mutex<Interner>,
+    pub(crate) acknowledged: &'a Acknowledged,
     /// Where an object is pruned to before its size is known.
     pub(crate) scratch: &'a mut Vec<u8>,
 }
@@ -132,11 +134,20 @@ impl Decoder<'_> {
     fn frames(&mut self, mut stream: &[u8]) -> Result<Vec<Event>, DecodeError> {
         let mut transcoder = Transcoder::default();
         let mut events = Vec::new();
+        let knows_some = !self.acknowledged.is_empty();
         while !stream.is_empty() {
             let (Frame { event_type, object }, rest) = Frame::open(stream)?;
             stream = rest;
             events.push(match event_type {
-                "ADDED" | "MODIFIED" => Event::Upsert(self.enveloped(&mut transcoder, object)?),
+                "ADDED" | "MODIFIED" => {
+                    let envelope = Envelope::open(object)?;
+                    let known = if knows_some { self.acknowledged(&envelope)? } else { None };
+                    Event::Upsert(match known {
+                        Some(known) => known,
+                        None => self.message(&mut transcoder, &envelope.kind, envelope.raw)?,
+                    })
+                }
+                // It need not be what was acknowledged: what left the scope comes as it was in it, in the version that left.
                 "DELETED" => Event::Delete(self.enveloped(&mut transcoder, object)?),
                 "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
                 _ => {
@@ -146,6 +157,12 @@ impl Decoder<'_> {
             });
         }
         Ok(events)
+    }
+
+    /// The object as it was decoded already, when the server answered a write with it.
+    fn acknowledged(&self, envelope: &Envelope<'_>) -> Result<Option<Arc<Object>>, ProtobufError> {
+        let (uid, version) = envelope.version()?;
+        Ok(self.acknowledged.get(uid, version, self.mask))
     }
 
     fn enveloped<'a>(&mut self, transcoder: &mut Transcoder<'a>, object: &'a [u8]) -> Result<Arc<Object>, DecodeError> {
@@ -421,12 +438,14 @@ mod tests {
     use flyball_types::Labels;
 
     use super::*;
+    use crate::protobuf::samples::{field, frame, object};
 
     const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"01234567-89ab-cdef-0123-456789abcdef","resourceVersion":"7","generation":3,"labels":{"app":"web"},"finalizers":["x"],"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"u","controller":true}]},"spec":{"nodeName":"m"}}"#;
 
     fn with<T>(mask: &[&str], decode: impl FnOnce(&mut Decoder<'_>) -> T) -> T {
         let mask = Arc::new(Mask::parse(mask).unwrap());
-        decode(&mut Decoder { mask: &mask, interner: &Mutex::new(Interner::new()), scratch: &mut Vec::new() })
+        let (interner, acknowledged) = (&Mutex::new(Interner::new()), &Acknowledged::default());
+        decode(&mut Decoder { mask: &mask, interner, acknowledged, scratch: &mut Vec::new() })
     }
 
     fn event_of(decoder: &mut Decoder<'_>, json: &[u8]) -> Result<Event, DecodeError> {
@@ -449,6 +468,26 @@ mod tests {
         assert!(object.is_deleting() && !object.is_gone() && object.finalizers() == 1);
         let json = r#"{"metadata":{"name":"a","namespace":"n","uid":"01234567-89ab-cdef-0123-456789abcdef","resourceVersion":"7"},"spec":{"nodeName":"m"}}"#;
         assert_eq!(std::str::from_utf8(object.json()), Ok(json));
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_not_decoded_again() {
+        let of = |version: &[u8]| {
+            let metadata = [field(1, b"a"), field(5, b"u"), field(6, version)].concat();
+            object("v1", "Pod", &field(1, &metadata))
+        };
+        with(&["spec"], |decoder| {
+            let written = decoder.answer(&of(b"7")).unwrap();
+            decoder.acknowledged.put(written.clone());
+            let stream =
+                [frame("ADDED", &of(b"7")), frame("MODIFIED", &of(b"8")), frame("DELETED", &of(b"7"))].concat();
+            let events = decoder.events(&stream).unwrap();
+            let [Event::Upsert(same), Event::Upsert(later), Event::Delete(gone)] = &events[..] else {
+                panic!("{events:?}");
+            };
+            assert!(Arc::ptr_eq(same, &written) && !Arc::ptr_eq(gone, &written));
+            assert_eq!((later.resource_version(), later.name()), (8, "a"));
+        });
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{Object, Uid};
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Delta {
-    /// What the watcher last knew of the object; none if it did not know it.
+    /// What the watcher last knew of the object, or would, had it been told of all changes; none if there was none.
     pub old: Option<Arc<Object>>,
     /// The object as it is now; none if it is gone.
     pub new: Option<Arc<Object>>,
@@ -123,9 +123,13 @@ impl Pending {
 
     /// Adds changes, each after those already there.
     pub(crate) fn push(&self, deltas: impl IntoIterator<Item = Delta>) {
+        let mut deltas = deltas.into_iter().peekable();
+        if deltas.peek().is_none() {
+            return;
+        }
         let mut queue = self.queue();
         if !queue.closed {
-            deltas.into_iter().for_each(|delta| queue.push(delta));
+            deltas.for_each(|delta| queue.push(delta));
             self.notify.notify_one();
         }
     }

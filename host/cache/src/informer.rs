@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::core::Core;
 use crate::factory::Registration;
 use crate::stream::Requests;
-use crate::{Answer, ApiResource, Deltas, Scope, Source, SourceError};
+use crate::{Answer, ApiResource, Delta, Deltas, Scope, Source, SourceError};
 
 /// How long a reflector may take to see a change that the server acknowledged.
 const CATCH_UP: Duration = Duration::from_secs(10);
@@ -149,7 +149,13 @@ impl Informer {
 
     /// All objects as additions, once [`Informer::is_synced`], then each change, with no gap.
     pub fn subscribe(&self) -> Deltas {
-        self.core().subscribe(&self.handle.mask)
+        self.subscribe_to(|_| true)
+    }
+
+    /// The same, of those additions and changes alone that are wanted: for others the watcher is not woken. It is asked
+    /// under the cache's lock, for each change by itself, so it must be quick.
+    pub fn subscribe_to(&self, wants: impl Fn(&Delta) -> bool + Send + Sync + 'static) -> Deltas {
+        self.core().subscribe(&self.handle.mask, Arc::new(wants))
     }
 
     /// How the informer is.

@@ -9,11 +9,12 @@
 //! - `indexer` keeps the objects, and finds them by what a [`ListQuery`] asks;
 //! - [`informer`] shares one reflector and its cache between all who watch the same, and tells them of each [`Delta`];
 //! - [`overlay`] keeps what a plugin wrote, by the server's [`answer`], until the reflector has seen it, and [`lister`]
-//!   reads both as one.
+//!   reads both as one; `acknowledged` spares what comes as an answer and as an event from being decoded twice.
 //!
 //! Only a reflector writes a cache and only the writer writes an overlay; everyone else reads. No lock is held across an
 //! await.
 
+mod acknowledged;
 pub mod answer;
 mod backoff;
 pub mod connection;

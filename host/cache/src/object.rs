@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use flyball_types::{Columns, FieldPath, Kind, Labels, Mask};
 
+use crate::acknowledged::Acknowledged;
 use crate::decode::{DecodeError, Decoder};
 use crate::intern::Interner;
 
@@ -75,7 +76,8 @@ impl Object {
     /// The text is no JSON object with the metadata of one.
     pub fn parse(json: &[u8]) -> Result<Arc<Self>, DecodeError> {
         let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
-        Decoder { mask: &mask, interner: &interner, scratch: &mut Vec::new() }.object(json)
+        let acknowledged = &Acknowledged::default();
+        Decoder { mask: &mask, interner: &interner, acknowledged, scratch: &mut Vec::new() }.object(json)
     }
 
     /// Empty if it is cluster-scoped.

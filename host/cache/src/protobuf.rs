@@ -100,6 +100,19 @@ impl<'a> Envelope<'a> {
         Ok(Self { kind: format!("{api_version}/{kind}"), raw })
     }
 
+    /// Which version of which object it is: its UID, and its resource version. Empty is what is not there.
+    pub(crate) fn version(&self) -> Result<(&'a str, &'a str), ProtobufError> {
+        let (mut uid, mut version) = ("", "");
+        for field in Fields::new(wire::only(self.raw)?) {
+            match field? {
+                (5, value) => uid = value.text()?,
+                (6, value) => version = value.text()?,
+                _ => {}
+            }
+        }
+        Ok((uid, version))
+    }
+
     /// Which object it is. All have their metadata in the first field; nothing else is read.
     pub(crate) fn head(&self) -> Result<Head, ProtobufError> {
         let mut head = Head::default();
@@ -174,24 +187,31 @@ impl<'a> List<'a> {
     }
 }
 
+/// Protobuf as the server writes it, for tests.
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(crate) mod samples {
+    use super::MAGIC;
 
     /// A field that is bytes.
-    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, u8::try_from(bytes.len()).expect("a short one")], bytes].concat()
     }
 
-    fn object(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    pub(crate) fn object(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
         let types = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
         [MAGIC, &field(1, &types), &field(2, raw)].concat()
     }
 
-    fn frame(event_type: &str, object: &[u8]) -> Vec<u8> {
+    pub(crate) fn frame(event_type: &str, object: &[u8]) -> Vec<u8> {
         let event = [field(1, event_type.as_bytes()), field(2, &field(1, object))].concat();
         [&(event.len() as u32).to_be_bytes()[..], &event].concat()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{field, frame, object};
+    use super::*;
 
     #[test]
     fn lists_and_events_are_opened() {

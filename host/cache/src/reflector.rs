@@ -262,6 +262,8 @@ impl Reflector {
                 if self.core.is_too_narrow() {
                     self.widen_soon();
                 }
+                // What was acknowledged is of the server of the watch before, or may be.
+                self.core.acknowledged.clear();
                 let mask = self.core.held_mask();
                 State::Watch(Watching { stream, mask, started: Instant::now(), timeout: limit, heard: false })
             }

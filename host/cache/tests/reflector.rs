@@ -126,6 +126,23 @@ async fn a_relist_deletes_what_vanished() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watcher_is_told_of_what_it_wants_alone() {
+    let server = Server::new();
+    some_pods(&server, 2);
+    let (_factory, informer) = started(&server, interest(&["spec"])).await;
+    informer.synced().await;
+    let mut deltas = informer.subscribe_to(|delta| delta.object().name() == "p1");
+    let first = deltas.next(100).await.unwrap();
+    assert!(first.initial_done && first.deltas.len() == 1, "{first:?}");
+    server.put("a", "p0", json!({}));
+    sleep(Duration::from_millis(1)).await;
+    assert!(deltas.try_next(100).is_none());
+    server.put("a", "p1", json!({}));
+    let names: Vec<_> = deltas.next(100).await.unwrap().deltas.iter().map(|delta| delta.object().key()).collect();
+    assert_eq!(names, ["a/p1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_that_grew_too_old_are_asked_for_again_in_one() {
     let server = Server::new();
     server.inner().no_stream_lists = true;

@@ -220,7 +220,7 @@ async fn tick(services: &Services, ticker: &flyball_types::description::Ticker) 
 struct Routing {
     plugin: Plugin,
     services: Arc<Services>,
-    router: Router,
+    router: Arc<Router>,
     /// The watch's name in what `route` gets.
     watch: String,
     kind: Arc<Kind>,
@@ -241,13 +241,23 @@ impl Routing {
         left: watch::Sender<usize>,
         finish: CancellationToken,
     ) -> impl Future<Output = ()> + Send + use<> {
-        // At once where it can be, so that an earlier version may end.
-        let subscribed = informer.is_synced().then(|| informer.subscribe());
         let kind = informer.resource().kind.clone();
+        let router = Arc::new(Router::new(&services.description, &services.description.watches[watch], &kind));
+        let subscribe = {
+            let router = router.clone();
+            move |informer: &Informer| {
+                let router = router.clone();
+                // With an object that goes, what is remembered of it does.
+                informer
+                    .subscribe_to(move |delta| delta.delta_type() == DeltaType::Deleted || router.may_concern(delta))
+            }
+        };
+        // At once where it can be, so that an earlier version may end.
+        let subscribed = informer.is_synced().then(|| subscribe(&informer));
         let routing = Self {
             plugin: plugin.clone(),
             services: services.clone(),
-            router: Router::new(&services.description, &services.description.watches[watch], &kind),
+            router,
             watch: kind.to_string(),
             namespaces: services.policy.watched_namespaces(&kind),
             kind: Arc::new(kind),
@@ -259,7 +269,7 @@ impl Routing {
                 Some(deltas) => deltas,
                 None => {
                     tokio::select! {
-                        () = informer.synced() => informer.subscribe(),
+                        () = informer.synced() => subscribe(&informer),
                         () = routing.finish.cancelled() => return,
                     }
                 }

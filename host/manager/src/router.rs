@@ -46,7 +46,11 @@ pub(crate) struct Router {
 
 /// For which deltas a mapping is.
 struct Condition {
+    orphans: bool,
+    deleting: bool,
     having: Option<(FieldPath, String)>,
+    /// Whether that is a finalizer.
+    held: bool,
     on: Vec<DeltaType>,
 }
 
@@ -77,7 +81,6 @@ enum Target {
     Selecting {
         kind: Kind,
         path: FieldPath,
-        orphans: bool,
     },
     Keys {
         kind: Kind,
@@ -99,6 +102,20 @@ impl Router {
         let routes = watch.map.iter().filter_map(|mapping| Route::new(description, mapping, kind));
         let asking = watch.map.iter().filter(|mapping| mapping.to == To::Route).filter_map(Condition::new);
         Self { changes: Changes::new(&watch.changes), routes: routes.collect(), asking: asking.collect() }
+    }
+
+    /// Whether a delta may matter and yield something, as far as what is known of objects without reading them tells. Most
+    /// are sorted out by that: changes of what something else owns, or of what does not count.
+    pub(crate) fn may_concern(&self, delta: &Delta) -> bool {
+        let counts = self.changes.fields.count() > 0 || self.counts(delta);
+        let delta_type = delta.delta_type();
+        let may_be =
+            |condition: &Condition, object: &Object| condition.is_on(delta_type) && condition.may_be_for(object);
+        let asks = |object: &Object| self.asking.iter().any(|asking| may_be(asking, object));
+        let yields = |object: &Object| {
+            self.routes.iter().any(|route| may_be(&route.condition, object) && route.to.may_have_keys(object))
+        };
+        counts && delta.versions().any(|object| asks(object) || yields(object))
     }
 
     /// Whether a delta matters: additions and deletions do, modifications if they change what counts.
@@ -182,7 +199,7 @@ impl Route {
             To::Controller { kind } => Target::Controller(kind),
             To::Owner { kind } => Target::Owner(kind),
             To::Named { path, namespaced } => Target::Named { path: path.parse().ok()?, namespaced },
-            To::Selecting { kind, path, orphans } => Target::Selecting { kind, path: path.parse().ok()?, orphans },
+            To::Selecting { kind, path } => Target::Selecting { kind, path: path.parse().ok()? },
             To::InNamespace { kind } => Target::Keys { kind, in_namespace: true },
             To::All { kind } => Target::Keys { kind, in_namespace: false },
             To::Namespace => Target::Namespace,
@@ -204,7 +221,10 @@ impl Condition {
             Some(Having { path, value }) => Some((path.parse().ok()?, value)),
             None => None,
         };
-        Some(Self { having, on: mapping.on.clone() })
+        let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
+        let held = having.as_ref().is_some_and(|(path, _)| *path == finalizers);
+        let (orphans, deleting) = (mapping.orphans, mapping.deleting);
+        Some(Self { orphans, deleting, having, held, on: mapping.on.clone() })
     }
 
     fn is_on(&self, delta_type: DeltaType) -> bool {
@@ -213,11 +233,28 @@ impl Condition {
 
     fn is_for(&self, object: &Object) -> bool {
         let has = |(path, value): &(FieldPath, String)| object.strings(path).iter().any(|own| own == value);
-        self.having.as_ref().is_none_or(has)
+        self.may_be_for(object) && self.having.as_ref().is_none_or(has)
+    }
+
+    /// Whether it may be for an object, as far as can be told without reading it.
+    fn may_be_for(&self, object: &Object) -> bool {
+        (!self.orphans || object.controller().is_none())
+            && (!self.deleting || object.is_deleting())
+            && (!self.held || object.finalizers() > 0)
     }
 }
 
 impl Target {
+    /// Whether an object may have keys, as far as can be told without looking at the caches or reading the object.
+    fn may_have_keys(&self, object: &Object) -> bool {
+        match self {
+            Self::Controller(kind) => object.controller().is_some_and(|owner| is_of(owner, kind)),
+            Self::Owner(kind) => object.owners().iter().any(|owner| is_of(owner, kind)),
+            Self::OwnerReferences(_) => !object.owners().is_empty(),
+            _ => true,
+        }
+    }
+
     fn keys(&self, object: &Object, lookup: &impl Lookup) -> Vec<Arc<str>> {
         let all = |keys: Vec<String>| keys.into_iter().map(Arc::from).collect();
         match self {
@@ -233,8 +270,7 @@ impl Target {
                 let key = |name: &str| if *namespaced { join(object.namespace(), name) } else { name.to_owned() };
                 names.map(|name| key(&name).into()).collect()
             }
-            Self::Selecting { orphans: true, .. } if object.controller().is_some() => Vec::new(),
-            Self::Selecting { kind, path, .. } => all(lookup.selecting(kind, path, object)),
+            Self::Selecting { kind, path } => all(lookup.selecting(kind, path, object)),
             Self::Keys { kind, in_namespace } => {
                 all(lookup.keys(kind, if *in_namespace { object.namespace() } else { "" }))
             }
@@ -269,7 +305,7 @@ pub(crate) fn named_owner(object: &Object, owner: &OwnerReference, lookup: &impl
 fn is_among(which: Owners, object: &Object, owner: &OwnerReference, lookup: &impl Lookup) -> bool {
     let found = || lookup.by_uid(&owner.uid);
     let is_as_named = |(kind, found): (Kind, Arc<Object>)| {
-        (&kind.group, &kind.kind) == (&owner.kind.group, &owner.kind.kind)
+        is_of(owner, &kind)
             && *found.name() == *owner.name
             && (found.namespace().is_empty() || found.namespace() == object.namespace())
     };
@@ -279,9 +315,14 @@ fn is_among(which: Owners, object: &Object, owner: &OwnerReference, lookup: &imp
     }
 }
 
+/// Whether an owner is of this kind, in whatever version.
+fn is_of(owner: &OwnerReference, kind: &Kind) -> bool {
+    owner.kind.kind == kind.kind && owner.kind.group == kind.group
+}
+
 /// The key of an owner of this kind, unless the cache knows that it is gone or another object has its name.
 fn owner_key(object: &Object, owner: &OwnerReference, kind: &Kind, lookup: &impl Lookup) -> Option<Arc<str>> {
-    if owner.kind.kind != kind.kind || owner.kind.group != kind.group {
+    if !is_of(owner, kind) {
         return None;
     }
     // A cluster-scoped owner has no namespace, whatever that of its dependent.
@@ -410,6 +451,56 @@ mod tests {
             assert_eq!(router.asks_guest(&delta(old.cloned(), new.cloned())), asks, "{old:?} {new:?}");
         }
         assert_eq!(keys(&router, &delta(Some(held.clone()), Some(held))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_guest_is_asked_about_orphans_and_what_is_being_deleted_where_it_says_so() {
+        let asks = |mapping: Value, object: &Arc<Object>| {
+            router(json!({"map": [mapping]})).asks_guest(&delta(None, Some(object.clone())))
+        };
+        let (orphan, owned) = (set(json!({})), set(owned_by("web", "u-web")));
+        let going = set(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        let (orphans, deleting) = (json!({"to": "route", "orphans": true}), json!({"to": "route", "deleting": true}));
+        assert!(asks(orphans.clone(), &orphan) && !asks(orphans, &owned));
+        assert!(asks(deleting.clone(), &going) && !asks(deleting, &orphan));
+    }
+
+    #[test]
+    fn what_a_router_says_is_of_no_concern_yields_nothing() {
+        let controller = json!({"to": "controller", "kind": "apps/v1/Deployment"});
+        let owner = json!({"to": "owner", "kind": "apps/v1/Deployment"});
+        let selecting =
+            json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "orphans": true});
+        let held = json!({"to": "route", "having": {"path": "metadata.finalizers", "value": "x/held"}});
+        let maps = [controller, owner, selecting, held, json!({"to": "ownerReferences", "which": "missing"})];
+        let changes = [json!([]), json!(["generation"]), json!(["labels"]), json!([{"path": "spec.x"}])];
+        let mut versions = vec![None];
+        for metadata in [
+            json!({"labels": {"app": "web"}}),
+            json!({"finalizers": ["x/held"], "generation": 2, "labels": {"app": "web"}}),
+            owned_by("web", "u-web"),
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": true}]}),
+        ] {
+            versions.push(Some(set(metadata)));
+        }
+        let (mut concerned, mut spared) = (0, 0);
+        for (map, changes) in maps.iter().flat_map(|map| changes.iter().map(move |changes| (map, changes))) {
+            let router = router(json!({"map": [map], "changes": changes}));
+            for (old, new) in versions.iter().flat_map(|old| versions.iter().map(move |new| (old, new))) {
+                if old.is_none() && new.is_none() {
+                    continue;
+                }
+                let delta = delta(old.clone(), new.clone());
+                let yields = !router.route(&delta, &CACHE).is_empty() || router.asks_guest(&delta);
+                if router.may_concern(&delta) {
+                    concerned += 1;
+                } else {
+                    assert!(!(yields && router.counts(&delta)), "{map} {changes}: {old:?} {new:?}");
+                    spared += 1;
+                }
+            }
+        }
+        assert!(concerned > 50 && spared > 50, "{concerned} {spared}");
     }
 
     #[test]

@@ -151,6 +151,12 @@ pub struct Mapping {
     /// Enqueue only after this time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ms: u32,
+    /// Only for objects that have no controller.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub orphans: bool,
+    /// Only for objects that are being deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deleting: bool,
     /// Only for objects with this value in this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub having: Option<Having>,
@@ -195,9 +201,6 @@ pub enum To {
         kind: Kind,
         /// Where their selector is: a LabelSelector or a map of labels.
         path: String,
-        /// Only for objects that have no controller.
-        #[serde(default)]
-        orphans: bool,
     },
     /// Every object of a kind in this object's namespace.
     InNamespace {

@@ -1,18 +1,12 @@
 //! Reads through indexes give what a look at every object gives, after any changes.
 
-use std::sync::Mutex;
-
-use flyball_types::Mask;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::decode::Decoder;
-use crate::intern::Interner;
 
 fn object(json: &Value) -> Arc<Object> {
-    let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
-    Decoder { mask: &mask, interner: &interner, scratch: &mut Vec::new() }.object(json.to_string().as_bytes()).unwrap()
+    Object::parse(json.to_string().as_bytes()).unwrap()
 }
 
 #[derive(Clone, Debug)]

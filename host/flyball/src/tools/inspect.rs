@@ -147,10 +147,7 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Controller { kind } => format!("the {kind} that controls it"),
         To::Owner { kind } => format!("each {kind} that owns it"),
         To::Named { path, .. } => format!("what {path} names"),
-        To::Selecting { kind, path, orphans } => {
-            let only = if *orphans { ", if it has no controller" } else { "" };
-            format!("each {kind} whose {path} selects it{only}")
-        }
+        To::Selecting { kind, path } => format!("each {kind} whose {path} selects it"),
         To::InNamespace { kind } => format!("each {kind} in its namespace"),
         To::All { kind } => format!("each {kind}"),
         To::Namespace => "its namespace".into(),
@@ -161,6 +158,12 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::OwnerReferences { which: Owners::Deleting } => "its owners that are being deleted".into(),
         To::Route => "what the plugin's `route` says".into(),
     };
+    if mapping.orphans {
+        text.push_str(", if it has no controller");
+    }
+    if mapping.deleting {
+        text.push_str(", if it is being deleted");
+    }
     if !mapping.on.is_empty() {
         let types = mapping.on.iter().map(|on| match on {
             DeltaType::Added => "added",

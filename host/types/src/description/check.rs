@@ -288,7 +288,7 @@ mod tests {
                     {"to": "named", "path": "spec.nodeName", "namespaced": false},
                     {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true},
                     {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5},
-                    {"to": "reference", "having": {"path": "metadata.finalizers", "value": "orphan"}},
+                    {"to": "reference", "deleting": true, "having": {"path": "metadata.finalizers", "value": "orphan"}},
                     {"to": "ownerReferences", "which": "deleting"}
                 ]
             }, {

@@ -1,0 +1,80 @@
+//! Objects as the server answered them to writes, until the reflector has passed their versions: the same come once more as
+//! events, and are not decoded twice. In memory there is one of each, for the cache and for the overlay.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flyball_types::Mask;
+
+use crate::{Object, Uid};
+
+/// Those of one informer, by their versions.
+#[derive(Default)]
+pub(crate) struct Acknowledged {
+    versions: Mutex<BTreeMap<u64, Arc<Object>>>,
+}
+
+impl Acknowledged {
+    fn versions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Object>>> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.versions().is_empty()
+    }
+
+    pub(crate) fn put(&self, object: Arc<Object>) {
+        self.versions().insert(object.resource_version, object);
+    }
+
+    /// The version of an object, if it is known and was pruned by this mask.
+    pub(crate) fn get(&self, uid: &str, version: &str, mask: &Arc<Mask>) -> Option<Arc<Object>> {
+        let version = version.parse().ok()?;
+        let object = self.versions().get(&version).cloned()?;
+        let is_pruned_alike = Arc::ptr_eq(&object.mask, mask) || object.mask == *mask;
+        (object.uid == Uid::new(uid) && is_pruned_alike).then_some(object)
+    }
+
+    /// The reflector has seen everything up to this version.
+    pub(crate) fn pass(&self, position: u64) {
+        let mut versions = self.versions();
+        while versions.first_entry().is_some_and(|first| *first.key() <= position) {
+            versions.pop_first();
+        }
+    }
+
+    /// Versions known before mean nothing, or may: a server that was restored from a backup gives them to other changes.
+    pub(crate) fn clear(&self) {
+        self.versions().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(uid: &str, version: u64) -> Arc<Object> {
+        let metadata = format!(r#"{{"name":"a","uid":"{uid}","resourceVersion":"{version}"}}"#);
+        Object::parse(format!(r#"{{"metadata":{metadata}}}"#).as_bytes()).expect("an object")
+    }
+
+    #[test]
+    fn a_version_is_known_by_its_object_and_its_mask_until_it_is_passed() {
+        let acknowledged = Acknowledged::default();
+        let (first, second) = (object("one", 5), object("two", 7));
+        let mask = first.mask.clone();
+        acknowledged.put(first.clone());
+        acknowledged.put(second);
+        let known = acknowledged.get("one", "5", &Arc::new((*mask).clone())).expect("an equal mask will do");
+        assert!(Arc::ptr_eq(&known, &first));
+        for (uid, version) in [("two", "5"), ("one", "6"), ("one", "x")] {
+            assert!(acknowledged.get(uid, version, &mask).is_none(), "{uid} {version}");
+        }
+        assert!(acknowledged.get("one", "5", &Arc::default()).is_none());
+        acknowledged.pass(6);
+        assert!(acknowledged.get("one", "5", &mask).is_none());
+        assert!(acknowledged.get("two", "7", &mask).is_some());
+        acknowledged.clear();
+        assert!(acknowledged.is_empty());
+    }
+}
