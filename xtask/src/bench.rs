@@ -6,6 +6,7 @@ mod bed;
 mod cascade;
 mod churn;
 mod converge;
+mod empty;
 mod jobs;
 mod latency;
 mod plot;
@@ -38,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const ROUNDS: usize = 3;
 
 /// What is done on a control plane, in the order in which it is measured.
-const ON_CLUSTERS: [&str; 14] = [
+const ON_CLUSTERS: [&str; 15] = [
     "converge-small",
     "converge-wide",
     "converge-deep",
@@ -46,6 +47,7 @@ const ON_CLUSTERS: [&str; 14] = [
     "rollout",
     "latency",
     "sync",
+    "empty",
     "standby",
     "steady",
     "cascade",
@@ -55,7 +57,7 @@ const ON_CLUSTERS: [&str; 14] = [
     "reload",
 ];
 /// What takes so long, or differs so little, that it is measured once.
-const ONCE: [&str; 7] = ["standby", "steady", "cascade", "sync-50000", "growth", "ring", "reload"];
+const ONCE: [&str; 8] = ["empty", "standby", "steady", "cascade", "sync-50000", "growth", "ring", "reload"];
 /// What is about Flyball alone.
 const WITHOUT_STOCK: [&str; 3] = ["growth", "ring", "reload"];
 /// What is measured of the runtime alone.
@@ -193,6 +195,7 @@ fn describe(name: &str, size: Size) -> String {
             format!("pods become ready, 100 a second for {} s, among {count} and {}", time(size).as_secs(), 10 * count)
         }
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
+        "empty" => "nothing happens, and all controllers are on".into(),
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
         "reload" => format!("a plugin is replaced {count} times while its keys change"),
@@ -210,6 +213,7 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "steady" => sync::steady(subject, full, count, time(size)).await,
         "growth" => sync::growth(full, count, time(size)).await,
         "cascade" => cascade::measure(subject, count).await,
+        "empty" => empty::measure(subject).await,
         "standby" => standby::measure(subject).await,
         "ring" => ring::measure(count, RING_ROUNDS).await,
         "reload" => reload::measure(count).await,

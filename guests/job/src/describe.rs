@@ -68,7 +68,7 @@ fn held_pods() -> describe::Watch {
         .iter()
         .fold(watch::<HeldPod>(), |watch, path| watch.when(Change::Path((*path).into())));
     let watch = held(held(watch).orphans()).deleting();
-    // What goes with the finalizer, after its last version that had it, was counted.
+    // Where the last version that was seen of what is gone has the finalizer, nothing else tells that it was taken off.
     let watch = held(watch).on(&[DeltaType::Deleted]);
     ended(ended(watch, "Succeeded"), "Failed")
 }

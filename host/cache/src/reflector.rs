@@ -262,7 +262,7 @@ impl Reflector {
                 if self.core.is_too_narrow() {
                     self.widen_soon();
                 }
-                // What was acknowledged is of the server of the watch before, or may be.
+                // It may be a server that was restored from a backup.
                 self.core.acknowledged.clear();
                 let mask = self.core.held_mask();
                 State::Watch(Watching { stream, mask, started: Instant::now(), timeout: limit, heard: false })

@@ -243,17 +243,8 @@ impl Routing {
     ) -> impl Future<Output = ()> + Send + use<> {
         let kind = informer.resource().kind.clone();
         let router = Arc::new(Router::new(&services.description, &services.description.watches[watch], &kind));
-        let subscribe = {
-            let router = router.clone();
-            move |informer: &Informer| {
-                let router = router.clone();
-                // With an object that goes, what is remembered of it does.
-                informer
-                    .subscribe_to(move |delta| delta.delta_type() == DeltaType::Deleted || router.may_concern(delta))
-            }
-        };
         // At once where it can be, so that an earlier version may end.
-        let subscribed = informer.is_synced().then(|| subscribe(&informer));
+        let subscribed = informer.is_synced().then(|| subscribe(&informer, &router));
         let routing = Self {
             plugin: plugin.clone(),
             services: services.clone(),
@@ -269,7 +260,7 @@ impl Routing {
                 Some(deltas) => deltas,
                 None => {
                     tokio::select! {
-                        () = informer.synced() => subscribe(&informer),
+                        () = informer.synced() => subscribe(&informer, &routing.router),
                         () = routing.finish.cancelled() => return,
                     }
                 }
@@ -364,6 +355,12 @@ impl Routing {
             wait = (wait * 2).min(most);
         }
     }
+}
+
+/// Subscribes to what may concern a watch. All that goes does: with it goes what is remembered of it.
+fn subscribe(informer: &Informer, router: &Arc<Router>) -> Deltas {
+    let router = router.clone();
+    informer.subscribe_to(move |delta| delta.delta_type() == DeltaType::Deleted || router.may_concern(delta))
 }
 
 /// A delta as `route` gets it.
