@@ -8,9 +8,6 @@ use crate::settings::{KEYS, Settings};
 use crate::views::{HeldPod, Job, Pod, Presence};
 use crate::{metrics, orphans};
 
-/// Deltas of what is still there.
-const CHANGED: &[DeltaType] = &[DeltaType::Added, DeltaType::Modified];
-
 /// The primary queue.
 pub const QUEUE: &str = "job";
 
@@ -56,20 +53,18 @@ fn pods(settings: &Settings) -> describe::Watch {
         .after(settings.sync_batch_period)
         .selecting(Job::KIND, "spec.selector")
         .orphans()
-        .on(CHANGED)
+        .on(&[DeltaType::Added, DeltaType::Modified])
         .after(settings.sync_batch_period)
 }
 
 /// Pods that may be held by the finalizer for nobody, and those that have ended, which are counted while they are held.
 fn held_pods() -> describe::Watch {
     let held = |watch: describe::Watch| watch.to_route().having("metadata.finalizers", FINALIZER);
-    let ended = |watch: describe::Watch, phase| watch.to_route().having("status.phase", phase).on(CHANGED);
+    let ended = |watch, phase| held(watch).having("status.phase", phase);
     let watch = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"]
         .iter()
         .fold(watch::<HeldPod>(), |watch, path| watch.when(Change::Path((*path).into())));
     let watch = held(held(watch).orphans()).deleting();
-    // Where the last version that was seen of what is gone has the finalizer, nothing else tells that it was taken off.
-    let watch = held(watch).on(&[DeltaType::Deleted]);
     ended(ended(watch, "Succeeded"), "Failed")
 }
 

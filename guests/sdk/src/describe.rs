@@ -250,7 +250,7 @@ pub trait WatchExt: Sized {
     fn deleting(self) -> Self;
     /// The last mapping is only for these types of delta.
     fn on(self, types: &[DeltaType]) -> Self;
-    /// The last mapping is only for objects with this value in this field, or among its strings.
+    /// The last mapping is only for objects with this value in this field, or among its strings. Each call adds one.
     fn having(self, path: &str, value: &str) -> Self;
     /// The last mapping goes to this queue.
     fn to_queue(self, name: &str) -> Self;
@@ -322,7 +322,7 @@ impl WatchExt for Watch {
 
     fn map(mut self, to: To) -> Self {
         let (on, queue) = (Vec::new(), String::new());
-        self.map.push(Mapping { to, on, queue, delay_ms: 0, orphans: false, deleting: false, having: None });
+        self.map.push(Mapping { to, on, queue, delay_ms: 0, orphans: false, deleting: false, having: Vec::new() });
         self
     }
 
@@ -342,7 +342,7 @@ impl WatchExt for Watch {
     }
 
     fn having(mut self, path: &str, value: &str) -> Self {
-        last(&mut self).having = Some(Having { path: path.into(), value: value.into() });
+        last(&mut self).having.push(Having { path: path.into(), value: value.into() });
         self
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn interest(description: &Description, watch: &Watch, resource: Arc<A
         To::Named { path, .. } => path.parse::<FieldPath>().ok(),
         _ => None,
     });
-    let having = watch.map.iter().filter_map(|mapping| mapping.having.as_ref()?.path.parse::<FieldPath>().ok());
+    let having = watch.map.iter().flat_map(|mapping| &mapping.having).filter_map(|having| having.path.parse().ok());
     changes.chain(named).chain(having).for_each(|path| mask.add(&path));
     let kind = &resource.kind;
     let indexes = description.indexes.iter().filter(|index| index.kind == *kind);

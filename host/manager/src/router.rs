@@ -48,8 +48,8 @@ pub(crate) struct Router {
 struct Condition {
     orphans: bool,
     deleting: bool,
-    having: Option<(FieldPath, String)>,
-    /// Whether that is a finalizer.
+    having: Vec<(FieldPath, String)>,
+    /// Whether one of them is a finalizer.
     held: bool,
     on: Vec<DeltaType>,
 }
@@ -217,12 +217,10 @@ impl Route {
 
 impl Condition {
     fn new(mapping: &Mapping) -> Option<Self> {
-        let having = match mapping.having.clone() {
-            Some(Having { path, value }) => Some((path.parse().ok()?, value)),
-            None => None,
-        };
+        let parsed = |Having { path, value }: &Having| Some((path.parse().ok()?, value.clone()));
+        let having = mapping.having.iter().map(parsed).collect::<Option<Vec<(FieldPath, _)>>>()?;
         let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
-        let held = having.as_ref().is_some_and(|(path, _)| *path == finalizers);
+        let held = having.iter().any(|(path, _)| *path == finalizers);
         let (orphans, deleting) = (mapping.orphans, mapping.deleting);
         Some(Self { orphans, deleting, having, held, on: mapping.on.clone() })
     }
@@ -233,7 +231,7 @@ impl Condition {
 
     fn is_for(&self, object: &Object) -> bool {
         let has = |(path, value): &(FieldPath, String)| object.strings(path).iter().any(|own| own == value);
-        self.may_be_for(object) && self.having.as_ref().is_none_or(has)
+        self.may_be_for(object) && self.having.iter().all(has)
     }
 
     /// Whether it may be for an object, as far as can be told without reading it.
@@ -454,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guest_is_asked_about_orphans_and_what_is_being_deleted_where_it_says_so() {
+    fn the_guest_is_asked_about_what_meets_all_conditions() {
         let asks = |mapping: Value, object: &Arc<Object>| {
             router(json!({"map": [mapping]})).asks_guest(&delta(None, Some(object.clone())))
         };
@@ -463,6 +461,11 @@ mod tests {
         let (orphans, deleting) = (json!({"to": "route", "orphans": true}), json!({"to": "route", "deleting": true}));
         assert!(asks(orphans.clone(), &orphan) && !asks(orphans, &owned));
         assert!(asks(deleting.clone(), &going) && !asks(deleting, &orphan));
+        let (held, web) = (json!(["x/held"]), json!({"app": "web"}));
+        let values = [("metadata.finalizers", "x/held"), ("metadata.labels.app", "web")];
+        let both = json!({"to": "route", "having": values.map(|(path, value)| json!({"path": path, "value": value}))});
+        assert!(asks(both.clone(), &set(json!({"finalizers": held, "labels": web}))));
+        assert!(!asks(both.clone(), &set(json!({"finalizers": held}))) && !asks(both, &set(json!({"labels": web}))));
     }
 
     #[test]

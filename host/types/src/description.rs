@@ -157,9 +157,9 @@ pub struct Mapping {
     /// Only for objects that are being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
-    /// Only for objects with this value in this field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub having: Option<Having>,
+    /// Only for objects with these values in these fields.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "one_or_more")]
+    pub having: Vec<Having>,
 }
 
 /// A value that a field must have.
@@ -169,6 +169,34 @@ pub struct Having {
     pub path: String,
     /// The value.
     pub value: String,
+}
+
+/// One value is written as it is, several as a list.
+mod one_or_more {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Having;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(Having),
+        More(Vec<Having>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(having: &[Having], output: S) -> Result<S::Ok, S::Error> {
+        match having {
+            [one] => one.serialize(output),
+            more => more.serialize(output),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Having>, D::Error> {
+        Ok(match OneOrMore::deserialize(input)? {
+            OneOrMore::One(one) => vec![one],
+            OneOrMore::More(more) => more,
+        })
+    }
 }
 
 /// What the keys of a mapping are. Keys of objects are `namespace/name`, or `name` if cluster-scoped; mappings across kinds

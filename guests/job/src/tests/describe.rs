@@ -55,15 +55,14 @@ fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
     let paths = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"];
     assert_eq!(watches[3]["changes"], json!(paths.map(|path| json!({"path": path}))));
     let held = json!({"path": "metadata.finalizers", "value": "batch.kubernetes.io/job-tracking"});
-    let phase = |phase: &str| json!({"path": "status.phase", "value": phase});
+    let ended = |phase: &str| json!([held, {"path": "status.phase", "value": phase}]);
     assert_eq!(
         watches[3]["map"],
         json!([
             {"to": "route", "orphans": true, "having": held},
             {"to": "route", "deleting": true, "having": held},
-            {"to": "route", "on": ["deleted"], "having": held},
-            {"to": "route", "on": ["added", "modified"], "having": phase("Succeeded")},
-            {"to": "route", "on": ["added", "modified"], "having": phase("Failed")},
+            {"to": "route", "having": ended("Succeeded")},
+            {"to": "route", "having": ended("Failed")},
         ])
     );
 }

@@ -172,7 +172,7 @@ fn mapping_of(mapping: &Mapping) -> String {
         });
         let _ = write!(text, ", when {}", types.collect::<Vec<_>>().join(" or "));
     }
-    if let Some(having) = &mapping.having {
+    for having in &mapping.having {
         let _ = write!(text, ", where {} is {:?}", having.path, having.value);
     }
     if mapping.delay_ms > 0 {

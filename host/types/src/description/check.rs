@@ -132,7 +132,7 @@ impl super::Watch {
             if unknown_queue(&mapping.queue) {
                 return Some(format!("a mapping names the queue `{}`, which is not described", mapping.queue));
             }
-            if let Some(Err(error)) = mapping.having.as_ref().map(|having| having.path.parse::<FieldPath>()) {
+            if let Some(error) = mapping.having.iter().find_map(|having| having.path.parse::<FieldPath>().err()) {
                 return Some(error.to_string());
             }
             match &mapping.to {
@@ -288,6 +288,7 @@ mod tests {
                     {"to": "named", "path": "spec.nodeName", "namespaced": false},
                     {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true},
                     {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5},
+                    {"to": "route", "having": [{"path": "spec", "value": "a"}, {"path": "status", "value": "b"}]},
                     {"to": "reference", "deleting": true, "having": {"path": "metadata.finalizers", "value": "orphan"}},
                     {"to": "ownerReferences", "which": "deleting"}
                 ]
