@@ -159,8 +159,8 @@ impl DescriptionExt for Description {
     }
 }
 
-/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `deleting`, `on`, `having`, `to_queue` and `after` are about the
-/// mapping that was added last.
+/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `deleting`, `on`, `having`, `to_queue` and `after`
+/// are about the mapping that was added last.
 pub trait WatchExt: Sized {
     /// Declares the fields of another view of the same kind as well.
     fn and_view<T: View>(self) -> Self;
