@@ -57,7 +57,12 @@ impl Controller for DeploymentController {
                     .orphans(),
             )
             // Recreate waits for the last pod to go.
-            .watch(watch::<Pod>().selecting(Deployment::KIND, "spec.selector").on(&[DeltaType::Deleted]))
+            .watch(
+                watch::<Pod>()
+                    .selecting(Deployment::KIND, "spec.selector")
+                    .whose("spec.strategy.type", "Recreate")
+                    .on(&[DeltaType::Deleted]),
+            )
             .allow(Deployment::KIND, ["get", "update"])
             .allow_on(Deployment::KIND, "status", ["update"])
             .allow_on(Deployment::KIND, "finalizers", ["update"])

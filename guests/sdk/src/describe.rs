@@ -159,8 +159,8 @@ impl DescriptionExt for Description {
     }
 }
 
-/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `deleting`, `on`, `having`, `to_queue` and `after`
-/// are about the mapping that was added last.
+/// Builds a [`Watch`]: first what it is of, then its mappings. `orphans`, `deleting`, `on`, `having`, `whose`, `to_queue`
+/// and `after` are about the mapping that was added last.
 pub trait WatchExt: Sized {
     /// Declares the fields of another view of the same kind as well.
     fn and_view<T: View>(self) -> Self;
@@ -209,8 +209,11 @@ pub trait WatchExt: Sized {
     }
     /// The keys are the objects of this kind, in the object's namespace, whose selector (at `path`) matches its labels.
     fn selecting(self, kind_name: &str, path: &str) -> Self {
-        self.map(To::Selecting { kind: kind(kind_name), path: path.into() })
+        self.map(To::Selecting { kind: kind(kind_name), path: path.into(), whose: Vec::new() })
     }
+    /// The last mapping, which is [`selecting`](Self::selecting), yields only objects with this value in this field, as they
+    /// are when the watched object changes. Each call adds one.
+    fn whose(self, path: &str, value: &str) -> Self;
     /// The keys are all objects of this kind in the object's namespace.
     fn in_namespace(self, kind_name: &str) -> Self {
         self.map(To::InNamespace { kind: kind(kind_name) })
@@ -343,6 +346,12 @@ impl WatchExt for Watch {
 
     fn having(mut self, path: &str, value: &str) -> Self {
         last(&mut self).having.push(Having { path: path.into(), value: value.into() });
+        self
+    }
+
+    fn whose(mut self, path: &str, value: &str) -> Self {
+        let To::Selecting { whose, .. } = &mut last(&mut self).to else { panic!("`whose` is about `selecting` alone") };
+        whose.push(Having { path: path.into(), value: value.into() });
         self
     }
 

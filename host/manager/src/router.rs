@@ -13,8 +13,8 @@ use flyball_types::{Columns, FieldPath, Kind, Reference};
 pub(crate) trait Lookup {
     /// Whether the cache holds this object under this UID; none if the plugin doesn't watch the kind.
     fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool>;
-    /// The keys of the objects of a kind whose selector at `path` matches this object's labels, in its namespace.
-    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<String>;
+    /// The objects of a kind whose selector at `path` matches this object's labels, in its namespace.
+    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>>;
     /// The keys of the objects of a kind, in this namespace (all, if empty).
     fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String>;
     /// The object of this UID among all kinds that the plugin watches.
@@ -48,11 +48,14 @@ pub(crate) struct Router {
 struct Condition {
     orphans: bool,
     deleting: bool,
-    having: Vec<(FieldPath, String)>,
+    having: Values,
     /// Whether one of them is a finalizer.
     held: bool,
     on: Vec<DeltaType>,
 }
+
+/// Values that fields must have.
+struct Values(Vec<(FieldPath, String)>);
 
 /// The modifications that count; all, if none is named.
 struct Changes {
@@ -81,6 +84,7 @@ enum Target {
     Selecting {
         kind: Kind,
         path: FieldPath,
+        whose: Values,
     },
     Keys {
         kind: Kind,
@@ -199,7 +203,9 @@ impl Route {
             To::Controller { kind } => Target::Controller(kind),
             To::Owner { kind } => Target::Owner(kind),
             To::Named { path, namespaced } => Target::Named { path: path.parse().ok()?, namespaced },
-            To::Selecting { kind, path } => Target::Selecting { kind, path: path.parse().ok()? },
+            To::Selecting { kind, path, whose } => {
+                Target::Selecting { kind, path: path.parse().ok()?, whose: Values::parse(&whose)? }
+            }
             To::InNamespace { kind } => Target::Keys { kind, in_namespace: true },
             To::All { kind } => Target::Keys { kind, in_namespace: false },
             To::Namespace => Target::Namespace,
@@ -217,10 +223,9 @@ impl Route {
 
 impl Condition {
     fn new(mapping: &Mapping) -> Option<Self> {
-        let parsed = |Having { path, value }: &Having| Some((path.parse().ok()?, value.clone()));
-        let having = mapping.having.iter().map(parsed).collect::<Option<Vec<(FieldPath, _)>>>()?;
+        let having = Values::parse(&mapping.having)?;
         let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
-        let held = having.iter().any(|(path, _)| *path == finalizers);
+        let held = having.0.iter().any(|(path, _)| *path == finalizers);
         let (orphans, deleting) = (mapping.orphans, mapping.deleting);
         Some(Self { orphans, deleting, having, held, on: mapping.on.clone() })
     }
@@ -230,8 +235,7 @@ impl Condition {
     }
 
     fn is_for(&self, object: &Object) -> bool {
-        let has = |(path, value): &(FieldPath, String)| object.strings(path).iter().any(|own| own == value);
-        self.may_be_for(object) && self.having.iter().all(has)
+        self.may_be_for(object) && self.having.are_in(object)
     }
 
     /// Whether it may be for an object, as far as can be told without reading it.
@@ -239,6 +243,21 @@ impl Condition {
         (!self.orphans || object.controller().is_none())
             && (!self.deleting || object.is_deleting())
             && (!self.held || object.finalizers() > 0)
+    }
+}
+
+impl Values {
+    fn parse(values: &[Having]) -> Option<Self> {
+        values
+            .iter()
+            .map(|Having { path, value }| Some((path.parse().ok()?, value.clone())))
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
+    /// Whether an object has all of them.
+    fn are_in(&self, object: &Object) -> bool {
+        self.0.iter().all(|(path, value)| object.strings(path).iter().any(|own| own == value))
     }
 }
 
@@ -268,7 +287,10 @@ impl Target {
                 let key = |name: &str| if *namespaced { join(object.namespace(), name) } else { name.to_owned() };
                 names.map(|name| key(&name).into()).collect()
             }
-            Self::Selecting { kind, path } => all(lookup.selecting(kind, path, object)),
+            Self::Selecting { kind, path, whose } => {
+                let selecting = lookup.selecting(kind, path, object).into_iter();
+                selecting.filter(|found| whose.are_in(found)).map(|found| found.key().into()).collect()
+            }
             Self::Keys { kind, in_namespace } => {
                 all(lookup.keys(kind, if *in_namespace { object.namespace() } else { "" }))
             }

@@ -207,7 +207,7 @@ impl Views {
         name: &str,
         resource_version: &str,
         whole: bool,
-    ) -> Option<Value> {
+    ) -> Option<Bytes> {
         let listers = self.listers(kind);
         let enough = |lister: &&Lister| {
             let mask = lister.informer().mask();
@@ -215,10 +215,7 @@ impl Views {
         };
         let lister = listers.iter().find(enough)?;
         let object = lister.get(namespace, name)?;
-        if object.resource_version().to_string() != resource_version {
-            return None;
-        }
-        serde_json::from_slice(object.json()).ok()
+        (object.resource_version().to_string() == resource_version).then(|| object.bytes())
     }
 
     /// Whether this object is among those that went last.
@@ -360,12 +357,9 @@ impl Lookup for Views {
         Some(listers.iter().any(|lister| lister.get(namespace, name).is_some_and(|object| object.uid() == uid)))
     }
 
-    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<String> {
+    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
         let listers = self.kinds.get(kind).into_iter().flatten();
-        listers
-            .flat_map(|lister| lister.selecting(path, object.namespace(), object.labels()))
-            .map(|found| found.key())
-            .collect()
+        listers.flat_map(|lister| lister.selecting(path, object.namespace(), object.labels())).collect()
     }
 
     fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {

@@ -211,29 +211,25 @@ impl Writer {
             .map_err(|error| ApiError::invalid(format!("the change of {} is not JSON: {error}", resource.kind)))?;
         let whole = target.subresource != "status";
         let cached = self.views.base(&resource.kind, &target.namespace, &target.name, resource_version, whole);
-        let mut base = match cached {
+        let base = match cached {
             Some(base) => base,
             None => self.fresh(write, resource, resource_version).await?,
         };
-        base["apiVersion"] = resource.kind.api_version().into();
-        base["kind"] = resource.kind.kind.as_str().into();
-        let object = merge::changed(base, change, &target.subresource, resource_version).ok_or_else(|| {
+        let object = merge::changed(&base, change, &resource.kind, &target.subresource, resource_version)
+            .map_err(|error| unreadable(&resource.kind, &error))?;
+        object.map(Bytes::from).ok_or_else(|| {
             ApiError::invalid(format!("the change of {} leaves no object, or none with metadata", resource.kind))
-        })?;
-        Ok(Bytes::from(object.to_string()))
+        })
     }
 
     /// The object as the server has it, where the cache does not hold all of it: a conflict if it has changed.
-    async fn fresh(&self, write: &Write, resource: &ApiResource, resource_version: &str) -> Result<Value, ApiError> {
+    async fn fresh(&self, write: &Write, resource: &ApiResource, resource_version: &str) -> Result<Bytes, ApiError> {
         let target = &write.target;
         self.policy.check("get", &resource.kind, "", &target.namespace)?;
         let path =
             resource.object(&target.namespace, &target.name, "").map_err(|e| ApiError::invalid(e.to_string()))?;
         let answer = Answer::new(self.client.call(Call::get(path)).await?);
-        let unreadable = |error: &dyn std::error::Error| {
-            ApiError::new(500, "InternalError", format!("can't read the {}: {error}", resource.kind))
-        };
-        let found = answer.head().map_err(|error| unreadable(&error))?.resource_version;
+        let found = answer.head().map_err(|error| unreadable(&resource.kind, &error))?.resource_version;
         if found != resource_version {
             let message = format!(
                 "the {} {} changed: the modification was made against version {resource_version}, and it is at {found}",
@@ -241,12 +237,11 @@ impl Writer {
             );
             return Err(ApiError::new(409, "Conflict", message));
         }
-        let whole = answer.json(&Mask::whole()).map_err(|error| unreadable(&error))?;
-        let mut object: Value = serde_json::from_slice(&whole).map_err(|error| unreadable(&error))?;
-        // Managed fields are the server's; without them in a put, it keeps its own.
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("managedFields");
-        }
-        Ok(object)
+        answer.json(&Mask::whole()).map_err(|error| unreadable(&resource.kind, &error))
     }
+}
+
+/// An object that is to be modified is not one.
+fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {
+    ApiError::new(500, "InternalError", format!("can't read the {kind}: {error}"))
 }

@@ -229,6 +229,9 @@ pub enum To {
         kind: Kind,
         /// Where their selector is: a LabelSelector or a map of labels.
         path: String,
+        /// Only those with these values in these fields, as they are when this object changes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty", with = "one_or_more")]
+        whose: Vec<Having>,
     },
     /// Every object of a kind in this object's namespace.
     InNamespace {

@@ -8,7 +8,8 @@ use flyball_manager::fuzzing;
 use flyball_manager::policy::{Policy, parse_duration};
 use flyball_types::description::Description;
 use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Mask, Reference};
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// The answer in words, or which invariant it breaks.
 pub type Verdict = Result<String, String>;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
             "[",
             "{",
             "\"having\":{\"path\":\"a\",\"value\":\"b\"}",
+            "\"whose\":{\"path\":\"a\",\"value\":\"b\"}",
             "\"qps\":",
             "\"changes\":[{\"path\":\"spec\"}]",
             "\"delayMs\":4294967295",
@@ -320,36 +322,53 @@ fn resource_path(input: &[u8]) -> Verdict {
 /// An object, and after a newline a change of it.
 fn patch(input: &[u8]) -> Verdict {
     let (base, change) = two(input);
-    let (Ok(base), Ok(change)) = (serde_json::from_slice::<Value>(base), serde_json::from_slice::<Value>(change))
+    let (Ok(raw), Ok(change)) = (serde_json::from_slice::<&RawValue>(base), serde_json::from_slice::<Value>(change))
     else {
         return Ok("not JSON".into());
     };
-    let mut once = base.clone();
-    fuzzing::merge(&mut once, change.clone());
-    let mut twice = once.clone();
-    fuzzing::merge(&mut twice, change.clone());
-    equal("a merge patch, applied again, changes nothing", &twice, &once)?;
-    let mut of_nothing = Value::Null;
-    fuzzing::merge(&mut of_nothing, change.clone());
-    if change.is_object() && has_null_field(&of_nothing) {
-        return Err("a null of a merge patch is left".into());
-    }
+    let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return Ok("not JSON".into()) };
+    let merged = |text: Result<Vec<u8>, _>| -> Result<Value, String> {
+        let text = text.map_err(|error: serde_json::Error| format!("JSON was refused: {error}"))?;
+        serde_json::from_slice(&text).map_err(|error| format!("what is merged is no JSON: {error}"))
+    };
+    // As the change reads once it was written: a number that is read need not be the very one.
+    let written = serde_json::from_str(&change.to_string()).map_err(|error| format!("a change is no JSON: {error}"))?;
+    let mut expected = value.clone();
+    merge(&mut expected, written);
+    equal("a merge patch", &merged(fuzzing::merge(raw, &change))?, &expected)?;
+    let kind = Kind::new("apps", "v1", "Deployment");
     let mut answer = String::from("merged");
     for subresource in ["", "status", "scale"] {
-        match fuzzing::changed(base.clone(), change.clone(), subresource, "7") {
-            Some(put) if put["metadata"]["resourceVersion"] != "7" => {
-                return Err("what is put does not say against which version".into());
+        match fuzzing::changed(base, change.clone(), &kind, subresource, "7") {
+            Ok(Some(put)) => {
+                if merged(Ok(put))?["metadata"]["resourceVersion"] != "7" {
+                    return Err("what is put does not say against which version".into());
+                }
+                answer.push_str(" and put");
             }
-            Some(_) => answer.push_str(" and put"),
-            None => answer.push_str(" and refused"),
+            Err(error) if value.is_object() => return Err(format!("an object was refused: {error}")),
+            Ok(None) | Err(_) => answer.push_str(" and refused"),
         }
     }
     Ok(answer)
 }
 
-/// Whether a field within is null; the elements of a list are another matter.
-fn has_null_field(value: &Value) -> bool {
-    value.as_object().is_some_and(|fields| fields.values().any(|value| value.is_null() || has_null_field(value)))
+/// A merge patch, as RFC 7386 defines it.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, change) in patch {
+        if change.is_null() {
+            target.as_object_mut().map(|fields| fields.remove(&name));
+        } else {
+            merge(&mut target[name], change);
+        }
+    }
 }
 
 /// Paths with commas between them, and after a newline an object that is pruned by them.

@@ -147,7 +147,10 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Controller { kind } => format!("the {kind} that controls it"),
         To::Owner { kind } => format!("each {kind} that owns it"),
         To::Named { path, .. } => format!("what {path} names"),
-        To::Selecting { kind, path } => format!("each {kind} whose {path} selects it"),
+        To::Selecting { kind, path, whose } => {
+            let whose = whose.iter().map(|whose| format!(" and whose {} is {:?}", whose.path, whose.value));
+            format!("each {kind} whose {path} selects it{}", whose.collect::<String>())
+        }
         To::InNamespace { kind } => format!("each {kind} in its namespace"),
         To::All { kind } => format!("each {kind}"),
         To::Namespace => "its namespace".into(),

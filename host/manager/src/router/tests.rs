@@ -13,10 +13,10 @@ impl Lookup for Deployments {
         (kind.kind == "Deployment").then(|| namespace == "demo" && self.0.iter().any(|known| is_there(&known)))
     }
 
-    fn selecting(&self, _: &Kind, _: &FieldPath, object: &Object) -> Vec<String> {
+    fn selecting(&self, _: &Kind, _: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
         let app = object.labels().iter().find(|(key, _)| *key == "app").map(|(_, app)| app.to_owned());
         let found = self.0.iter().filter(|known| Some(known.2) == app.as_deref());
-        found.map(|known| format!("demo/{}", known.0)).collect()
+        found.filter_map(|known| self.by_uid(&Uid::new(known.1))).map(|(_, object)| object).collect()
     }
 
     fn keys(&self, _: &Kind, namespace: &str) -> Vec<String> {
@@ -178,6 +178,15 @@ fn changed_labels_wake_who_selected_and_who_selects_and_those_between() {
     let mut delta = delta(Some(labelled("none")), Some(labelled("db")));
     delta.between.push(labelled("web"));
     assert_eq!(keys(&router, &delta), ["demo/web", "demo/db"]);
+}
+
+#[test]
+fn of_those_that_select_an_object_only_those_with_the_value_are_woken() {
+    let whose = json!({"path": "metadata.name", "value": "web"});
+    let selecting = json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "whose": whose});
+    let router = router(json!({"map": [selecting]}));
+    let labelled = |app: &str| Some(set(json!({"labels": {"app": app}})));
+    assert_eq!(keys(&router, &delta(labelled("web"), labelled("db"))), ["demo/web"]);
 }
 
 #[test]

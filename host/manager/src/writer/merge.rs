@@ -1,50 +1,80 @@
-//! JSON merge patches (RFC 7386), and the object that a `modify` puts.
+//! JSON merge patches (RFC 7386), and the object that a `modify` puts. What a patch does not name stays the text that it is.
 
+use std::collections::BTreeMap;
+
+use flyball_types::Kind;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+/// The fields of an object, each as it stands.
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
 /// Applies a merge patch: null removes, objects merge, everything else replaces.
-pub(crate) fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch;
-        return;
+pub(crate) fn merge(target: Option<&RawValue>, patch: &Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    let Value::Object(patch) = patch else { return serde_json::to_writer(out, patch) };
+    let is_object = |target: &&RawValue| target.get().starts_with('{');
+    let fields = match target.filter(is_object) {
+        Some(target) => serde_json::from_str(target.get())?,
+        None => Fields::new(),
     };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
+    merge_fields(&fields, patch, out)
+}
+
+fn merge_fields(fields: &Fields, patch: &Map<String, Value>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    let mut separator = b'{';
+    let mut begin = |name: &str, out: &mut Vec<u8>| {
+        out.push(std::mem::replace(&mut separator, b','));
+        serde_json::to_writer(&mut *out, name)?;
+        out.push(b':');
+        Ok::<_, serde_json::Error>(())
+    };
+    for (name, value) in fields.iter().filter(|(name, _)| !patch.contains_key(*name)) {
+        begin(name, out)?;
+        out.extend_from_slice(value.get().as_bytes());
     }
-    let Value::Object(fields) = target else { return };
-    for (name, change) in patch {
-        if change.is_null() {
-            fields.remove(&name);
-        } else {
-            merge(fields.entry(name).or_insert(Value::Null), change);
-        }
+    for (name, change) in patch.iter().filter(|(_, change)| !change.is_null()) {
+        begin(name, out)?;
+        merge(fields.get(name).copied(), change, out)?;
     }
+    if separator == b'{' {
+        out.push(b'{');
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 /// The object to put: the base with the change applied. Of a status, the whole comes from the change, so that what the
 /// guest left out is gone, as after a write by a client that holds the whole object. None if what the change leaves is no
 /// object, or one whose metadata is none: the change is the guest's.
-pub(crate) fn changed(mut base: Value, mut change: Value, subresource: &str, resource_version: &str) -> Option<Value> {
-    if subresource == "status"
-        && let Some(base) = base.as_object_mut()
-        && let Some(status) = change.as_object_mut().and_then(|change| change.remove("status"))
-    {
-        base.insert("status".into(), without_nulls(status));
+///
+/// # Errors
+/// The base is no JSON object.
+pub(crate) fn changed(
+    base: &[u8],
+    change: Value,
+    kind: &Kind,
+    subresource: &str,
+    resource_version: &str,
+) -> Result<Option<Vec<u8>>, serde_json::Error> {
+    let mut fields: Fields = serde_json::from_slice(base)?;
+    let Value::Object(mut change) = change else { return Ok(None) };
+    if subresource == "status" && change.contains_key("status") {
+        fields.remove("status");
     }
-    merge(&mut base, change);
-    let metadata = base.as_object_mut()?.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    metadata.as_object_mut()?.insert("resourceVersion".into(), Value::String(resource_version.into()));
-    Some(base)
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
-        }
-        other => other,
+    let metadata = change.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if metadata.is_null() {
+        fields.remove("metadata");
+        *metadata = Value::Object(Map::new());
     }
+    let Some(metadata) = metadata.as_object_mut() else { return Ok(None) };
+    metadata.insert("resourceVersion".into(), resource_version.into());
+    // Managed fields are the server's; without them in a put, it keeps its own.
+    metadata.entry("managedFields").or_insert(Value::Null);
+    change.insert("apiVersion".into(), kind.api_version().into());
+    change.insert("kind".into(), kind.kind.as_str().into());
+    let mut object = Vec::with_capacity(base.len() + 64);
+    merge_fields(&fields, &change, &mut object)?;
+    Ok(Some(object))
 }
 
 #[cfg(test)]
@@ -53,31 +83,59 @@ mod tests {
 
     use super::*;
 
+    fn merged(target: &Value, patch: &Value) -> Value {
+        let target = serde_json::value::to_raw_value(target).expect("JSON");
+        let mut out = Vec::new();
+        merge(Some(&target), patch, &mut out).expect("the target is JSON");
+        serde_json::from_slice(&out).expect("what is merged is JSON")
+    }
+
+    fn put(base: &Value, change: Value, subresource: &str) -> Option<Value> {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let object =
+            changed(base.to_string().as_bytes(), change, &kind, subresource, "7").expect("the base is an object");
+        object.map(|object| serde_json::from_slice(&object).expect("what is put is JSON"))
+    }
+
     #[test]
     fn a_merge_patch_adds_replaces_and_removes() {
-        let mut target = json!({"a": {"b": 1, "c": 2}, "d": [1, 2], "e": 1});
-        merge(&mut target, json!({"a": {"b": null, "x": {"y": null, "z": 1}}, "d": [3], "f": 2}));
-        assert_eq!(target, json!({"a": {"c": 2, "x": {"z": 1}}, "d": [3], "e": 1, "f": 2}));
+        let target = json!({"a": {"b": 1, "c": 2}, "d": [1, 2], "e": 1, "\"": "\n"});
+        let patch = json!({"a": {"b": null, "x": {"y": null, "z": 1}}, "d": [3], "f": 2});
+        assert_eq!(
+            merged(&target, &patch),
+            json!({"a": {"c": 2, "x": {"z": 1}}, "d": [3], "e": 1, "f": 2, "\"": "\n"})
+        );
+        assert_eq!(merged(&json!([1]), &json!({"a": {"b": null}})), json!({"a": {}}));
+        assert_eq!(merged(&json!({"a": 1}), &json!([null])), json!([null]));
     }
 
     #[test]
     fn a_status_is_replaced_whole() {
         let base = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "status": {"old": 1, "replicas": 1}});
-        let put = changed(base, json!({"status": {"replicas": 2, "gone": null}}), "status", "7");
-        let expected = json!({"metadata": {"name": "a", "resourceVersion": "7"}, "status": {"replicas": 2}});
-        assert_eq!(put, Some(expected));
+        let expected = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "resourceVersion": "7"}, "status": {"replicas": 2},
+        });
+        assert_eq!(put(&base, json!({"status": {"replicas": 2, "gone": null}}), "status"), Some(expected));
+    }
+
+    #[test]
+    fn managed_fields_stay_the_servers() {
+        let base = json!({"metadata": {"name": "a", "managedFields": [{"manager": "m"}]}});
+        let metadata = |change: Value| put(&base, change, "").expect("an object")["metadata"].take();
+        assert_eq!(metadata(json!({})), json!({"name": "a", "resourceVersion": "7"}));
+        let own = json!({"metadata": {"managedFields": []}});
+        assert_eq!(metadata(own), json!({"name": "a", "resourceVersion": "7", "managedFields": []}));
     }
 
     #[test]
     fn a_change_that_leaves_no_object_is_refused() {
         for change in [json!(1), json!([]), json!(null), json!({"metadata": "x"}), json!({"metadata": []})] {
             let base = json!({"metadata": {"name": "a"}, "spec": {}});
-            assert_eq!(changed(base.clone(), change.clone(), "", "7"), None, "{change}");
-            assert_eq!(changed(base, change.clone(), "status", "7"), None, "{change}");
+            assert_eq!(put(&base, change.clone(), ""), None, "{change}");
+            assert_eq!(put(&base, change.clone(), "status"), None, "{change}");
         }
-        assert_eq!(
-            changed(json!({}), json!({"metadata": null}), "", "7"),
-            Some(json!({"metadata": {"resourceVersion": "7"}}))
-        );
+        let bare = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"resourceVersion": "7"}});
+        assert_eq!(put(&json!({"metadata": {"name": "a"}}), json!({"metadata": null}), ""), Some(bare));
     }
 }

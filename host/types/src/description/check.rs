@@ -141,11 +141,12 @@ impl super::Watch {
                         return Some(error.to_string());
                     }
                 }
-                To::Selecting { kind, path, .. } => {
+                To::Selecting { kind, path, whose } => {
                     if !watched.contains(kind) {
                         return Some(format!("a mapping selects {kind}, which is not watched"));
                     }
-                    if let Err(error) = path.parse::<FieldPath>() {
+                    let mut paths = std::iter::once(path).chain(whose.iter().map(|whose| &whose.path));
+                    if let Some(error) = paths.find_map(|path| path.parse::<FieldPath>().err()) {
                         return Some(error.to_string());
                     }
                 }
@@ -236,6 +237,7 @@ mod tests {
             ("replicaset-controller", "Replica Set", "no name"),
             (r#"[{"name": "replicaset"}]"#, "[]", "no queue"),
             (r#""path": "spec.selector""#, r#""path": "spec..selector""#, "spec..selector"),
+            (r#""path": "spec.selector""#, r#""path": "spec", "whose": {"path": "a..b", "value": ""}"#, "a..b"),
             (
                 r#""selecting", "kind": "apps/v1/ReplicaSet""#,
                 r#""selecting", "kind": "v1/Service""#,
@@ -286,7 +288,7 @@ mod tests {
                 "metadataOnly": true, "fields": ["spec"], "changes": ["generation", {"path": "spec"}],
                 "map": [
                     {"to": "named", "path": "spec.nodeName", "namespaced": false},
-                    {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true},
+                    {"to": "selecting", "kind": "v1/Pod", "path": "spec", "orphans": true, "whose": {"path": "spec", "value": "a"}},
                     {"to": "constant", "key": "k", "on": ["added"], "queue": "q", "delayMs": 5},
                     {"to": "route", "having": [{"path": "spec", "value": "a"}, {"path": "status", "value": "b"}]},
                     {"to": "reference", "deleting": true, "having": {"path": "metadata.finalizers", "value": "orphan"}},
