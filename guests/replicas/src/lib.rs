@@ -19,6 +19,7 @@ pub mod views;
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{debug, error};
@@ -26,8 +27,11 @@ use flyball_sdk::{debug, error};
 pub use describe::describe;
 use flavor::{Flavored, Of};
 use rank::Crowds;
-use scale::{Created, Failure, Report, Step};
+use scale::{Created, Report, Step};
 use views::{Bystander, Candidate, Pod, Presence, Set, Sibling, Status};
+
+/// A status may not wait again for so long.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// The controller of objects of a flavor.
 pub struct Replicas<F>(PhantomData<F>);
@@ -70,36 +74,37 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
     let terminating = claim::count_terminating(&selector, &own);
     let active = claim::claim::<F>(host, &set, &selector, own, orphans)?;
 
-    let failure = if set.meta.is_deleting() { None } else { scale::<F>(host, &set, &active)? };
+    let report = if set.meta.is_deleting() { Report::default() } else { scale::<F>(host, &set, &active)? };
 
     let judged = host.now();
-    let known = status::Known { active: &active, terminating, failure: failure.as_ref(), now: judged };
+    let known = status::Known { active: &active, terminating, failure: report.failure.as_ref(), now: judged };
     let status = status::status(&F::FLAVOR, &set, &known);
-    if status != set.status {
+    let waits = || report.is_success() && status.repeats(&set.status) && may_wait(host, &set);
+    if status != set.status && !waits() {
         write_status::<F>(host, &set, &status)?;
     }
-    match failure {
+    match report.failure {
         Some(failure) => Err(Error::failed(failure.message)),
         None => Ok(status::next_availability(&set, &active, &status, judged, host.now())
             .map_or(Outcome::Done, Outcome::RequeueAfter)),
     }
 }
 
-/// Makes or deletes pods, tells of it, and answers why it could not, if so.
-fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Option<Failure>, Error> {
+/// Makes or deletes pods, tells of it, and answers what came of it.
+fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Report, Error> {
     let report = match scale::step(active.len(), set.wanted()) {
-        Step::Stay => return Ok(None),
+        Step::Stay => return Ok(Report::default()),
         Step::Create(missing) => create::<F>(host, set, missing),
         Step::Delete(surplus) => delete::<F>(host, set, active, surplus)?,
     };
     let about = set.meta.reference(F::FLAVOR.kind);
-    for note in report.notes {
+    for note in &report.notes {
         match note.is_warning {
             true => host.warn(&about, note.reason, &note.message),
             false => host.event(&about, note.reason, &note.message),
         }
     }
-    Ok(report.failure)
+    Ok(report)
 }
 
 /// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too.
@@ -155,6 +160,14 @@ fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
         })?;
     }
     Ok(crowds)
+}
+
+/// Whether a status that only names a newer generation may wait for the next reconcile, which the pods that were just made
+/// or deleted bring within moments: one write then says all. It may once in a while; where pods fail as soon as they are
+/// made, each reconcile makes some.
+fn may_wait(host: &Host, set: &Set) -> bool {
+    let waited = host.recall::<bool>(&set.meta.uid).is_some();
+    !waited && host.remember_for(&set.meta.uid, &true, WAIT).is_ok()
 }
 
 /// Writes the status. If that fails, most often because the set has changed since it was read, it tries once more, on the

@@ -157,6 +157,11 @@ pub struct CreatedMeta {
 }
 
 impl Report {
+    /// Whether pods were made or deleted, and none was refused.
+    pub fn is_success(&self) -> bool {
+        self.failure.is_none() && self.notes.iter().any(|note| !note.is_warning)
+    }
+
     fn tell(&mut self, is_warning: bool, reason: &'static str, message: String) {
         self.notes.push(Note { is_warning, reason, message });
     }

@@ -175,6 +175,18 @@ pub struct InitContainer {
     pub restart_policy: Option<String>,
 }
 
+impl Status {
+    /// Whether it says what an older one said, but for the generation.
+    pub fn repeats(&self, older: &Status) -> bool {
+        let counts = |status: &Status| Status {
+            observed_generation: 0,
+            terminating_replicas: status.terminating_replicas.filter(|&count| count > 0),
+            ..status.clone()
+        };
+        counts(self) == counts(older)
+    }
+}
+
 impl Set {
     /// How many pods it asks for.
     pub fn wanted(&self) -> usize {

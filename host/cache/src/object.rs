@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -11,6 +12,9 @@ use flyball_types::{Columns, FieldPath, Kind, Labels, Mask};
 use crate::acknowledged::Acknowledged;
 use crate::decode::{DecodeError, Decoder};
 use crate::intern::Interner;
+
+/// How many reads of other columns in a row a row outlasts. Who decides about an object reads it several ways, each once.
+const PATIENCE: u8 = 3;
 
 /// An object of the API, pruned.
 pub struct Object {
@@ -27,7 +31,7 @@ pub struct Object {
     /// What `json` was pruned by.
     pub(crate) mask: Arc<Mask>,
     pub(crate) json: Box<[u8]>,
-    /// The row that was last read of it: an object is read far more often than it changes, and mostly by one plugin.
+    /// A row that was read of it: an object is read far more often than it changes, and mostly for the same columns.
     pub(crate) row: Mutex<Option<Arc<Row>>>,
 }
 
@@ -35,6 +39,8 @@ pub struct Object {
 pub(crate) struct Row {
     columns: Arc<Columns>,
     json: Box<[u8]>,
+    /// How often others were asked for since this one was.
+    passed_over: AtomicU8,
 }
 
 /// An object's UID: 16 bytes where it is written as the API server writes them.
@@ -163,14 +169,18 @@ impl Object {
 
     /// Appends the values of these columns, which must be among what the mask kept, as a JSON array.
     pub(crate) fn append_row(&self, columns: &Arc<Columns>, out: &mut Vec<u8>) {
-        let last = self.row.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(row) = last.filter(|row| Arc::ptr_eq(&row.columns, columns)) {
+        let kept = self.row.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(row) = kept.as_ref().filter(|row| Arc::ptr_eq(&row.columns, columns)) {
+            row.passed_over.store(0, Ordering::Relaxed);
             return out.extend_from_slice(&row.json);
         }
         let start = out.len();
         columns.row(&self.json, out).expect("what pruning made is JSON");
-        let row = Arc::new(Row { columns: columns.clone(), json: out[start..].into() });
-        *self.row.lock().unwrap_or_else(PoisonError::into_inner) = Some(row);
+        if kept.is_none_or(|row| row.passed_over.fetch_add(1, Ordering::Relaxed) >= PATIENCE) {
+            let json = out[start..].into();
+            let row = Arc::new(Row { columns: columns.clone(), json, passed_over: AtomicU8::new(0) });
+            *self.row.lock().unwrap_or_else(PoisonError::into_inner) = Some(row);
+        }
     }
 
     /// The mask that its JSON was pruned by.

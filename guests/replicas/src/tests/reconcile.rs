@@ -48,7 +48,8 @@ fn missing_pods_are_made_and_counted_once() {
     let cluster = cluster([web(3)]);
     reconcile(&cluster).unwrap();
     let written = cluster.written();
-    assert_eq!((count(&written, "create v1/Pod default/web-"), count(&written, STATUS)), (3, 1));
+    // What the status has to say waits for the next one, which the pods bring.
+    assert_eq!((count(&written, "create v1/Pod default/web-"), count(&written, STATUS)), (3, 0));
     assert_eq!(count(&cluster.events(), "Normal SuccessfulCreate Created pod: web-"), 3);
 
     // The next one sees them, though no watch has: no expectations are needed.
@@ -60,6 +61,33 @@ fn missing_pods_are_made_and_counted_once() {
     );
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [""; 0]);
+}
+
+#[test]
+fn where_each_reconcile_makes_pods_the_status_waits_but_once() {
+    let cluster = cluster([web(1)]);
+    let fail_all = || {
+        for line in cluster.written() {
+            if let Some(name) = line.strip_prefix("create v1/Pod default/") {
+                edit_pod(&cluster, name, |pod| pod["status"]["phase"] = "Failed".into());
+            }
+        }
+    };
+    reconcile(&cluster).unwrap();
+    assert_eq!(status(&cluster)["observedGeneration"], Value::Null);
+    fail_all();
+    reconcile(&cluster).unwrap();
+    assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
+    assert_eq!(status(&cluster)["observedGeneration"], 2);
+}
+
+#[test]
+fn a_status_with_more_to_say_than_the_generation_does_not_wait() {
+    let cluster = cluster([web(3), pod("a").ready(600)]);
+    reconcile(&cluster).unwrap();
+    let written = cluster.written();
+    assert_eq!((count(&written, "create v1/Pod"), count(&written, STATUS)), (2, 1));
+    assert_eq!(status(&cluster)["readyReplicas"], 1);
 }
 
 #[test]
