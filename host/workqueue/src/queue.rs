@@ -22,7 +22,8 @@ pub struct Config {
     pub ageing: Duration,
     /// How long it is at least from one time that a key is given to a worker to the next. Where it was worked on for longer
     /// than half of that, it rests for as long as it was worked on, up to four times this. What is added until then is folded
-    /// into one add, so that a burst of changes costs few runs. The first of a burst is not held up. Default: 0, no rest.
+    /// into one add, so that a burst of changes costs few runs. The first of a burst is not held up, nor is what comes after
+    /// a run of low priority. Default: 0, no rest.
     pub rest: Duration,
     /// Who is told of adds, gets, dones and retries. Default: nobody.
     pub metrics: Arc<dyn Metrics>,

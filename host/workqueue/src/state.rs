@@ -72,8 +72,8 @@ pub(crate) struct State<K, R> {
     awaited: BTreeSet<Due>,
     /// How long it is at least from one run of a key to the next.
     rest: Duration,
-    /// When each run began. Runs are numbered in the order in which they begin: the first is the oldest.
-    runs: BTreeMap<u64, Instant>,
+    /// When each run began, and how urgent it was. Runs are numbered in the order in which they begin: the first is the oldest.
+    runs: BTreeMap<u64, (Instant, Priority)>,
     next_run: u64,
     /// How many keys are pending while they are processed or rest.
     dirty: usize,
@@ -163,7 +163,7 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         };
         let run = self.next_run;
         self.next_run += 1;
-        self.runs.insert(run, now);
+        self.runs.insert(run, (now, pending.priority));
         self.effects.wake_all |= self.ended();
         let queued = now.saturating_duration_since(pending.added);
         Next::Got(Got { key, causes: pending.causes, priority: pending.priority, queued, run })
@@ -171,8 +171,10 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
 
     /// Takes a key back from its worker and says how long it was had. Once it has rested, it is queued again if it is dirty.
     pub(crate) fn done(&mut self, key: &K, run: u64, now: Instant) -> Duration {
-        let began = self.runs.remove(&run);
-        let worked = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        let run_began = self.runs.remove(&run);
+        let worked = run_began.map_or(Duration::ZERO, |(began, _)| now.saturating_duration_since(began));
+        // A run for what was there before does not hold up what happens now.
+        let began = run_began.filter(|(_, priority)| *priority > Priority::Low).map(|(began, _)| began);
         // As long as it worked, where that is longer: it works half of the time at most, however slow its writes are.
         let rested = began.map(|began| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
         let rested = rested.filter(|rested| *rested > now && !self.shut_down);
@@ -246,7 +248,7 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     }
 
     pub(crate) fn snapshot(&self, now: Instant) -> Snapshot {
-        let ages = || self.runs.values().map(|began| now.saturating_duration_since(*began));
+        let ages = || self.runs.values().map(|(began, _)| now.saturating_duration_since(*began));
         Snapshot {
             normal: self.lanes.normal_len(),
             low: self.lanes.low_len(),

@@ -540,6 +540,17 @@ async fn an_urgent_add_ends_a_rest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_does_not_rest_from_what_was_there_before() {
+    let queue = resting();
+    queue.add("a", Priority::Low, 1);
+    assert_eq!(serve(&queue), ["a"]);
+    queue.add("a", Priority::Normal, 2);
+    assert_eq!(serve(&queue), ["a"]);
+    queue.add("a", Priority::Normal, 3);
+    assert!(ready(&queue).is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_all_rest() {
     let queue = resting();
     for key in ["a", "b"] {
