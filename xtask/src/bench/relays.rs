@@ -39,7 +39,9 @@ pub(super) struct Setter {
 
 /// A write that the API server took.
 pub(super) struct Written {
+    /// When its request came.
     pub(super) at: Timestamp,
+    pub(super) answered: Timestamp,
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -122,8 +124,8 @@ impl Relays {
             let is_copied = object["resource"] == "configmaps" && object["namespace"] != "kube-system";
             if event["stage"] == "ResponseComplete" && is_copied && is_write && code < 300 {
                 let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-                let at = time(&event, "requestReceivedTimestamp")?;
-                written.push(Written { at, namespace: text("namespace"), name: text("name") });
+                let (at, answered) = (time(&event, "requestReceivedTimestamp")?, time(&event, "stageTimestamp")?);
+                written.push(Written { at, answered, namespace: text("namespace"), name: text("name") });
             }
         }
         written.sort_by_key(|write| write.at);

@@ -86,16 +86,17 @@ fn digest(relays: &Relays) -> Result<String> {
     relays.running()?.remove(&relays.name(0)).context("the relay does not run")
 }
 
-/// How long each change of this namespace in a span had to wait for its copy in the other one, in milliseconds.
+/// How long each change of this namespace in a span had to wait for its copy in the other one, in milliseconds: from the
+/// answer to the change, not at all if the copy was asked for before it.
 fn waits(written: &[Written], from: &str, (begun, ended): Span) -> Result<Vec<f64>> {
     let (mut waiting, mut waits) = (HashMap::new(), Vec::new());
     for write in written.iter().filter(|write| write.at >= begun) {
         if write.namespace == from {
             if write.at < ended {
-                waiting.entry(&write.name).or_insert(write.at);
+                waiting.entry(&write.name).or_insert(write.answered);
             }
         } else if let Some(changed) = waiting.remove(&write.name) {
-            waits.push(changed.duration_until(write.at).as_secs_f64() * 1000.0);
+            waits.push(changed.duration_until(write.at).as_secs_f64().max(0.0) * 1000.0);
         }
     }
     ensure!(waiting.is_empty(), "{} changes were never copied", waiting.len());
@@ -110,19 +111,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_from_the_first_change_to_the_copy() {
+    fn a_wait_is_from_the_answer_to_the_first_change_to_the_request_for_the_copy() {
         let at = |milliseconds| Timestamp::UNIX_EPOCH + SignedDuration::from_millis(milliseconds);
+        // Each is answered after 3 ms.
         let write = |namespace: &str, key: usize, milliseconds| Written {
             at: at(milliseconds),
+            answered: at(milliseconds + 3),
             namespace: namespace.into(),
             name: object(key),
         };
         let before = [write("a", 1, 5), write("a", 1, 10), write("a", 2, 12)];
         let written: Vec<Written> =
             before.into_iter().chain([write("b", 2, 14), write("b", 1, 19), write("a", 3, 20)]).collect();
-        assert_eq!(waits(&written, "a", (at(10), at(20))).unwrap(), [2.0, 9.0]);
-        assert_eq!(waits(&written, "a", (at(5), at(12))).unwrap(), [14.0]);
-        assert_eq!(waits(&written, "a", (at(11), at(20))).unwrap(), [2.0]);
+        assert_eq!(waits(&written, "a", (at(10), at(20))).unwrap(), [0.0, 6.0]);
+        assert_eq!(waits(&written, "a", (at(5), at(12))).unwrap(), [11.0]);
+        assert_eq!(waits(&written, "a", (at(11), at(20))).unwrap(), [0.0]);
         assert!(waits(&written, "a", (at(11), at(30))).is_err());
     }
 }

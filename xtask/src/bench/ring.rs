@@ -61,10 +61,9 @@ mod tests {
 
     #[test]
     fn hops_are_from_request_to_request_of_a_round() {
-        let write = |number: usize, at: i64| Written {
-            at: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at),
-            namespace: name(number, 3),
-            name: TOKEN.into(),
+        let write = |number: usize, at: i64| {
+            let at = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at);
+            Written { at, answered: at, namespace: name(number, 3), name: TOKEN.into() }
         };
         let written = [write(0, 100), write(1, 103), write(2, 107), write(0, 200), write(1, 201), write(2, 209)];
         assert_eq!(hops(&written, 3, 2).unwrap(), [3.0, 4.0, 1.0, 8.0]);
