@@ -79,7 +79,7 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
     let judged = host.now();
     let known = status::Known { active: &active, terminating, failure: report.failure.as_ref(), now: judged };
     let status = status::status(&F::FLAVOR, &set, &known);
-    let waits = || report.is_success() && status.repeats(&set.status) && may_wait(host, &set);
+    let waits = || report.is_success() && status.repeats(&set.status) && begins_to_wait(host, &set);
     if status != set.status && !waits() {
         write_status::<F>(host, &set, &status)?;
     }
@@ -162,10 +162,10 @@ fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
     Ok(crowds)
 }
 
-/// Whether a status that only names a newer generation may wait for the next reconcile, which the pods that were just made
-/// or deleted bring within moments: one write then says all. It may once in a while; where pods fail as soon as they are
-/// made, each reconcile makes some.
-fn may_wait(host: &Host, set: &Set) -> bool {
+/// Lets a status that only names a newer generation wait for the next reconcile, which the pods that were just made or
+/// deleted bring within moments: one write then says all. False if one has waited lately: where pods fail as soon as they
+/// are made, each reconcile makes some.
+fn begins_to_wait(host: &Host, set: &Set) -> bool {
     let waited = host.recall::<bool>(&set.meta.uid).is_some();
     !waited && host.remember_for(&set.meta.uid, &true, WAIT).is_ok()
 }

@@ -25,20 +25,18 @@ pub(crate) fn interest(description: &Description, watch: &Watch, resource: Arc<A
     });
     let having = watch.map.iter().flat_map(|mapping| &mapping.having).filter_map(|having| having.path.parse().ok());
     let kind = &resource.kind;
-    let mappings = || description.watches.iter().flat_map(|watch| &watch.map);
-    let whose = mappings().filter_map(|mapping| match &mapping.to {
-        To::Selecting { kind: selecting, whose, .. } if selecting == kind => Some(whose),
-        _ => None,
-    });
-    let whose = whose.flatten().filter_map(|whose| whose.path.parse().ok());
+    let mappings = description.watches.iter().flat_map(|watch| &watch.map);
+    let (selectors, whose): (Vec<_>, Vec<_>) = mappings
+        .filter_map(|mapping| match &mapping.to {
+            To::Selecting { kind: selecting, path, whose } if selecting == kind => Some((path, whose)),
+            _ => None,
+        })
+        .unzip();
+    let selectors = selectors.into_iter().filter_map(|path| path.parse().ok()).collect();
+    let whose = whose.into_iter().flatten().filter_map(|whose| whose.path.parse().ok());
     changes.chain(named).chain(having).chain(whose).for_each(|path| mask.add(&path));
     let indexes = description.indexes.iter().filter(|index| index.kind == *kind);
     let indexes = indexes.filter_map(|index| index.path.parse().ok()).collect();
-    let selecting = |own: &To| match own {
-        To::Selecting { kind: selecting, path, .. } if selecting == kind => path.parse().ok(),
-        _ => None,
-    };
-    let selectors = mappings().filter_map(|mapping| selecting(&mapping.to)).collect();
     let metadata_only = watch.metadata_only || watch.discovered.is_some();
     Some(Interest { resource, scope, metadata_only, mask, indexes, selectors })
 }

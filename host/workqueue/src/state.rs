@@ -171,12 +171,12 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
 
     /// Takes a key back from its worker and says how long it was had. Once it has rested, it is queued again if it is dirty.
     pub(crate) fn done(&mut self, key: &K, run: u64, now: Instant) -> Duration {
-        let run_began = self.runs.remove(&run);
-        let worked = run_began.map_or(Duration::ZERO, |(began, _)| now.saturating_duration_since(began));
+        let (began, priority) = self.runs.remove(&run).unwrap_or((now, Priority::Low));
+        let worked = now.saturating_duration_since(began);
         // A run for what was there before does not hold up what happens now.
-        let began = run_began.filter(|(_, priority)| *priority > Priority::Low).map(|(began, _)| began);
+        let rests = priority > Priority::Low;
         // As long as it worked, where that is longer: it works half of the time at most, however slow its writes are.
-        let rested = began.map(|began| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
+        let rested = rests.then(|| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
         let rested = rested.filter(|rested| *rested > now && !self.shut_down);
         match (rested, self.keys.get_mut(key)) {
             (Some(rested), Some(entry)) => {

@@ -49,7 +49,7 @@ fn merge_fields(fields: &Fields, patch: &Map<String, Value>, out: &mut Vec<u8>) 
 ///
 /// # Errors
 /// The base is no JSON object.
-pub(crate) fn changed(
+pub fn changed(
     base: &[u8],
     change: Value,
     kind: &Kind,
