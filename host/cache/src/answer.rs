@@ -4,6 +4,7 @@ mod type_meta;
 
 use bytes::Bytes;
 use flyball_types::Mask;
+use kube::core::Status;
 use serde::Deserialize;
 
 use self::type_meta::TypeMeta;
@@ -54,6 +55,11 @@ impl Answer {
     /// Whether it is not the object that was written, but says how that went.
     pub fn is_status(&self) -> bool {
         self.kind == "v1/Status"
+    }
+
+    /// The Status that the server refuses with; none if this is none, as where a proxy answers in its place.
+    pub fn status(&self) -> Option<Status> {
+        serde_json::from_slice(&self.json(&Mask::whole()).ok()?).ok()
     }
 
     /// Which object it is.
@@ -122,7 +128,9 @@ mod tests {
             let answer = Answer::new(Bytes::copy_from_slice(body));
             assert!(answer.is_status() && !answer.is_metadata(), "{answer:?}");
             assert_eq!(answer.json(&Mask::whole()).unwrap(), json);
+            assert!(answer.status().unwrap().is_conflict());
         }
+        assert_eq!(Answer::new(Bytes::from_static(b"<html>")).status(), None);
         assert_eq!(Answer::new(Bytes::from_static(b"<html>")).kind(), "/");
         assert!(Answer::new(Bytes::from_static(b"k8s\0x")).json(&Mask::whole()).is_err());
     }

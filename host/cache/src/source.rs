@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_types::Node;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -13,7 +12,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::{Connection, protobuf};
+use crate::{Answer, Connection};
 
 /// How long an answer may take; of a watch, its head.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,42 +110,19 @@ impl SourceError {
 
     /// The refusal that a Status object tells; `code` where it has none.
     pub(crate) fn of_status(code: u16, body: &[u8], retry_after: Option<u32>) -> Self {
-        #[derive(serde::Deserialize, Default)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Status {
-            code: u16,
-            reason: String,
-            message: String,
-            details: Option<Details>,
-        }
-        #[derive(serde::Deserialize, Default)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Details {
-            causes: Vec<Cause>,
-            retry_after_seconds: Option<u32>,
-        }
-        #[derive(serde::Deserialize, Default)]
-        #[serde(default)]
-        struct Cause {
-            reason: String,
-        }
-        let json = if protobuf::is_object(body) {
-            protobuf::to_json(body, &Node::All).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
-        let body = if json.is_empty() { body } else { &json };
-        let Ok(status) = serde_json::from_slice::<Status>(body) else {
+        let Some(status) = Answer::new(Bytes::copy_from_slice(body)).status() else {
             let message = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
             return Self::Refused { code, reason: String::new(), message, causes: Vec::new(), retry_after };
         };
-        let details = status.details.unwrap_or_default();
+        let details = status.details.as_ref();
+        let asked = details.map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0);
+        let causes = details.into_iter().flat_map(|details| &details.causes);
         Self::Refused {
             code: if status.code == 0 { code } else { status.code },
+            causes: causes.map(|cause| cause.reason.clone()).collect(),
+            retry_after: retry_after.or(asked),
             reason: status.reason,
             message: status.message,
-            causes: details.causes.into_iter().map(|cause| cause.reason).collect(),
-            retry_after: retry_after.or(details.retry_after_seconds),
         }
     }
 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::JSON;
 use flyball_cache::{Answer, Connection};
-use flyball_types::{ApiError, Mask};
+use flyball_types::ApiError;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use serde::Deserialize;
 use tower::ServiceExt as _;
 
 use crate::causes;
@@ -163,38 +162,15 @@ impl ApiClient {
 
 /// What the server says of a refused call: a `Status` object, or whatever a proxy in front of it answers.
 fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) -> ApiError {
-    #[derive(Deserialize)]
-    struct Status {
-        #[serde(default)]
-        message: String,
-        #[serde(default)]
-        reason: String,
-        #[serde(default)]
-        details: Option<Details>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Details {
-        #[serde(default)]
-        retry_after_seconds: u32,
-        #[serde(default)]
-        causes: Vec<Cause>,
-    }
-    #[derive(Deserialize)]
-    struct Cause {
-        #[serde(default)]
-        reason: String,
-    }
-    let json = Answer::new(body.clone()).json(&Mask::whole());
-    match serde_json::from_slice::<Status>(json.as_ref().unwrap_or(body)) {
-        Ok(answer) if !answer.message.is_empty() || !answer.reason.is_empty() => {
+    match Answer::new(body.clone()).status() {
+        Some(answer) if !answer.message.is_empty() || !answer.reason.is_empty() => {
             let details = answer.details.as_ref();
             // A namespace that is going answers `Forbidden` with the cause in the details; the cause says more.
             let terminating = details
                 .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
             let reason = if terminating { "NamespaceTerminating" } else { &answer.reason };
-            let mut error = ApiError::new(status.as_u16(), reason, answer.message);
             let seconds = details.map_or(0, |details| details.retry_after_seconds);
+            let mut error = ApiError::new(status.as_u16(), reason, answer.message);
             error.retry_after_ms = (seconds > 0).then(|| seconds.saturating_mul(1000));
             error
         }
