@@ -2,7 +2,7 @@
 //! events about one object are limited, and a repeated event raises the count of the one that was sent.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
 
 use super::Event;
@@ -24,24 +24,25 @@ pub(crate) struct Correlated {
     pub(crate) count: u32,
     /// The name under which it was sent before, if it was.
     pub(crate) known_as: Option<String>,
+    digest: Digest,
 }
 
 /// The memory of what was sent.
 #[derive(Default)]
 pub(crate) struct Correlator {
-    groups: Recent<GroupKey, Group>,
-    spam: Recent<ObjectKey, Tokens>,
-    sent: Recent<EventKey, Sent>,
+    hasher: RandomState,
+    groups: Recent<Group>,
+    spam: Recent<Tokens>,
+    sent: Recent<Sent>,
 }
 
-type ObjectKey = (String, String, String, String);
-type GroupKey = (ObjectKey, String, String);
-/// The message is missing where similar events were aggregated.
-type EventKey = (GroupKey, Option<String>);
+/// What an object, a group, an event or a message is known by: its hash, with a key that nobody can guess. The texts
+/// would be most of a host's memory; that two of some thousands share one of 2⁶⁴ does not happen.
+type Digest = u64;
 
 #[derive(Default)]
 struct Group {
-    messages: Vec<String>,
+    messages: Vec<Digest>,
     last: Option<SystemTime>,
 }
 
@@ -60,24 +61,25 @@ impl Correlator {
     /// The event as it is to be sent; none if there were too many about its object.
     pub(crate) fn correlate(&mut self, mut event: Event) -> Option<Correlated> {
         let about = &event.about;
-        let object = (about.kind.clone(), about.namespace.clone(), about.name.clone(), about.uid.clone());
-        let group_key = (object.clone(), event.event_type.clone(), event.reason.clone());
+        let object = self.hasher.hash_one((&about.kind, &about.namespace, &about.name, &about.uid));
+        let similar = self.hasher.hash_one((object, &event.event_type, &event.reason));
+        let message = self.hasher.hash_one(&event.message);
 
-        let group = self.groups.entry(&group_key, Group::default);
+        let group = self.groups.entry(similar, Group::default);
         if group.last.is_some_and(|last| event.at.duration_since(last).is_ok_and(|passed| passed > SIMILAR_WITHIN)) {
             group.messages.clear();
         }
         group.last = Some(event.at);
-        if !group.messages.contains(&event.message) && group.messages.len() < SIMILAR {
-            group.messages.push(event.message.clone());
+        if !group.messages.contains(&message) && group.messages.len() < SIMILAR {
+            group.messages.push(message);
         }
         let aggregate = group.messages.len() >= SIMILAR;
-        let event_key = (group_key, (!aggregate).then(|| event.message.clone()));
+        let digest = self.hasher.hash_one((similar, (!aggregate).then_some(message)));
         if aggregate {
             event.message = format!("(combined from similar events): {}", event.message);
         }
 
-        let tokens = self.spam.entry(&object, || Tokens { left: BURST, at: event.at });
+        let tokens = self.spam.entry(object, || Tokens { left: BURST, at: event.at });
         let passed = event.at.duration_since(tokens.at).unwrap_or_default();
         tokens.left = (tokens.left + passed.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
         tokens.at = event.at;
@@ -86,45 +88,40 @@ impl Correlator {
         }
         tokens.left -= 1.0;
 
-        let sent = self.sent.entry(&event_key, Sent::default);
+        let sent = self.sent.entry(digest, Sent::default);
         sent.count += 1;
-        Some(Correlated { event, count: sent.count, known_as: sent.name.clone() })
+        Some(Correlated { event, count: sent.count, known_as: sent.name.clone(), digest })
     }
 
     /// Remembers the name under which an event was sent.
     pub(crate) fn sent(&mut self, correlated: &Correlated, name: String) {
-        let event = &correlated.event;
-        let about = &event.about;
-        let object = (about.kind.clone(), about.namespace.clone(), about.name.clone(), about.uid.clone());
-        let group = (object, event.event_type.clone(), event.reason.clone());
-        let aggregated = event.message.starts_with("(combined from similar events): ");
-        self.sent.entry(&(group, (!aggregated).then(|| event.message.clone())), Sent::default).name = Some(name);
+        self.sent.entry(correlated.digest, Sent::default).name = Some(name);
     }
 }
 
 /// A map that forgets its oldest entries.
-struct Recent<K, V> {
-    values: HashMap<K, V>,
-    order: VecDeque<K>,
+struct Recent<V> {
+    values: HashMap<Digest, V>,
+    order: VecDeque<Digest>,
 }
 
-impl<K, V> Default for Recent<K, V> {
+impl<V> Default for Recent<V> {
     fn default() -> Self {
         Self { values: HashMap::new(), order: VecDeque::new() }
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Recent<K, V> {
-    fn entry(&mut self, key: &K, new: impl FnOnce() -> V) -> &mut V {
-        if !self.values.contains_key(key) {
+impl<V> Recent<V> {
+    fn entry(&mut self, of: Digest, new: impl FnOnce() -> V) -> &mut V {
+        if !self.values.contains_key(&of) {
             if self.order.len() == REMEMBERED
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.values.remove(&oldest);
             }
-            self.order.push_back(key.clone());
+            self.order.push_back(of);
         }
-        self.values.entry(key.clone()).or_insert_with(new)
+        self.values.entry(of).or_insert_with(new)
     }
 }
 
@@ -169,6 +166,24 @@ mod tests {
         assert_eq!((next.count, next.known_as), (2, Some("web.9".into())));
         let later = correlator.correlate(event("pod 11", 1000)).unwrap();
         assert_eq!(later.event.message, "pod 11");
+    }
+
+    #[test]
+    fn what_was_sent_is_forgotten_after_so_many_others() {
+        let mut correlator = Correlator::default();
+        let first = correlator.correlate(event("a", 0)).unwrap();
+        correlator.sent(&first, "web.1".into());
+        for object in 1..REMEMBERED {
+            let mut other = event("a", 0);
+            other.about.uid = format!("other {object}");
+            correlator.correlate(other).unwrap();
+        }
+        assert_eq!(correlator.correlate(event("a", 1)).unwrap().known_as, Some("web.1".into()));
+        let mut last = event("a", 1);
+        last.about.uid = "the last".into();
+        correlator.correlate(last).unwrap();
+        assert_eq!(correlator.correlate(event("a", 2)).unwrap().known_as, None);
+        assert_eq!(correlator.sent.values.len(), REMEMBERED);
     }
 
     #[test]
