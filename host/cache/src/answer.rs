@@ -57,7 +57,8 @@ impl Answer {
         self.kind == "v1/Status"
     }
 
-    /// The Status that the server refuses with; none if this is none, as where a proxy answers in its place.
+    /// The answer read as the Status that the server refuses with; none if it can't be, as where a proxy answers with a page.
+    /// Of another object, its fields are empty.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_slice(&self.json(&Mask::whole()).ok()?).ok()
     }

@@ -36,8 +36,8 @@ pub(crate) struct Correlator {
     sent: Recent<Sent>,
 }
 
-/// What an object, a group, an event or a message is known by: its hash, with a key that nobody can guess. The texts
-/// would be most of a host's memory; that two of some thousands share one of 2⁶⁴ does not happen.
+/// What an object, a group, an event or a message is known by: its hash, with a key that nobody can guess. The texts of a
+/// thousand owners and their events take megabytes; that two of some thousands share one of 2⁶⁴ does not happen.
 type Digest = u64;
 
 #[derive(Default)]
