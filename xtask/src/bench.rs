@@ -15,6 +15,7 @@ mod relays;
 mod reload;
 mod report;
 mod ring;
+mod runtime;
 mod standby;
 mod sync;
 
@@ -25,7 +26,7 @@ use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 
 use crate::build;
-use crate::run::{command, run, say, workspace};
+use crate::run::{say, workspace};
 
 use self::converge::Shape;
 use self::report::{Figures, Report, Rounds};
@@ -65,8 +66,6 @@ const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
 /// What takes half an hour and is compared with nothing but itself: whole, it is measured only if it is named.
 const IF_NAMED: [&str; 1] = ["hostile"];
 
-/// How an example ends that has measured what is not within its bounds.
-const OUT_OF_BOUNDS: i32 = 2;
 /// How often the value goes around the ring.
 const RING_ROUNDS: usize = 20;
 
@@ -93,24 +92,41 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
         bail!("there is no workload {name}: there are {}", all.join(", "));
     }
-    let is_asked = |name: &&str| names.is_empty() || names.contains(name);
+    let is_left_out = |name: &str| size == Size::Whole && IF_NAMED.contains(&name);
+    let is_asked = |name: &str| if names.is_empty() { !is_left_out(name) } else { names.contains(&name) };
     build::all()?;
-    let (mut report, mut full) = (Report::default(), Full::default());
-    for name in ON_CLUSTERS.into_iter().filter(is_asked) {
-        compare(name, size, alone, &mut full, &mut report)?;
-    }
-    drop(full);
-    let is_left_out = |name: &&str| names.is_empty() && size == Size::Whole && IF_NAMED.contains(name);
-    for name in OF_RUNTIME.into_iter().filter(is_asked).filter(|name| !is_left_out(name)) {
-        of_runtime(name, size)?;
-    }
+    let mut report = Report::default();
+    let measured = measure_all(is_asked, size, alone, &mut report);
+    // Also of a run that failed: what was measured before is not lost.
     if is_kept {
         // What is shown to others: what was measured now takes the place of what was measured before.
         let docs = workspace().join("docs");
-        report.join(Report::read(&docs)?, &ON_CLUSTERS).write(&docs)?;
-        return report::show(&docs.join("performance.md"), &docs);
+        report.join(Report::read(&docs)?, &all).write(&docs)?;
+        report::show(&docs.join("performance.md"), &docs)?;
+    } else {
+        report.write(&workspace().join("target/bench"))?;
     }
-    report.write(&workspace().join("target/bench"))
+    measured
+}
+
+/// Measures the workloads that are asked for.
+fn measure_all(is_asked: impl Fn(&str) -> bool, size: Size, alone: bool, report: &mut Report) -> Result<()> {
+    let mut full = Full::default();
+    for name in ON_CLUSTERS.into_iter().filter(|name| is_asked(name)) {
+        compare(name, size, alone, &mut full, report)?;
+    }
+    drop(full);
+    let mut excessive = Vec::new();
+    for name in OF_RUNTIME.into_iter().filter(|name| is_asked(name)) {
+        let what = runtime::describe(name, size);
+        say(&format!("{name}: {what}"));
+        let (figures, is_within) = runtime::measure(name, size)?;
+        report.add(name, what, &[vec![figures], Vec::new(), Vec::new()]);
+        excessive.extend((!is_within).then_some(name));
+    }
+    // So small, it shows that it works, and not how well.
+    ensure!(size == Size::Quick || excessive.is_empty(), "out of bounds: {}", excessive.join(", "));
+    Ok(())
 }
 
 /// Measures a workload under Flyball and under stock, in turn, and in the last round under stock once more; under Flyball
@@ -219,26 +235,6 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
         "reload" => reload::measure(count).await,
         _ => converge::up(subject, shape).await,
     }
-}
-
-/// Measures the runtime alone, by an example of it.
-fn of_runtime(name: &str, size: Size) -> Result<()> {
-    let (argument, what) = match (name, size) {
-        ("hostile", Size::Whole) => ("60", "a plugin alone, and beside each kind of fault, for 60 s each"),
-        ("hostile", Size::Quick) => ("1", "a plugin alone, and beside each kind of fault, for a second each"),
-        ("idle", Size::Whole) => ("1000", "1000 plugins that do nothing"),
-        ("idle", Size::Quick) => ("50", "50 plugins that do nothing"),
-        _ => ("", "what a call costs"),
-    };
-    say(&format!("{name}: {what}"));
-    // It is built among the whole workspace, as all else is, so that the engine is compiled once.
-    run(command("cargo").args(["build", "--release", "--quiet", "--workspace", "--example", name]))?;
-    let mut example = command(workspace().join("target/release/examples").join(name));
-    let status = example.args((!argument.is_empty()).then_some(argument)).status().context("can't start it")?;
-    // So small, it shows that it works, and not how well.
-    let is_well = status.success() || size == Size::Quick && status.code() == Some(OUT_OF_BOUNDS);
-    ensure!(is_well, "{name} ended with {status}");
-    Ok(())
 }
 
 /// Waits until as much is there as is wanted.

@@ -62,10 +62,10 @@ async fn measure() -> bool {
     }
     let (idle, sandboxed, native) = (median(idle), median(sandboxed), median(native));
     let ratio = sandboxed.as_secs_f64() / native.as_secs_f64();
-    println!("a reconcile that does nothing, from the queue and back\t{}\tns", idle.as_nanos());
-    println!("a reconcile that reads {EACH} of {PODS} pods\t{}\tns", sandboxed.as_nanos());
+    println!("a call that does nothing\t{}\tns", idle.as_nanos());
+    println!("{EACH} of {PODS} pods listed and read\t{}\tns", sandboxed.as_nanos());
     println!("the same natively\t{}\tns", native.as_nanos());
-    println!("the ratio of the two\t{ratio:.2}\t");
+    println!("in the sandbox / natively\t{ratio:.2}\t");
     let is_within = idle <= CALL && ratio <= RATIO;
     if !is_within {
         println!("OUT OF BOUNDS: {CALL:?} for nothing, and {RATIO} times what it takes natively");

@@ -52,7 +52,7 @@ async fn measure(count: usize, name: &str) -> bool {
         plugins.push(plugin);
     }
     print("time to load and describe one", start.elapsed().as_secs_f64() * 1e3 / count as f64, "ms");
-    print(&format!("{count} that were described"), resident_mib(), "MiB");
+    print(&format!("{count} described"), resident_mib(), "MiB");
 
     let busy = plugins[0].clone();
     let work = tokio::spawn(async move {
@@ -74,7 +74,7 @@ async fn measure(count: usize, name: &str) -> bool {
         plugin.trim_idle(Duration::ZERO);
     }
     let resident = resident_mib();
-    print(&format!("{count} of which each had an event, and one is busy"), resident, "MiB");
+    print(&format!("{count} after an event each"), resident, "MiB");
     print("of that, each", (resident - base) * 1024.0 / count as f64, "KiB");
     work.abort();
     let difference = quantile(&mut unloaded, 99).saturating_sub(quantile(&mut loaded, 99));

@@ -16,11 +16,11 @@ const FILE: &str = "performance.json";
 
 /// What a run cost: figures by their name and unit.
 #[derive(Default)]
-pub(super) struct Figures(Vec<(&'static str, f64)>);
+pub(super) struct Figures(Vec<(String, f64)>);
 
 impl Figures {
-    pub(super) fn push(&mut self, name: &'static str, value: f64) {
-        self.0.push((name, value));
+    pub(super) fn push(&mut self, name: impl Into<String>, value: f64) {
+        self.0.push((name.into(), value));
     }
 
     /// Adds the values below which these parts of all lie.
@@ -76,8 +76,8 @@ impl Report {
     pub(super) fn add(&mut self, name: &str, what: &str, rounds: &Rounds) {
         let figures = rounds[0].first().map_or(&[][..], |figures| &figures.0);
         let of = |subject: usize, at: usize| rounds[subject].iter().map(|figures| figures.0[at].1).collect();
-        let row = |(at, (figure, _)): (usize, &(&'static str, f64))| Row {
-            figure: (*figure).to_owned(),
+        let row = |(at, (figure, _)): (usize, &(String, f64))| Row {
+            figure: figure.clone(),
             flyball: of(0, at),
             stock: of(1, at),
             again: of(2, at),
@@ -131,7 +131,7 @@ impl Report {
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
         let json = serde_json::to_string_pretty(self)? + "\n";
-        let ratios: Vec<plot::Group> = self.workloads.iter().map(Workload::group).collect();
+        let ratios: Vec<plot::Group> = self.workloads.iter().filter_map(Workload::group).collect();
         for (name, text) in [(FILE, json), ("performance.svg", plot::svg(&ratios))] {
             let path = folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
@@ -152,12 +152,12 @@ pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
 
 impl Workload {
     fn print(&self) {
-        println!("{:<34} {:>10} {:>10} {:>12} {:>13}", self.name, "Flyball", "stock", "ours/stock", "stock/stock");
+        println!("{:<42} {:>10} {:>10} {:>12} {:>13}", self.name, "Flyball", "stock", "ours/stock", "stock/stock");
         for row in &self.rows {
             let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
             let [ours, stock, _] = row.medians();
             println!(
-                "  {:<32} {:>10} {:>10} {:>12} {:>13}",
+                "  {:<40} {:>10} {:>10} {:>12} {:>13}",
                 row.figure,
                 number(ours),
                 number(stock),
@@ -167,9 +167,11 @@ impl Workload {
         }
     }
 
-    fn group(&self) -> plot::Group {
-        let bars = self.rows.iter().filter_map(|row| Some((row.figure.to_owned(), row.ratio()?)));
-        plot::Group { name: self.name.clone(), bars: bars.collect() }
+    /// Its bars; none of what stock does not do.
+    fn group(&self) -> Option<plot::Group> {
+        let bars = self.rows.iter().filter_map(|row| Some((row.figure.clone(), row.ratio()?)));
+        let group = plot::Group { name: self.name.clone(), bars: bars.collect() };
+        (!group.bars.is_empty()).then_some(group)
     }
 }
 

@@ -1,0 +1,78 @@
+//! What is measured of the runtime alone, without a control plane: each workload is an example of its crate.
+
+use std::io::{BufRead, BufReader};
+use std::process::{ChildStdout, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use flyball_controlplane::process;
+
+use super::Size;
+use super::report::Figures;
+use crate::run::{command, run, workspace};
+
+/// How an example ends that has measured what is not within its bounds.
+const OUT_OF_BOUNDS: i32 = 2;
+
+pub(super) fn describe(name: &str, size: Size) -> &'static str {
+    match (name, size) {
+        ("hostile", Size::Whole) => "a plugin alone, and beside each kind of fault, for 60 s each",
+        ("hostile", Size::Quick) => "a plugin alone, and beside each kind of fault, for a second each",
+        ("idle", Size::Whole) => "1000 distinct plugins, one of them busy",
+        ("idle", Size::Quick) => "50 distinct plugins, one of them busy",
+        _ => "what a call costs",
+    }
+}
+
+/// Runs an example: its figures, and whether they are within its bounds.
+pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
+    let argument = match (name, size) {
+        ("hostile", Size::Whole) => Some("60"),
+        ("hostile", Size::Quick) => Some("1"),
+        ("idle", Size::Whole) => Some("1000"),
+        ("idle", Size::Quick) => Some("50"),
+        _ => None,
+    };
+    // It is built among the whole workspace, as all else is, so that the engine is compiled once.
+    run(command("cargo").args(["build", "--release", "--quiet", "--workspace", "--example", name]))?;
+    let mut example = command(workspace().join("target/release/examples").join(name));
+    example.args(argument).stdout(Stdio::piped());
+    let mut child = process::spawn(example).with_context(|| format!("can't start {name}"))?;
+    let figures = child.stdout.take().map(read).transpose().with_context(|| format!("can't read what {name} says"))?;
+    let status = child.wait()?;
+    ensure!(status.success() || status.code() == Some(OUT_OF_BOUNDS), "{name} ended with {status}");
+    Ok((figures.unwrap_or_default(), status.success()))
+}
+
+/// The figures among what an example says. Anything else is shown at once.
+fn read(said: ChildStdout) -> std::io::Result<Figures> {
+    let mut figures = Figures::default();
+    for line in BufReader::new(said).lines() {
+        let line = line?;
+        match figure(&line) {
+            Some((name, value)) => figures.push(name, value),
+            None => println!("{line}"),
+        }
+    }
+    Ok(figures)
+}
+
+/// Reads a line of a name, a value and a unit, with tabs between them.
+fn figure(line: &str) -> Option<(String, f64)> {
+    let [name, value, unit] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+    let name = if unit.is_empty() { name.to_owned() } else { format!("{name}, {unit}") };
+    Some((name, value.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_a_name_a_value_and_a_unit() {
+        assert_eq!(figure("a call\t3100\tns"), Some(("a call, ns".to_owned(), 3100.0)));
+        assert_eq!(figure("the ratio\t1.08\t"), Some(("the ratio".to_owned(), 1.08)));
+        for line in ["OUT OF BOUNDS", "a call\tlong\tns", "a call\t1", "a\t1\tns\tmore"] {
+            assert_eq!(figure(line), None, "{line}");
+        }
+    }
+}
