@@ -144,14 +144,13 @@ fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Re
     let (rounds, what) = (if is_once { 1 } else { ROUNDS }, describe(name, size));
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
-    for round in 0..rounds {
-        measured[0].push(runtime.block_on(workload(name, size, Subject::Flyball, full)).context("under Flyball")?);
+    for number in 0..rounds {
         // The control shows by how much two runs of the same differ: of what is measured once, that is not known.
-        let is_controlled = round > 0 && round == rounds - 1;
+        let is_controlled = number > 0 && number == rounds - 1;
         let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
-        for subject in &mut measured[1..=stock] {
-            subject.push(runtime.block_on(workload(name, size, Subject::Stock, full)).context("under stock")?);
-        }
+        let subjects = &[Subject::Flyball, Subject::Stock, Subject::Stock][..=stock];
+        let figures = runtime.block_on(round(name, size, subjects, full))?;
+        measured.iter_mut().zip(figures).for_each(|(measured, figures)| measured.push(figures));
     }
     report.add(name, &what, &measured);
     Ok(())
@@ -219,12 +218,24 @@ fn describe(name: &str, size: Size) -> String {
     }
 }
 
+/// Measures a workload under each of these, one after the other; what lasts for milliseconds, a few times under each in turn.
+async fn round(name: &str, size: Size, subjects: &[Subject], full: &mut Full) -> Result<Vec<Figures>> {
+    if name == "latency" {
+        return latency::measure(subjects, count(name, size)).await;
+    }
+    let mut figures = Vec::new();
+    for &subject in subjects {
+        let measured = workload(name, size, subject, full).await;
+        figures.push(measured.with_context(|| format!("under {subject:?}"))?);
+    }
+    Ok(figures)
+}
+
 async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> Result<Figures> {
     let (shape, count) = (shape(name, size), count(name, size));
     match name {
         "jobs" => jobs::measure(subject, 50, count).await,
         "rollout" => converge::roll(subject, shape).await,
-        "latency" => latency::measure(subject, count).await,
         "sync" | "sync-50000" => sync::start(subject, full, count).await,
         "steady" => sync::steady(subject, full, count, time(size)).await,
         "growth" => sync::growth(full, count, time(size)).await,

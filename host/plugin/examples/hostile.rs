@@ -1,5 +1,6 @@
 //! What a plugin that misbehaves costs another one: a victim is called at a fixed rate, alone and beside each kind of fault
-//! in turn, both with the share of the cores that a dropped-in plugin has. Prints a table, and after each of its lines
+//! in turn, both with the share of the cores that a dropped-in plugin has; and first beside nothing, and beside a native thread
+//! that uses as much, which is what the machine does to it. Prints a table, and after each of its lines
 //! `name<TAB>value<TAB>unit` of what is compared.
 //!
 //!     cargo xtask bench hostile
@@ -8,6 +9,9 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flyball_plugin::{Component, Engine, EngineOptions, Imports, Limits, Plugin};
@@ -23,6 +27,13 @@ const ROUNDS: u32 = 5;
 const AT_ONCE: usize = 10;
 /// The share of a dropped-in plugin, in thousandths of a core.
 const SHARE: u32 = 250;
+/// What says of the machine what it does to a victim: nothing beside it, and a native thread of its own, as nice as guests that
+/// have used up their share, which takes as much of a core in turns of some milliseconds.
+const CONTROLS: [&str; 2] = [NOTHING, NATIVE];
+const NOTHING: &str = "nothing";
+const NATIVE: &str = "native";
+const NICE: i32 = 10;
+const TURN: Duration = Duration::from_millis(10);
 /// What the faulty one does.
 const FAULTS: [&str; 16] = [
     "spin",
@@ -64,8 +75,9 @@ fn main() {
     let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
     let only: Vec<String> = arguments.collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
-    let faults = FAULTS.into_iter().filter(|fault| only.is_empty() || only.iter().any(|name| name == fault));
-    let within = runtime.block_on(measure(Duration::from_secs(seconds), faults.collect()));
+    let all = CONTROLS.into_iter().chain(FAULTS);
+    let asked = all.filter(|fault| only.is_empty() || only.iter().any(|name| name == fault));
+    let within = runtime.block_on(measure(Duration::from_secs(seconds), asked.collect()));
     if !within {
         std::process::exit(support::OUT_OF_BOUNDS);
     }
@@ -97,11 +109,13 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
         for _ in 0..ROUNDS {
             alone.push(feed(&victim, time / ROUNDS).await);
             let plugin = plugin(&engine, component.clone());
-            let floods: Vec<_> =
-                (0..AT_ONCE).map(|number| tokio::spawn(flood(plugin.clone(), fault, number))).collect();
+            let floods = if CONTROLS.contains(&fault) { 0 } else { AT_ONCE };
+            let floods: Vec<_> = (0..floods).map(|number| tokio::spawn(flood(plugin.clone(), fault, number))).collect();
+            let native = (fault == NATIVE).then(Native::start);
             let start = Instant::now();
             beside.push(feed(&victim, time / ROUNDS).await);
             elapsed += start.elapsed();
+            cpu += native.map_or(Duration::ZERO, Native::end);
             for flood in floods {
                 flood.abort();
                 let _ = flood.await;
@@ -115,7 +129,8 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
         }
         let (alone, beside) = (Served::median(alone), Served::median(beside));
         let ratio = beside.p99.as_secs_f64() / alone.p99.as_secs_f64();
-        let is_within = alone.calls < ENOUGH || beside.throughput >= THROUGHPUT * alone.throughput && ratio <= P99;
+        let is_judged = alone.calls >= ENOUGH && !CONTROLS.contains(&fault);
+        let is_within = !is_judged || beside.throughput >= THROUGHPUT * alone.throughput && ratio <= P99;
         within &= is_within;
         println!(
             "{fault:12} {:>10.1} {:>10.1} {:>10.2?} {:>10.2?} {:>10.2?} {:>10.2?} {ratio:>7.2} {:>9.3} {calls:>10}{}",
@@ -147,6 +162,39 @@ impl Served {
             median: middle(rounds.iter().map(|round| round.median)),
             p99: middle(rounds.iter().map(|round| round.p99)),
         }
+    }
+}
+
+/// A native thread that uses as much of a core as a plugin may.
+struct Native {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Native {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            rustix::process::setpriority_process(None, NICE).unwrap();
+            let mut used = Duration::ZERO;
+            while !stopped.load(Relaxed) {
+                let start = Instant::now();
+                while start.elapsed() < TURN {
+                    std::hint::spin_loop();
+                }
+                used += start.elapsed();
+                std::thread::sleep(TURN * (1000 - SHARE) / SHARE);
+            }
+            used
+        });
+        Self { stop, thread }
+    }
+
+    /// For how long it computed.
+    fn end(self) -> Duration {
+        self.stop.store(true, Relaxed);
+        self.thread.join().unwrap()
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::Result;
 use flyball_differential::api;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use jiff::Timestamp;
 use kube::Client;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -63,11 +64,11 @@ impl Churn {
 
     /// Changes the status of one pod after the other.
     pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32, change: Change) -> Self {
-        let client = client.clone();
+        let (client, begun) = (client.clone(), Timestamp::now());
         Self::start(rate, move |number| {
             let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pods[number % pods.len()]);
             let status = match change {
-                Change::Message => json!({"message": format!("change {number}")}),
+                Change::Message => json!({"message": format!("change {number} since {begun}")}),
                 Change::Readiness => {
                     let is_ready = if (number / pods.len()).is_multiple_of(2) { "True" } else { "False" };
                     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": is_ready}]})

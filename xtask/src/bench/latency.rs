@@ -19,28 +19,63 @@ const QUIET: (&str, usize) = ("quiet", 20);
 const BUSY: (&str, usize) = ("busy", 100);
 /// Changes in a second.
 const CHANGES: u32 = 100;
+/// Deletions in a turn.
+const TURN: usize = 25;
 /// How long all is left alone after a deletion, and how long its pod may be missing.
 const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures so many deletions, first idle and then under changes.
-pub(super) async fn measure(subject: Subject, deletions: usize) -> Result<Figures> {
+/// Measures so many deletions under each of these, first idle and then under changes. Each has a control plane of its own, and
+/// they take turns of some seconds, so that none meets a slower machine than the others.
+pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Vec<Figures>> {
+    let mut beds = Vec::new();
+    for &subject in subjects {
+        beds.push(prepare(subject).await.with_context(|| format!("under {subject:?}"))?);
+    }
+    let idle = Timestamp::now();
+    in_turn(&beds, deletions, async |bed, deletions| delete(bed.client(), deletions).await).await?;
+    let busy = Timestamp::now();
+    in_turn(&beds, deletions, async |bed, deletions| {
+        let pods = names(bed.client(), BUSY.0).await?;
+        let churn = Churn::of_pods(bed.client(), pods, CHANGES, Change::Message);
+        delete(bed.client(), deletions).await?;
+        churn.stop().await
+    })
+    .await?;
+    let mut figures = Vec::new();
+    for mut bed in beds {
+        figures.push(of_audit(&bed.stop().await?, idle, busy)?);
+    }
+    Ok(figures)
+}
+
+/// A control plane with all pods.
+async fn prepare(subject: Subject) -> Result<Bed> {
     let mut bed = Bed::start(subject, 0).await?;
     create_all(bed.client(), NAMESPACE, [QUIET, BUSY].into_iter().map(|(name, pods)| owner("ReplicaSet", name, pods)))
         .await?;
     wait("there are all pods", async || Ok((api::list(bed.client(), "Pod", NAMESPACE).await?.len(), QUIET.1 + BUSY.1)))
         .await?;
     bed.begin().await?;
-    let started = Timestamp::now();
-    delete(bed.client(), deletions).await?;
-    let changing = Timestamp::now();
-    let pods = names(bed.client(), BUSY.0).await?;
-    let churn = Churn::of_pods(bed.client(), pods, CHANGES, Change::Message);
-    delete(bed.client(), deletions).await?;
-    churn.stop().await?;
-    let audit = bed.stop().await?;
-    let times = latencies(&audit, started)?;
-    let (idle, busy): (Vec<_>, Vec<_>) = times.into_iter().partition(|(at, _)| *at < changing);
+    Ok(bed)
+}
+
+/// Makes so many deletions on each, a few on one after the other.
+async fn in_turn(beds: &[Bed], deletions: usize, make: impl AsyncFn(&Bed, usize) -> Result<()>) -> Result<()> {
+    let mut left = deletions;
+    while left > 0 {
+        let turn = left.min(TURN);
+        for bed in beds {
+            make(bed, turn).await?;
+        }
+        left -= turn;
+    }
+    Ok(())
+}
+
+/// The figures by what an API server was asked since it was idle, and busy from then on.
+fn of_audit(audit: &[Value], idle: Timestamp, busy: Timestamp) -> Result<Figures> {
+    let (idle, busy): (Vec<_>, Vec<_>) = latencies(audit, idle)?.into_iter().partition(|(at, _)| *at < busy);
     let mut figures = Figures::default();
     let parts = [
         [("idle: p50, ms", 0.5), ("idle: p99, ms", 0.99), ("idle: p99.9, ms", 0.999)],
