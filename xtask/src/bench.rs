@@ -121,7 +121,7 @@ fn measure_all(is_asked: impl Fn(&str) -> bool, size: Size, alone: bool, report:
         let what = runtime::describe(name, size);
         say(&format!("{name}: {what}"));
         let (figures, is_within) = runtime::measure(name, size)?;
-        report.add(name, what, &[vec![figures], Vec::new(), Vec::new()]);
+        report.add(name, &what, &[vec![figures], Vec::new(), Vec::new()]);
         excessive.extend((!is_within).then_some(name));
     }
     // So small, it shows that it works, and not how well.

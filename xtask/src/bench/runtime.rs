@@ -13,29 +13,31 @@ use crate::run::{command, run, workspace};
 /// How an example ends that has measured what is not within its bounds.
 const OUT_OF_BOUNDS: i32 = 2;
 
-pub(super) fn describe(name: &str, size: Size) -> &'static str {
+pub(super) fn describe(name: &str, size: Size) -> String {
+    match (name, argument(name, size)) {
+        ("hostile", Some(seconds)) => format!("a plugin alone, and beside each kind of fault, for {seconds} s each"),
+        ("idle", Some(plugins)) => format!("{plugins} distinct plugins, one of them busy"),
+        _ => "what a call costs".into(),
+    }
+}
+
+/// For how many seconds `hostile` calls its victim beside each fault, or how many plugins `idle` loads.
+fn argument(name: &str, size: Size) -> Option<u32> {
     match (name, size) {
-        ("hostile", Size::Whole) => "a plugin alone, and beside each kind of fault, for 60 s each",
-        ("hostile", Size::Quick) => "a plugin alone, and beside each kind of fault, for a second each",
-        ("idle", Size::Whole) => "1000 distinct plugins, one of them busy",
-        ("idle", Size::Quick) => "50 distinct plugins, one of them busy",
-        _ => "what a call costs",
+        ("hostile", Size::Whole) => Some(60),
+        ("hostile", Size::Quick) => Some(1),
+        ("idle", Size::Whole) => Some(1000),
+        ("idle", Size::Quick) => Some(50),
+        _ => None,
     }
 }
 
 /// Runs an example: its figures, and whether they are within its bounds.
 pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
-    let argument = match (name, size) {
-        ("hostile", Size::Whole) => Some("60"),
-        ("hostile", Size::Quick) => Some("1"),
-        ("idle", Size::Whole) => Some("1000"),
-        ("idle", Size::Quick) => Some("50"),
-        _ => None,
-    };
     // It is built among the whole workspace, as all else is, so that the engine is compiled once.
     run(command("cargo").args(["build", "--release", "--quiet", "--workspace", "--example", name]))?;
     let mut example = command(workspace().join("target/release/examples").join(name));
-    example.args(argument).stdout(Stdio::piped());
+    example.args(argument(name, size).map(|argument| argument.to_string())).stdout(Stdio::piped());
     let mut child = process::spawn(example).with_context(|| format!("can't start {name}"))?;
     let figures = child.stdout.take().map(read).transpose().with_context(|| format!("can't read what {name} says"))?;
     let status = child.wait()?;
