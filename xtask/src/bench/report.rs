@@ -23,6 +23,10 @@ impl Figures {
         self.0.push((name.into(), value));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds the values below which these parts of all lie.
     ///
     /// # Errors

@@ -42,7 +42,8 @@ pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
     let figures = child.stdout.take().map(read).transpose().with_context(|| format!("can't read what {name} says"))?;
     let status = child.wait()?;
     ensure!(status.success() || status.code() == Some(OUT_OF_BOUNDS), "{name} ended with {status}");
-    Ok((figures.unwrap_or_default(), status.success()))
+    let figures = figures.filter(|figures| !figures.is_empty()).with_context(|| format!("{name} told no figure"))?;
+    Ok((figures, status.success()))
 }
 
 /// The figures among what an example says. Anything else is shown at once.
