@@ -9,13 +9,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-env-changed=FLYBALL_BUILTINS");
     let mut table = String::from("/// All of them.\npub(crate) static BUILTINS: &[Builtin] = &[\n");
     if let Some(folder) = env::var_os("FLYBALL_BUILTINS").filter(|folder| !folder.is_empty()) {
-        let folder = fs::canonicalize(&folder).map_err(|error| format!("FLYBALL_BUILTINS={folder:?}: {error}"))?;
+        let folder = fs::canonicalize(&folder)
+            .map_err(|error| format!("FLYBALL_BUILTINS={folder:?}: {error}"))?;
         println!("cargo::rerun-if-changed={}", folder.display());
         for wasm in components(&folder)? {
             let (cwasm, digest) = (wasm.with_extension("cwasm"), wasm.with_extension("sha256"));
             for file in [&wasm, &cwasm, &digest] {
                 if !file.exists() {
-                    return Err(format!("FLYBALL_BUILTINS has {}, but not {}", wasm.display(), file.display()).into());
+                    return Err(format!(
+                        "FLYBALL_BUILTINS has {}, but not {}",
+                        wasm.display(),
+                        file.display()
+                    )
+                    .into());
                 }
                 println!("cargo::rerun-if-changed={}", file.display());
             }
@@ -36,7 +42,10 @@ fn components(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut components = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "wasm") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "wasm")
+        {
             components.push(path);
         }
     }

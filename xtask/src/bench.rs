@@ -58,7 +58,16 @@ const ON_CLUSTERS: [&str; 15] = [
     "reload",
 ];
 /// What takes so long, or differs so little, that it is measured once.
-const ONCE: [&str; 8] = ["empty", "standby", "steady", "cascade", "sync-50000", "growth", "ring", "reload"];
+const ONCE: [&str; 8] = [
+    "empty",
+    "standby",
+    "steady",
+    "cascade",
+    "sync-50000",
+    "growth",
+    "ring",
+    "reload",
+];
 /// What is about Flyball alone.
 const WITHOUT_STOCK: [&str; 3] = ["growth", "ring", "reload"];
 /// What is measured of the runtime alone.
@@ -80,7 +89,9 @@ enum Size {
 
 /// Does what the command line says: all workloads or some, whole or quickly.
 pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
-    let (flags, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| argument.starts_with("--"));
+    let (flags, names): (Vec<&str>, Vec<&str>) = arguments
+        .iter()
+        .partition(|argument| argument.starts_with("--"));
     let (size, alone, is_kept) = match flags.as_slice() {
         [] => (Size::Whole, false, names.is_empty()),
         ["--keep"] => (Size::Whole, false, true),
@@ -93,7 +104,13 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
         bail!("there is no workload {name}: there are {}", all.join(", "));
     }
     let is_left_out = |name: &str| size == Size::Whole && IF_NAMED.contains(&name);
-    let is_asked = |name: &str| if names.is_empty() { !is_left_out(name) } else { names.contains(&name) };
+    let is_asked = |name: &str| {
+        if names.is_empty() {
+            !is_left_out(name)
+        } else {
+            names.contains(&name)
+        }
+    };
     build::all()?;
     let mut report = Report::default();
     let measured = measure_all(is_asked, size, alone, &mut report);
@@ -110,7 +127,12 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
 }
 
 /// Measures the workloads that are asked for.
-fn measure_all(is_asked: impl Fn(&str) -> bool, size: Size, alone: bool, report: &mut Report) -> Result<()> {
+fn measure_all(
+    is_asked: impl Fn(&str) -> bool,
+    size: Size,
+    alone: bool,
+    report: &mut Report,
+) -> Result<()> {
     let mut full = Full::default();
     for name in ON_CLUSTERS.into_iter().filter(|name| is_asked(name)) {
         compare(name, size, alone, &mut full, report)?;
@@ -125,20 +147,34 @@ fn measure_all(is_asked: impl Fn(&str) -> bool, size: Size, alone: bool, report:
         excessive.extend((!is_within).then_some(name));
     }
     // So small, it shows that it works, and not how well.
-    ensure!(size == Size::Quick || excessive.is_empty(), "out of bounds: {}", excessive.join(", "));
+    ensure!(
+        size == Size::Quick || excessive.is_empty(),
+        "out of bounds: {}",
+        excessive.join(", ")
+    );
     Ok(())
 }
 
 /// Measures a workload under Flyball and under stock, in turn, and in the last round under stock once more; under Flyball
 /// alone, and once, if that is what is asked for.
-fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Report) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+fn compare(
+    name: &str,
+    size: Size,
+    alone: bool,
+    full: &mut Full,
+    report: &mut Report,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(1)
+        .build()?;
     let has_kcm = Assets::find_or_build()?.has_kcm();
     if !has_kcm {
         println!("Without a comparison: there is no kube-controller-manager among the binaries.");
     }
     // That stock can be measured is seen with one workload.
-    let is_left_out = alone || WITHOUT_STOCK.contains(&name) || (size == Size::Quick && name != ON_CLUSTERS[0]);
+    let is_left_out =
+        alone || WITHOUT_STOCK.contains(&name) || (size == Size::Quick && name != ON_CLUSTERS[0]);
     let has_stock = has_kcm && !is_left_out;
     let is_once = size == Size::Quick || alone || ONCE.contains(&name);
     let (rounds, what) = (if is_once { 1 } else { ROUNDS }, describe(name, size));
@@ -150,7 +186,10 @@ fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Re
         let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
         let subjects = &[Subject::Flyball, Subject::Stock, Subject::Stock][..=stock];
         let figures = runtime.block_on(round(name, size, subjects, full))?;
-        measured.iter_mut().zip(figures).for_each(|(measured, figures)| measured.push(figures));
+        measured
+            .iter_mut()
+            .zip(figures)
+            .for_each(|(measured, figures)| measured.push(figures));
     }
     report.add(name, &what, &measured);
     Ok(())
@@ -158,7 +197,11 @@ fn compare(name: &str, size: Size, alone: bool, full: &mut Full, report: &mut Re
 
 /// The objects of a workload that is about pods coming up.
 fn shape(name: &str, size: Size) -> Shape {
-    let shape = |kind, owners, replicas| Shape { kind, owners, replicas };
+    let shape = |kind, owners, replicas| Shape {
+        kind,
+        owners,
+        replicas,
+    };
     match (name, size) {
         ("converge-wide", Size::Whole) => shape("Deployment", 500, 4),
         ("converge-wide", Size::Quick) => shape("Deployment", 50, 2),
@@ -199,15 +242,28 @@ fn count(name: &str, size: Size) -> usize {
 
 fn describe(name: &str, size: Size) -> String {
     let (shape, count) = (shape(name, size), count(name, size));
-    let Shape { kind, owners, replicas } = shape;
+    let Shape {
+        kind,
+        owners,
+        replicas,
+    } = shape;
     match name {
         "jobs" => format!("50 Jobs with {count} completions each"),
         "rollout" => format!("{owners} {kind}s with {replicas} pods each get another image"),
-        "latency" => format!("{count} pods deleted one by one, idle and under 100 changes a second"),
+        "latency" => {
+            format!("{count} pods deleted one by one, idle and under 100 changes a second")
+        }
         "sync" | "sync-50000" => format!("started against {count} pods of 10 kB"),
-        "steady" => format!("{count} pods of 10 kB, 100 changes a second for {} s", time(size).as_secs()),
+        "steady" => format!(
+            "{count} pods of 10 kB, 100 changes a second for {} s",
+            time(size).as_secs()
+        ),
         "growth" => {
-            format!("pods become ready, 100 a second for {} s, among {count} and {}", time(size).as_secs(), 10 * count)
+            format!(
+                "pods become ready, 100 a second for {} s, among {count} and {}",
+                time(size).as_secs(),
+                10 * count
+            )
         }
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
         "empty" => "nothing happens, and all controllers are on".into(),
@@ -219,7 +275,12 @@ fn describe(name: &str, size: Size) -> String {
 }
 
 /// Measures a workload under each of these, one after the other; what lasts for milliseconds, a few times under each in turn.
-async fn round(name: &str, size: Size, subjects: &[Subject], full: &mut Full) -> Result<Vec<Figures>> {
+async fn round(
+    name: &str,
+    size: Size,
+    subjects: &[Subject],
+    full: &mut Full,
+) -> Result<Vec<Figures>> {
     if name == "latency" {
         return latency::measure(subjects, count(name, size)).await;
     }
@@ -257,7 +318,10 @@ async fn wait(what: &str, mut look: impl AsyncFnMut() -> Result<(usize, usize)>)
             return Ok(());
         }
         if begun.elapsed() > PATIENCE {
-            bail!("waited {} s until {what}: {there} of {wanted}", PATIENCE.as_secs());
+            bail!(
+                "waited {} s until {what}: {there} of {wanted}",
+                PATIENCE.as_secs()
+            );
         }
         tokio::time::sleep(LOOK).await;
     }

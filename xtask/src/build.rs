@@ -58,7 +58,10 @@ pub(crate) fn all() -> Result<Built> {
     say("building the host, in release mode (some minutes the first time, seconds after)");
     run(build_binary("flyball").env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
-    Ok(Built { host: workspace().join("target/release/flyball"), embedded })
+    Ok(Built {
+        host: workspace().join("target/release/flyball"),
+        embedded,
+    })
 }
 
 /// Compiles the built-in guests for this machine, and returns the folder in which they are.
@@ -68,9 +71,17 @@ fn precompile() -> Result<PathBuf> {
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
-    let is_stale =
-        |source: &PathBuf| !is_fresh(&folder.join(source.file_name().unwrap_or_default()), &[source, &compiler]);
-    let stale: Vec<PathBuf> = BUILT_INS.iter().map(|name| component(name)).filter(is_stale).collect();
+    let is_stale = |source: &PathBuf| {
+        !is_fresh(
+            &folder.join(source.file_name().unwrap_or_default()),
+            &[source, &compiler],
+        )
+    };
+    let stale: Vec<PathBuf> = BUILT_INS
+        .iter()
+        .map(|name| component(name))
+        .filter(is_stale)
+        .collect();
     if !stale.is_empty() {
         run(command(&compiler).arg(&folder).args(stale))?;
     }

@@ -26,18 +26,24 @@ pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
 
 /// Makes the component of a core module for WASI preview 1, of which only the guest's author knows the world.
 pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
-    let mut module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
+    let mut module =
+        std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(workspace().join("wit"))?;
     let world = resolve.select_world(&[package], Some(WORLD))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;
     let mut encoder = ComponentEncoder::default();
-    encoder.validate(true).module(&module)?.adapter("wasi_snapshot_preview1", &wat::parse_str(DENY)?)?;
+    encoder
+        .validate(true)
+        .module(&module)?
+        .adapter("wasi_snapshot_preview1", &wat::parse_str(DENY)?)?;
     write(&mut encoder, component, &WORLD_ALONE)
 }
 
 fn write(encoder: &mut ComponentEncoder, component: &Path, packages: &[&str]) -> Result<()> {
-    let bytes = encoder.encode().with_context(|| format!("can't make {}", component.display()))?;
+    let bytes = encoder
+        .encode()
+        .with_context(|| format!("can't make {}", component.display()))?;
     check(&bytes, packages).with_context(|| component.display().to_string())?;
     std::fs::create_dir_all(component.parent().context("a component lies in a folder")?)?;
     std::fs::write(component, bytes).with_context(|| format!("can't write {}", component.display()))
@@ -48,9 +54,16 @@ pub(crate) fn check(component: &[u8], packages: &[&str]) -> Result<()> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
         bail!("it is a WIT package, not a component");
     };
-    let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
+    let imports = resolve.worlds[world]
+        .imports
+        .keys()
+        .map(|key| resolve.name_world_key(key));
     let is_known = |name: &String| packages.iter().any(|package| name.starts_with(package));
     let foreign: Vec<String> = imports.filter(|name| !is_known(name)).collect();
-    ensure!(foreign.is_empty(), "it imports what no guest may: {}", foreign.join(", "));
+    ensure!(
+        foreign.is_empty(),
+        "it imports what no guest may: {}",
+        foreign.join(", ")
+    );
     Ok(())
 }

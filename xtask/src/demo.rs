@@ -27,7 +27,10 @@ pub(crate) struct Demo {
 /// Plays the demo.
 pub(crate) fn run(demo: &Demo) -> Result<()> {
     let built = build::all()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(1)
+        .build()?;
     runtime.block_on(async {
         match &demo.kubeconfig {
             Some(kubeconfig) => cluster::play(kubeconfig, &built).await,
@@ -42,7 +45,9 @@ fn since(start: Timestamp) -> Duration {
 }
 
 async fn play(once: bool, built: &build::Built) -> Result<()> {
-    println!("\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback.");
+    println!(
+        "\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback."
+    );
     let plane = ControlPlane::start(Options::default()).await?;
     println!("It serves at {}.", plane.url());
 
@@ -82,7 +87,10 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };
     if let Err(error) = &told {
-        eprintln!("\nThe story did not come true: {error:#}\n\nThe last lines of the host's log:\n{}", host.log_tail());
+        eprintln!(
+            "\nThe story did not come true: {error:#}\n\nThe last lines of the host's log:\n{}",
+            host.log_tail()
+        );
     } else if !once {
         println!("\nLook around, in another terminal:");
         println!("  export KUBECONFIG={}", plane.kubeconfig_path().display());
@@ -90,7 +98,9 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
         println!("  kubectl create deployment web --image=nginx --replicas=3");
         println!("The host's log: {}", host.log_path().display());
         println!("Ctrl-C ends everything.");
-        tokio::signal::ctrl_c().await.context("can't wait for Ctrl-C")?;
+        tokio::signal::ctrl_c()
+            .await
+            .context("can't wait for Ctrl-C")?;
     }
     host.stop().await?;
     nodes.stop().await?;

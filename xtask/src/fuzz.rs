@@ -18,7 +18,9 @@ pub(crate) fn feed(arguments: &[&str]) -> Result<()> {
         match *argument {
             "--seconds" => {
                 let text = left.next().context("--seconds takes a number")?;
-                seconds = text.parse().with_context(|| format!("--seconds takes a number, not {text}"))?;
+                seconds = text
+                    .parse()
+                    .with_context(|| format!("--seconds takes a number, not {text}"))?;
             }
             name if TARGETS.iter().any(|target| target.name == name) => names.push(name),
             other => {
@@ -28,25 +30,45 @@ pub(crate) fn feed(arguments: &[&str]) -> Result<()> {
         }
     }
     run(command("cargo").args(["build", "--release", "--workspace", "--bin", "fuzz"]))?;
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_secs();
     let folder = workspace().join("target/fuzz");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
     let mut failed = Vec::new();
-    for target in TARGETS.iter().filter(|target| names.is_empty() || names.contains(&target.name)) {
-        say(&format!("feeding {} for {seconds} s, seed {seed}", target.name));
+    for target in TARGETS
+        .iter()
+        .filter(|target| names.is_empty() || names.contains(&target.name))
+    {
+        say(&format!(
+            "feeding {} for {seconds} s, seed {seed}",
+            target.name
+        ));
         let current = folder.join(format!("{}.current", target.name));
         let mut fuzz = command(workspace().join("target/release/fuzz"));
-        let status = fuzz.args([target.name, &seconds.to_string(), &seed.to_string()]).arg(&current).status()?;
+        let status = fuzz
+            .args([target.name, &seconds.to_string(), &seed.to_string()])
+            .arg(&current)
+            .status()?;
         if let Some(signal) = status.signal() {
             // It overflowed its stack, or wanted more memory than there is.
             let kept = corpus_folder(target).join(format!("killed-{seed}"));
-            std::fs::copy(&current, &kept).with_context(|| format!("can't keep {}", kept.display()))?;
-            println!("{}: killed by signal {signal}\n  kept as {}", target.name, kept.display());
+            std::fs::copy(&current, &kept)
+                .with_context(|| format!("can't keep {}", kept.display()))?;
+            println!(
+                "{}: killed by signal {signal}\n  kept as {}",
+                target.name,
+                kept.display()
+            );
         }
         if !status.success() {
             failed.push(target.name);
         }
     }
-    ensure!(failed.is_empty(), "these failed: {}; what they failed on is in tests/fuzz/corpus", failed.join(", "));
+    ensure!(
+        failed.is_empty(),
+        "these failed: {}; what they failed on is in tests/fuzz/corpus",
+        failed.join(", ")
+    );
     Ok(())
 }

@@ -26,11 +26,18 @@ pub(crate) struct Built {
 
 /// Builds the guests of these languages, of all if none is named, and tells their sizes.
 pub(crate) fn build(languages: &[&str]) -> Result<()> {
-    if let Some(other) = languages.iter().find(|language| !["rust", "stock", "go", "python"].contains(language)) {
+    if let Some(other) = languages
+        .iter()
+        .find(|language| !["rust", "stock", "go", "python"].contains(language))
+    {
         bail!("guests are built of rust, stock (rust for WASI), go and python, not of `{other}`");
     }
     let wants = |language| languages.is_empty() || languages.contains(&language);
-    let mut built = if wants("rust") { build_guests()? } else { Vec::new() };
+    let mut built = if wants("rust") {
+        build_guests()?
+    } else {
+        Vec::new()
+    };
     if wants("stock") {
         built.extend(build_stock()?);
     }
@@ -41,7 +48,11 @@ pub(crate) fn build(languages: &[&str]) -> Result<()> {
         built.push(build_python()?);
     }
     for Built { name, path } in built {
-        println!("{name:16} {:>8.1} kB  {}", path.metadata()?.len() as f64 / 1000.0, path.display());
+        println!(
+            "{name:16} {:>8.1} kB  {}",
+            path.metadata()?.len() as f64 / 1000.0,
+            path.display()
+        );
     }
     Ok(())
 }
@@ -52,7 +63,16 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
     let packages = guest_packages()?;
     say(&format!("building {}", packages.join(", ")));
     let mut cargo = toolchain.cargo();
-    cargo.args(["build", "--profile", "guest", "--target", TARGET, "--target-dir"]).arg(guests_folder());
+    cargo
+        .args([
+            "build",
+            "--profile",
+            "guest",
+            "--target",
+            TARGET,
+            "--target-dir",
+        ])
+        .arg(guests_folder());
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", STACK);
     run(&mut cargo)?;
@@ -72,16 +92,32 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
 /// rustup can't add the target.
 pub(crate) fn build_stock() -> Result<Option<Built>> {
     let Some(toolchain) = prepare_stock_toolchain() else {
-        say(&format!("greeter-{STOCK_TARGET} is left out: rustup's server can't be reached"));
+        say(&format!(
+            "greeter-{STOCK_TARGET} is left out: rustup's server can't be reached"
+        ));
         return Ok(None);
     };
     say(&format!("building greeter-{STOCK_TARGET}"));
     let mut cargo = toolchain.cargo();
-    cargo.args(["build", "--profile", "guest", "--package", "greeter", "--target", STOCK_TARGET, "--target-dir"]);
+    cargo.args([
+        "build",
+        "--profile",
+        "guest",
+        "--package",
+        "greeter",
+        "--target",
+        STOCK_TARGET,
+        "--target-dir",
+    ]);
     run(cargo.arg(guests_folder()))?;
     let built = component(&format!("greeter-{STOCK_TARGET}"));
     std::fs::create_dir_all(components_folder())?;
-    std::fs::copy(guests_folder().join(STOCK_TARGET).join("guest/greeter.wasm"), &built.path)?;
+    std::fs::copy(
+        guests_folder()
+            .join(STOCK_TARGET)
+            .join("guest/greeter.wasm"),
+        &built.path,
+    )?;
     Ok(Some(built))
 }
 
@@ -91,8 +127,18 @@ pub(crate) fn build_go() -> Result<Built> {
     let core = guests_folder().join("go/greeter-go.wasm");
     let built = component("greeter-go");
     let mut go = command("go");
-    go.current_dir(workspace().join("examples/greeter-go")).env("GOOS", "wasip1").env("GOARCH", "wasm");
-    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&core).arg(".");
+    go.current_dir(workspace().join("examples/greeter-go"))
+        .env("GOOS", "wasip1")
+        .env("GOARCH", "wasm");
+    go.args([
+        "build",
+        "-buildmode=c-shared",
+        "-trimpath",
+        "-ldflags=-s -w",
+        "-o",
+    ])
+    .arg(&core)
+    .arg(".");
     run(&mut go)?;
     if !is_fresh(&built.path, &[&core, &workspace().join("wit")]) {
         componentize_wasi(&core, &built.path)?;
@@ -105,7 +151,10 @@ pub(crate) fn build_python() -> Result<Built> {
     let source = workspace().join("examples/greeter-python");
     let wit = workspace().join("wit");
     let built = component("greeter-python");
-    if is_fresh(&built.path, &[&source.join("app.py"), &source.join("flyball.py"), &wit]) {
+    if is_fresh(
+        &built.path,
+        &[&source.join("app.py"), &source.join("flyball.py"), &wit],
+    ) {
         return Ok(built);
     }
     let tool = prepare_componentize_py()?;
@@ -133,7 +182,10 @@ fn prepare_componentize_py() -> Result<PathBuf> {
     let environment = guests_folder().join(format!("componentize-py-{COMPONENTIZE_PY}"));
     let tool = environment.join("bin/componentize-py");
     if output(command(&tool).arg("--version")).is_none() {
-        say(&format!("installing componentize-py {COMPONENTIZE_PY} into {}", environment.display()));
+        say(&format!(
+            "installing componentize-py {COMPONENTIZE_PY} into {}",
+            environment.display()
+        ));
         run(command("python3").args(["-m", "venv"]).arg(&environment))?;
         let package = format!("componentize-py=={COMPONENTIZE_PY}");
         run(command(environment.join("bin/pip")).args(["install", "--quiet", &package]))?;
@@ -146,12 +198,23 @@ fn guest_packages() -> Result<Vec<String>> {
     let metadata = output(command("cargo").args(["metadata", "--format-version=1", "--no-deps"]));
     let metadata: Value = serde_json::from_str(&metadata.context("`cargo metadata` failed")?)?;
     let is_guest = |package: &&Value| {
-        let targets = package["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut types = targets.iter().filter_map(|target| target["crate_types"].as_array()).flatten();
+        let targets = package["targets"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let mut types = targets
+            .iter()
+            .filter_map(|target| target["crate_types"].as_array())
+            .flatten();
         types.any(|crate_type| crate_type == "cdylib")
     };
-    let packages = metadata["packages"].as_array().context("`cargo metadata` names no packages")?;
-    let names = packages.iter().filter(is_guest).filter_map(|package| package["name"].as_str());
+    let packages = metadata["packages"]
+        .as_array()
+        .context("`cargo metadata` names no packages")?;
+    let names = packages
+        .iter()
+        .filter(is_guest)
+        .filter_map(|package| package["name"].as_str());
     let names: Vec<String> = names.map(str::to_owned).collect();
     ensure!(!names.is_empty(), "the workspace has no guests");
     Ok(names)
@@ -166,5 +229,8 @@ fn components_folder() -> PathBuf {
 }
 
 fn component(name: &str) -> Built {
-    Built { name: name.into(), path: Path::new(&components_folder()).join(format!("{name}.wasm")) }
+    Built {
+        name: name.into(),
+        path: Path::new(&components_folder()).join(format!("{name}.wasm")),
+    }
 }

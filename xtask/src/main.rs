@@ -43,8 +43,14 @@ fn main() -> ExitCode {
         ["build"] => build::all().map(|built| println!("{}", built.host.display())),
         ["test", arguments @ ..] => test::run_all(arguments),
         ["demo"] => demo::run(&Demo::default()),
-        ["demo", "--once"] => demo::run(&Demo { once: true, ..Demo::default() }),
-        ["demo", "--kubeconfig", file] => demo::run(&Demo { kubeconfig: Some(file.into()), ..Demo::default() }),
+        ["demo", "--once"] => demo::run(&Demo {
+            once: true,
+            ..Demo::default()
+        }),
+        ["demo", "--kubeconfig", file] => demo::run(&Demo {
+            kubeconfig: Some(file.into()),
+            ..Demo::default()
+        }),
         ["differential", arguments @ ..] => differential::run(arguments),
         ["bench", arguments @ ..] => bench::measure(arguments),
         ["fuzz", arguments @ ..] => fuzz::feed(arguments),

@@ -7,7 +7,10 @@ use anyhow::{Context, Result, bail};
 
 /// The workspace's folder.
 pub(crate) fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
+        .to_owned()
 }
 
 /// Says what is being done.
@@ -23,7 +26,9 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 /// Runs a command to its end, with its output shown.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("can't start `{name}`"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("can't start `{name}`"))?;
     if !status.success() {
         bail!("`{name}` failed: {status}");
     }
@@ -32,18 +37,38 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// What a command writes to its standard output; none if it can't be started or fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
-    let output = command.stderr(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    let output = command
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Whether `made` is there and no older than any of `sources`, which are files, or folders with all that lies in them.
 pub(crate) fn is_fresh(made: &Path, sources: &[&Path]) -> bool {
-    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
-    modified(made).is_some_and(|made| sources.iter().all(|source| newest(source).is_some_and(|source| source <= made)))
+    let modified = |path: &Path| {
+        path.metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
+    modified(made).is_some_and(|made| {
+        sources
+            .iter()
+            .all(|source| newest(source).is_some_and(|source| source <= made))
+    })
 }
 
 fn newest(path: &Path) -> Option<std::time::SystemTime> {
-    let own = path.metadata().and_then(|metadata| metadata.modified()).ok()?;
-    let below = path.read_dir().into_iter().flatten().flatten().filter_map(|entry| newest(&entry.path()));
+    let own = path
+        .metadata()
+        .and_then(|metadata| metadata.modified())
+        .ok()?;
+    let below = path
+        .read_dir()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| newest(&entry.path()));
     Some(below.fold(own, std::time::SystemTime::max))
 }

@@ -10,7 +10,9 @@ use crate::{build, guests};
 /// Builds what the tests need and runs them, the long ones in full length if `--full` is given. All else that is given
 /// goes to `cargo test`, as in `--package flyball-cache`.
 pub(crate) fn run_all(arguments: &[&str]) -> Result<()> {
-    let (full, arguments): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| **argument == "--full");
+    let (full, arguments): (Vec<&str>, Vec<&str>) = arguments
+        .iter()
+        .partition(|argument| **argument == "--full");
     let built = build::all()?;
     guests::build_stock()?;
     guests::build_go()?;
@@ -19,7 +21,9 @@ pub(crate) fn run_all(arguments: &[&str]) -> Result<()> {
     say("testing");
     let mut cargo = command("cargo");
     // The tests of the binary build it again.
-    cargo.args(["test", "--release"]).env(build::EMBEDDED, built.embedded);
+    cargo
+        .args(["test", "--release"])
+        .env(build::EMBEDDED, built.embedded);
     if !full.is_empty() {
         cargo.env(FULL, "1");
     }

@@ -15,7 +15,13 @@ pub(crate) const STOCK_TARGET: &str = "wasm32-wasip2";
 /// The toolchain that is linked where rustup has no target to offer.
 const LINKED: &str = "rust-wasm";
 /// What builds the standard library: a compiler with its source, and a linker for wasm.
-const PACKAGES: [&str; 5] = ["rustc-web", "cargo-web", "libstd-rust-web-dev", "rust-web-src", "lld-22"];
+const PACKAGES: [&str; 5] = [
+    "rustc-web",
+    "cargo-web",
+    "libstd-rust-web-dev",
+    "rust-web-src",
+    "lld-22",
+];
 /// For how many seconds rustup may find out whether its server is there, and fetch 20 MB from it.
 const PATIENCE: u32 = 120;
 
@@ -50,9 +56,14 @@ pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
     if add_target(TARGET) {
         return Ok(Toolchain::Own);
     }
-    say("rustup's server can't be reached: the standard library is built from Debian's packages, in about two minutes");
+    say(
+        "rustup's server can't be reached: the standard library is built from Debian's packages, in about two minutes",
+    );
     build_toolchain().context("can't build the standard library for wasm")?;
-    ensure!(has_target(&[&format!("+{LINKED}")], TARGET), "the toolchain {LINKED} was built but has no {TARGET}");
+    ensure!(
+        has_target(&[&format!("+{LINKED}")], TARGET),
+        "the toolchain {LINKED} was built but has no {TARGET}"
+    );
     Ok(Toolchain::Linked)
 }
 
@@ -63,18 +74,31 @@ pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
 
 /// Asks rustup for a target of the toolchain in use.
 fn add_target(target: &str) -> bool {
-    say(&format!("asking rustup for the target {target}, for {PATIENCE} s at most"));
+    say(&format!(
+        "asking rustup for the target {target}, for {PATIENCE} s at most"
+    ));
     let mut add = command("timeout");
-    add.arg(PATIENCE.to_string()).args(["rustup", "target", "add", target]).env("RUSTUP_MAX_RETRIES", "1");
+    add.arg(PATIENCE.to_string())
+        .args(["rustup", "target", "add", target])
+        .env("RUSTUP_MAX_RETRIES", "1");
     output(&mut add).is_some()
 }
 
 /// Whether a toolchain's standard library is there for a target.
 fn has_target(toolchain: &[&str], target: &str) -> bool {
-    let sysroot = output(command("rustc").args(toolchain).args(["--print", "sysroot"]));
+    let sysroot = output(
+        command("rustc")
+            .args(toolchain)
+            .args(["--print", "sysroot"]),
+    );
     sysroot.is_some_and(|sysroot| {
-        let library = Path::new(&sysroot).join("lib/rustlib").join(target).join("lib");
-        library.read_dir().is_ok_and(|mut files| files.next().is_some())
+        let library = Path::new(&sysroot)
+            .join("lib/rustlib")
+            .join(target)
+            .join("lib");
+        library
+            .read_dir()
+            .is_ok_and(|mut files| files.next().is_some())
     })
 }
 
@@ -82,16 +106,30 @@ fn build_toolchain() -> Result<()> {
     install_packages()?;
     let home = toolchain_home()?;
     let host = output(command("/usr/bin/rustc").arg("-vV"))
-        .and_then(|text| Some(text.lines().find_map(|line| line.strip_prefix("host: "))?.to_owned()))
+        .and_then(|text| {
+            Some(
+                text.lines()
+                    .find_map(|line| line.strip_prefix("host: "))?
+                    .to_owned(),
+            )
+        })
         .context("Debian's rustc does not say what its host is")?;
     if home.exists() {
         std::fs::remove_dir_all(&home)?;
     }
     let libraries = build_std()?;
-    say(&format!("linking the toolchain {LINKED} to {}", home.display()));
-    copy_libraries(&libraries, &home.join("lib/rustlib").join(TARGET).join("lib"))?;
+    say(&format!(
+        "linking the toolchain {LINKED} to {}",
+        home.display()
+    ));
+    copy_libraries(
+        &libraries,
+        &home.join("lib/rustlib").join(TARGET).join("lib"),
+    )?;
     link_host(&home, &host)?;
-    run(command("rustup").args(["toolchain", "link", LINKED]).arg(&home))
+    run(command("rustup")
+        .args(["toolchain", "link", LINKED])
+        .arg(&home))
 }
 
 fn install_packages() -> Result<()> {
@@ -99,20 +137,31 @@ fn install_packages() -> Result<()> {
         let status = output(command("dpkg-query").args(["-W", "-f=${db:Status-Abbrev}", package]));
         status.is_some_and(|status| status.starts_with("ii"))
     };
-    let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !installed(package)).collect();
+    let missing: Vec<&str> = PACKAGES
+        .into_iter()
+        .filter(|package| !installed(package))
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
     say(&format!("installing {}", missing.join(" ")));
     run(as_root("apt-get").args(["-q", "update"]))?;
     let mut install = as_root("apt-get");
-    run(install.args(["-q", "-y", "install", "--no-install-recommends"]).args(missing))
-        .context("guests need rustup's target, or Debian's packages of Rust (Debian 12 or newer, as root)")
+    run(install
+        .args(["-q", "-y", "install", "--no-install-recommends"])
+        .args(missing))
+    .context(
+        "guests need rustup's target, or Debian's packages of Rust (Debian 12 or newer, as root)",
+    )
 }
 
 fn as_root(program: &str) -> Command {
     let is_root = output(command("id").arg("-u")).is_some_and(|id| id == "0");
-    let mut command = if is_root { command(program) } else { command("sudo") };
+    let mut command = if is_root {
+        command(program)
+    } else {
+        command("sudo")
+    };
     if !is_root {
         command.arg(program);
     }
@@ -122,9 +171,16 @@ fn as_root(program: &str) -> Command {
 
 /// Where the toolchain lives: in the user's cache, because rustup links to it from every checkout.
 fn toolchain_home() -> Result<PathBuf> {
-    let set = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |variable| {
+        std::env::var_os(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("flyball").join(LINKED))
+    Ok(cache
+        .context("neither XDG_CACHE_HOME nor HOME is set")?
+        .join("flyball")
+        .join(LINKED))
 }
 
 /// Builds the standard library as a dependency of an empty crate, and answers the folder that it lies in. Bitcode is
@@ -139,16 +195,30 @@ fn build_std() -> Result<PathBuf> {
     std::fs::write(work.join("empty/Cargo.toml"), manifest)?;
     say("building the standard library");
     let mut cargo = command("/usr/bin/cargo");
-    cargo.current_dir(work.join("empty")).args(["build", "--release", "--target", TARGET, "--target-dir"]);
-    cargo.arg(work.join("out")).arg("-Zbuild-std=std,panic_abort,proc_macro");
-    cargo.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Cembed-bitcode=yes");
+    cargo.current_dir(work.join("empty")).args([
+        "build",
+        "--release",
+        "--target",
+        TARGET,
+        "--target-dir",
+    ]);
+    cargo
+        .arg(work.join("out"))
+        .arg("-Zbuild-std=std,panic_abort,proc_macro");
+    cargo
+        .env("RUSTC", "/usr/bin/rustc")
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-Cembed-bitcode=yes");
     run(&mut cargo)?;
     Ok(work.join("out").join(TARGET).join("release/deps"))
 }
 
 fn copy_libraries(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
-    for file in from.read_dir().with_context(|| format!("can't read {}", from.display()))? {
+    for file in from
+        .read_dir()
+        .with_context(|| format!("can't read {}", from.display()))?
+    {
         let file = file?;
         let name = file.file_name().to_string_lossy().into_owned();
         if name.starts_with("lib") && name.ends_with(".rlib") && !name.starts_with("libempty-") {
@@ -160,19 +230,29 @@ fn copy_libraries(from: &Path, to: &Path) -> Result<()> {
 
 /// Completes the toolchain: Debian's compiler and host libraries, rustup's cargo and linkers.
 fn link_host(home: &Path, host: &str) -> Result<()> {
-    let own = output(command("rustc").args(["--print", "sysroot"])).context("rustc has no sysroot")?;
+    let own =
+        output(command("rustc").args(["--print", "sysroot"])).context("rustc has no sysroot")?;
     let Some(cargo) = output(command("rustup").args(["which", "cargo"])) else {
         bail!("rustup is needed to link a toolchain");
     };
     let of_host = home.join("lib/rustlib").join(host);
     std::fs::create_dir_all(&of_host)?;
-    symlink(Path::new("/usr/lib/rustlib").join(host).join("lib"), of_host.join("lib"))?;
-    symlink(Path::new(&own).join("lib/rustlib").join(host).join("bin"), of_host.join("bin"))?;
+    symlink(
+        Path::new("/usr/lib/rustlib").join(host).join("lib"),
+        of_host.join("lib"),
+    )?;
+    symlink(
+        Path::new(&own).join("lib/rustlib").join(host).join("bin"),
+        of_host.join("bin"),
+    )?;
     let bin = home.join("bin");
     std::fs::create_dir_all(&bin)?;
     symlink(cargo, bin.join("cargo"))?;
     for tool in ["rustc", "rustdoc"] {
-        let script = format!("#!/bin/sh\nexec /usr/bin/{tool} --sysroot '{}' \"$@\"\n", home.display());
+        let script = format!(
+            "#!/bin/sh\nexec /usr/bin/{tool} --sysroot '{}' \"$@\"\n",
+            home.display()
+        );
         std::fs::write(bin.join(tool), script)?;
         std::fs::set_permissions(bin.join(tool), std::fs::Permissions::from_mode(0o755))?;
     }

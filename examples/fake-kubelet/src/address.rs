@@ -29,7 +29,10 @@ pub fn of_node(node: u32) -> String {
 /// see each other's addresses, and must not choose the same.
 pub fn pods_of_node(node: u32, nodes: u32) -> Range {
     let bits = FREE_BITS - nodes.max(1).next_power_of_two().trailing_zeros();
-    Range { first: PODS + (node << bits), bits }
+    Range {
+        first: PODS + (node << bits),
+        bits,
+    }
 }
 
 impl Range {
@@ -54,7 +57,10 @@ mod tests {
 
     #[test]
     fn each_node_has_an_address_and_a_range_of_its_own() {
-        assert_eq!((of_node(0), of_node(255)), ("172.16.0.1".into(), "172.16.1.0".into()));
+        assert_eq!(
+            (of_node(0), of_node(255)),
+            ("172.16.0.1".into(), "172.16.1.0".into())
+        );
         let ranges: Vec<_> = (0..3).map(|node| pods_of_node(node, 3).cidr()).collect();
         assert_eq!(ranges, ["10.0.0.0/10", "10.64.0.0/10", "10.128.0.0/10"]);
         assert_eq!(pods_of_node(0, 1).cidr(), "10.0.0.0/8");
@@ -64,9 +70,13 @@ mod tests {
     #[test]
     fn the_addresses_of_pods_lie_in_the_range_and_hardly_collide() {
         let range = pods_of_node(2, 3);
-        let chosen: BTreeSet<String> = (0..1000).map(|pod| range.choose(&format!("uid-{pod}"), 0)).collect();
+        let chosen: BTreeSet<String> = (0..1000)
+            .map(|pod| range.choose(&format!("uid-{pod}"), 0))
+            .collect();
         assert!(chosen.len() >= 998, "{}", chosen.len());
-        assert!(chosen.iter().all(|own| (128..192).contains(&own.split('.').nth(1).unwrap().parse::<u32>().unwrap())));
+        assert!(chosen.iter().all(|own| {
+            (128..192).contains(&own.split('.').nth(1).unwrap().parse::<u32>().unwrap())
+        }));
         assert_ne!(range.choose("uid", 0), range.choose("uid", 1));
     }
 }

@@ -12,7 +12,9 @@ pub fn parse(text: &str) -> Option<Duration> {
     loop {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(end);
-        let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let seconds = match unit {
             "ms" => 0.001,
@@ -35,9 +37,15 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_writes_them() {
-        for (text, millis) in
-            [("0", 0), ("0s", 0), ("500ms", 500), ("10s", 10_000), ("1.5s", 1500), ("1m30s", 90_000), ("2h", 7_200_000)]
-        {
+        for (text, millis) in [
+            ("0", 0),
+            ("0s", 0),
+            ("500ms", 500),
+            ("10s", 10_000),
+            ("1.5s", 1500),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+        ] {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
         }
     }

@@ -24,66 +24,115 @@ pub fn reconcile(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome,
 }
 
 /// The nodes that the key is about, by their numbers: those that are there, and those that are not.
-fn nodes(host: &Host, settings: &Settings, key: &Key) -> Result<(BTreeMap<u32, Node>, Vec<u32>), Error> {
+fn nodes(
+    host: &Host,
+    settings: &Settings,
+    key: &Key,
+) -> Result<(BTreeMap<u32, Node>, Vec<u32>), Error> {
     if key.name != ALL {
-        let Some(index) = settings.index_of(&key.name) else { return Ok((BTreeMap::new(), Vec::new())) };
+        let Some(index) = settings.index_of(&key.name) else {
+            return Ok((BTreeMap::new(), Vec::new()));
+        };
         return Ok(match host.get::<Node>("", &key.name)? {
             Some(node) => (BTreeMap::from([(index, node)]), Vec::new()),
             None => (BTreeMap::new(), vec![index]),
         });
     }
     let all = host.list::<Node>().all()?.into_iter();
-    let present: BTreeMap<u32, Node> =
-        all.filter_map(|node| Some((settings.index_of(&node.meta.name)?, node))).collect();
-    let missing = (0..settings.nodes).filter(|index| !present.contains_key(index)).collect();
+    let present: BTreeMap<u32, Node> = all
+        .filter_map(|node| Some((settings.index_of(&node.meta.name)?, node)))
+        .collect();
+    let missing = (0..settings.nodes)
+        .filter(|index| !present.contains_key(index))
+        .collect();
     Ok((present, missing))
 }
 
 /// Creates nodes. Once the cache sees them they get their leases.
 fn register(host: &Host, settings: &Settings, missing: &[u32], now: Time) -> Vec<Error> {
-    let creations = missing.iter().map(|&index| Write::create(Node::KIND, "", &node::object(settings, index, now)));
+    let creations = missing
+        .iter()
+        .map(|&index| Write::create(Node::KIND, "", &node::object(settings, index, now)));
     let results = host.batch().extend(creations).run().into_iter();
-    results.filter_map(Result::err).filter(|error| !error.is_already_exists()).map(Error::from).collect()
+    results
+        .filter_map(Result::err)
+        .filter(|error| !error.is_already_exists())
+        .map(Error::from)
+        .collect()
 }
 
 /// Renews the nodes' leases, and creates those that are missing.
 fn renew(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Time) -> Vec<Error> {
     let lease = |node: &Node| node::lease(&node.meta, settings.heartbeat_period, now);
-    let renewals =
-        present.values().map(|node| Write::patch(LEASE, LEASES, &node.meta.name, PatchType::Merge, &lease(node)));
+    let renewals = present.values().map(|node| {
+        Write::patch(
+            LEASE,
+            LEASES,
+            &node.meta.name,
+            PatchType::Merge,
+            &lease(node),
+        )
+    });
     let results = host.batch().extend(renewals).run();
     let (missing, errors): (Vec<_>, Vec<_>) = present
         .values()
         .zip(results)
         .filter_map(|(node, result)| Some((node, result.err()?)))
         .partition(|(_, error)| error.is_not_found());
-    let creations = missing.iter().map(|(node, _)| Write::create(LEASE, LEASES, &lease(node)));
+    let creations = missing
+        .iter()
+        .map(|(node, _)| Write::create(LEASE, LEASES, &lease(node)));
     let created = host.batch().extend(creations).run().into_iter();
-    let errors = errors.into_iter().map(|(_, error)| error).chain(created.filter_map(Result::err));
-    errors.filter(|error| !error.is_already_exists()).map(Error::from).collect()
+    let errors = errors
+        .into_iter()
+        .map(|(_, error)| error)
+        .chain(created.filter_map(Result::err));
+    errors
+        .filter(|error| !error.is_already_exists())
+        .map(Error::from)
+        .collect()
 }
 
 /// Takes the taint of admission away, and writes each status that is stale. A node that was deleted meanwhile comes back
 /// through its own key.
 fn mend(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Time) -> Vec<Error> {
     let writes = present.iter().flat_map(|(&index, node)| {
-        [untaint(settings, node), refresh(settings, index, node, now)].into_iter().flatten()
+        [untaint(settings, node), refresh(settings, index, node, now)]
+            .into_iter()
+            .flatten()
     });
     let results = host.batch().extend(writes).run().into_iter();
-    results.filter_map(Result::err).filter(|error| !error.is_not_found()).map(Error::from).collect()
+    results
+        .filter_map(Result::err)
+        .filter(|error| !error.is_not_found())
+        .map(Error::from)
+        .collect()
 }
 
 /// The patch of a node that has the taint of admission. The list is replaced as a whole, so nobody may change it meanwhile.
 fn untaint(settings: &Settings, node: &Node) -> Option<Write> {
     let left = node::without_not_ready(&node.taints).filter(|_| settings.remove_not_ready_taint)?;
     let patch = json!({"metadata": {"resourceVersion": node.meta.resource_version}, "spec": {"taints": left}});
-    Some(Write::patch(Node::KIND, "", &node.meta.name, PatchType::Merge, &patch))
+    Some(Write::patch(
+        Node::KIND,
+        "",
+        &node.meta.name,
+        PatchType::Merge,
+        &patch,
+    ))
 }
 
 /// The patch of a node whose status is stale.
 fn refresh(settings: &Settings, index: u32, node: &Node, now: Time) -> Option<Write> {
     node::is_stale(node, settings.status_period, now).then(|| {
         let patch = json!({"status": node::status(settings, index, &node.conditions, now)});
-        Write::patch(Node::KIND, "", &node.meta.name, PatchType::Strategic, &patch).on("status")
+        Write::patch(
+            Node::KIND,
+            "",
+            &node.meta.name,
+            PatchType::Strategic,
+            &patch,
+        )
+        .on("status")
     })
 }

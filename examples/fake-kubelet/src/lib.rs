@@ -52,12 +52,15 @@ impl Controller for FakeKubelet {
             .allow("v1/Pod", ["delete"])
             .allow_on("v1/Pod", "status", ["patch"])
             .concurrency(16);
-        Description { tickers: vec![ticker()], ..settings::declare(description) }
+        Description {
+            tickers: vec![ticker()],
+            ..settings::declare(description)
+        }
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let settings =
-            Settings::read(|key| host.config(key)).map_err(|problem| Error::terminal(problem.to_string()))?;
+        let settings = Settings::read(|key| host.config(key))
+            .map_err(|problem| Error::terminal(problem.to_string()))?;
         match request.queue.as_str() {
             NODES => heartbeat::reconcile(host, &settings, &request.key),
             _ => reconcile_pod(host, &settings, &request.key),
@@ -67,8 +70,12 @@ impl Controller for FakeKubelet {
 
 /// Makes a pod what it should be by now, and comes back when the next change is due.
 fn reconcile_pod(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome, Error> {
-    let Some(pod) = host.get_key::<Pod>(key)? else { return Ok(Outcome::Done) };
-    let Some(node) = settings.index_of(&pod.node) else { return Ok(Outcome::Done) };
+    let Some(pod) = host.get_key::<Pod>(key)? else {
+        return Ok(Outcome::Done);
+    };
+    let Some(node) = settings.index_of(&pod.node) else {
+        return Ok(Outcome::Done);
+    };
     let script = script_of(&pod)?;
     let now = host.now();
     let mut plan = lifecycle::plan(&pod, &script, settings, now);
@@ -76,7 +83,9 @@ fn reconcile_pod(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome,
         give_address(host, settings, node, &pod, &mut plan.status)?;
     }
     write(host, &pod, &plan)?;
-    Ok(plan.wake.map_or(Outcome::Done, |at| Outcome::RequeueAfter(at.from_now(now))))
+    Ok(plan
+        .wake
+        .map_or(Outcome::Done, |at| Outcome::RequeueAfter(at.from_now(now))))
 }
 
 /// What the pod's annotations ask for. A pod that is being deleted must not stay because of a typing error.
@@ -89,14 +98,22 @@ fn script_of(pod: &Pod) -> Result<Script, Error> {
 }
 
 /// Chooses an address that no other pod has, of those of the node.
-fn give_address(host: &Host, settings: &Settings, node: u32, pod: &Pod, status: &mut Status) -> Result<(), Error> {
+fn give_address(
+    host: &Host,
+    settings: &Settings,
+    node: u32,
+    pod: &Pod,
+    status: &mut Status,
+) -> Result<(), Error> {
     let of_node = address::of_node(node);
     let mut own = of_node.clone();
     if !pod.host_network {
         let range = address::pods_of_node(node, settings.nodes);
         for attempt in 0.. {
             own = range.choose(&pod.meta.uid, attempt);
-            if attempt == address::ATTEMPTS || host.list::<Pod>().index(BY_ADDRESS, &own).count()? == 0 {
+            if attempt == address::ATTEMPTS
+                || host.list::<Pod>().index(BY_ADDRESS, &own).count()? == 0
+            {
                 break;
             }
         }
@@ -108,12 +125,26 @@ fn give_address(host: &Host, settings: &Settings, node: u32, pod: &Pod, status: 
 /// Writes what differs, and then takes away a pod that has ended and is being deleted. A pod that is gone needs neither.
 fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
     let meta = &pod.meta;
-    let status = pod
-        .status
-        .patch_to(&plan.status, &meta.uid)
-        .map(|patch| Write::patch(Pod::KIND, &meta.namespace, &meta.name, PatchType::Strategic, &patch).on("status"));
-    let delete = plan.delete.then(|| Write::delete_exactly(Pod::KIND, meta).grace_seconds(0));
-    for result in host.batch().extend(status).extend(delete).stop_on_error().run() {
+    let status = pod.status.patch_to(&plan.status, &meta.uid).map(|patch| {
+        Write::patch(
+            Pod::KIND,
+            &meta.namespace,
+            &meta.name,
+            PatchType::Strategic,
+            &patch,
+        )
+        .on("status")
+    });
+    let delete = plan
+        .delete
+        .then(|| Write::delete_exactly(Pod::KIND, meta).grace_seconds(0));
+    for result in host
+        .batch()
+        .extend(status)
+        .extend(delete)
+        .stop_on_error()
+        .run()
+    {
         match result.found() {
             Ok(Some(_)) => {}
             Ok(None) => break,
@@ -125,15 +156,29 @@ fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
 
 /// The pods that are bound to a node, and what of them changes what is to be done; their status is our own writing.
 fn pods() -> flyball_sdk::describe::Watch {
-    let what_counts = ["metadata.annotations", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"];
-    let watch = watch::<Pod>().fields_match("spec.nodeName!=").when(Change::Generation);
-    let watch = what_counts.iter().fold(watch, |watch, path| watch.when(Change::Path((*path).into())));
-    watch.itself().to_queue(PODS).on(&[DeltaType::Added, DeltaType::Modified])
+    let what_counts = [
+        "metadata.annotations",
+        "metadata.deletionTimestamp",
+        "metadata.deletionGracePeriodSeconds",
+    ];
+    let watch = watch::<Pod>()
+        .fields_match("spec.nodeName!=")
+        .when(Change::Generation);
+    let watch = what_counts.iter().fold(watch, |watch, path| {
+        watch.when(Change::Path((*path).into()))
+    });
+    watch
+        .itself()
+        .to_queue(PODS)
+        .on(&[DeltaType::Added, DeltaType::Modified])
 }
 
 /// The nodes: one that was deleted comes back, and one that was tainted when it was created loses the taint.
 fn nodes() -> flyball_sdk::describe::Watch {
-    watch::<node::Node>().when(Change::Path("spec.taints".into())).itself().to_queue(NODES)
+    watch::<node::Node>()
+        .when(Change::Path("spec.taints".into()))
+        .itself()
+        .to_queue(NODES)
 }
 
 /// The first heartbeat comes with the namespace of its leases, which a new API server makes a moment after it starts.

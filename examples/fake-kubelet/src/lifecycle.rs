@@ -27,14 +27,23 @@ pub struct Plan {
 
 /// What is to be done about a pod now.
 pub fn plan(pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Plan {
-    let mut plan = Plan { status: pod.status.clone(), delete: false, wake: None };
+    let mut plan = Plan {
+        status: pod.status.clone(),
+        delete: false,
+        wake: None,
+    };
     if !pod.status.has_ended() {
         if let Some(end) = end_of_deletion(pod, script) {
             if now < end {
                 plan.wake = Some(end);
                 return plan;
             }
-            end_all(&mut plan.status, pod, script.terminate_exit_code.unwrap_or(TERMINATED), now);
+            end_all(
+                &mut plan.status,
+                pod,
+                script.terminate_exit_code.unwrap_or(TERMINATED),
+                now,
+            );
         } else {
             match start_of(pod, script) {
                 Some(start) if now < start => {
@@ -47,8 +56,9 @@ pub fn plan(pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Plan 
         conclude(&mut plan.status, pod, script, now);
     }
     // With a grace period of 0 the server needs no more of us: only finalizers keep the object.
-    plan.delete =
-        plan.status.has_ended() && pod.meta.is_deleting() && pod.meta.deletion_grace_period_seconds != Some(0);
+    plan.delete = plan.status.has_ended()
+        && pod.meta.is_deleting()
+        && pod.meta.deletion_grace_period_seconds != Some(0);
     plan
 }
 
@@ -77,18 +87,31 @@ fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: T
         plan.wake = Some(start + after);
     }
     if status.init_container_statuses.is_empty() {
-        status.init_container_statuses = pod.init_containers.iter().map(|init| initialize(pod, init, now)).collect();
+        status.init_container_statuses = pod
+            .init_containers
+            .iter()
+            .map(|init| initialize(pod, init, now))
+            .collect();
     }
     let mut containers = Vec::new();
     for container in &pod.containers {
-        let old = status.container_statuses.iter().find(|status| status.name == container.name);
-        let mut new = old.cloned().unwrap_or_else(|| ContainerStatus::created(container));
+        let old = status
+            .container_statuses
+            .iter()
+            .find(|status| status.name == container.name);
+        let mut new = old
+            .cloned()
+            .unwrap_or_else(|| ContainerStatus::created(container));
         let due = go_on(&mut new, pod, script, settings, now);
         plan.wake = [plan.wake, due].into_iter().flatten().min();
         containers.push(new);
     }
     status.container_statuses = containers;
-    if status.container_statuses.iter().all(|container| container.exit_code().is_some()) {
+    if status
+        .container_statuses
+        .iter()
+        .all(|container| container.exit_code().is_some())
+    {
         end_sidecars(status, now);
         plan.wake = None;
     }
@@ -106,7 +129,13 @@ fn initialize(pod: &Pod, container: &Container, now: Time) -> ContainerStatus {
 }
 
 /// Goes on with a container: starts it if that is due, ends it if that is due, and says when something is due next.
-fn go_on(container: &mut ContainerStatus, pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Option<Time> {
+fn go_on(
+    container: &mut ContainerStatus,
+    pod: &Pod,
+    script: &Script,
+    settings: &Settings,
+    now: Time,
+) -> Option<Time> {
     if container.exit_code().is_some() {
         return None;
     }
@@ -119,13 +148,17 @@ fn go_on(container: &mut ContainerStatus, pod: &Pod, script: &Script, settings: 
         container.start(&pod.meta.uid, now);
     }
     let started = container.started_at().unwrap_or(now);
-    let exit = script.exit.as_ref().filter(|exit| exit.concerns(&container.name, container.restart_count));
+    let exit = script
+        .exit
+        .as_ref()
+        .filter(|exit| exit.concerns(&container.name, container.restart_count));
     let end = exit.map(|exit| (started + exit.after, exit.code));
     if let Some((_, code)) = end.filter(|&(at, _)| now >= at) {
         end_or_restart(container, pod, code, now);
         return restart_of(container, script, settings);
     }
-    let ready = (!script.never_ready).then(|| started + script.ready_after.unwrap_or(settings.ready_delay));
+    let ready =
+        (!script.never_ready).then(|| started + script.ready_after.unwrap_or(settings.ready_delay));
     container.ready = ready.is_some_and(|at| now >= at);
     let ready = ready.filter(|_| !container.ready);
     [ready, end.map(|(at, _)| at)].into_iter().flatten().min()
@@ -136,7 +169,10 @@ fn restart_of(container: &ContainerStatus, script: &Script, settings: &Settings)
     container.state.waiting.as_ref()?;
     let finished = container.last_state.terminated.as_ref()?.finished_at?;
     // The status keeps times to the second only: that of the scripted exit may be known better.
-    let scripted = script.exit.as_ref().and_then(|exit| Some(container.started_at()? + exit.after));
+    let scripted = script
+        .exit
+        .as_ref()
+        .and_then(|exit| Some(container.started_at()? + exit.after));
     let finished = scripted.map_or(finished, |scripted| finished.max(scripted));
     Some(finished + settings.backoff(container.restart_count))
 }
@@ -145,7 +181,11 @@ fn restart_of(container: &ContainerStatus, script: &Script, settings: &Settings)
 fn end_or_restart(container: &mut ContainerStatus, pod: &Pod, code: i32, now: Time) {
     container.end(code, if code == 0 { "Completed" } else { "Error" }, now);
     if pod.restarts(code) {
-        let message = format!("back-off restarting failed container={} pod={}", container.name, pod.meta.key());
+        let message = format!(
+            "back-off restarting failed container={} pod={}",
+            container.name,
+            pod.meta.key()
+        );
         let waiting = State::waiting("CrashLoopBackOff", message);
         container.last_state = std::mem::replace(&mut container.state, waiting);
     }
@@ -156,17 +196,36 @@ fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     end_all(status, pod, KILLED, now);
     status.phase = "Failed".into();
     status.reason = script.reason.clone().unwrap_or_else(|| "Evicted".into());
-    status.message = script.message.clone().unwrap_or_else(|| "The node was low on resource: memory.".into());
-    let disrupted = condition("DisruptionTarget", true, "TerminationByKubelet", &status.message.clone());
-    status.set_condition(Condition { observed_generation: generation(pod), ..disrupted }, now);
+    status.message = script
+        .message
+        .clone()
+        .unwrap_or_else(|| "The node was low on resource: memory.".into());
+    let disrupted = condition(
+        "DisruptionTarget",
+        true,
+        "TerminationByKubelet",
+        &status.message.clone(),
+    );
+    status.set_condition(
+        Condition {
+            observed_generation: generation(pod),
+            ..disrupted
+        },
+        now,
+    );
 }
 
 /// Ends all containers that have not ended; one that never ran as a kubelet says it of a container that it has lost.
 fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
     let mut containers = Vec::new();
     for container in &pod.containers {
-        let old = status.container_statuses.iter().find(|status| status.name == container.name);
-        let mut new = old.cloned().unwrap_or_else(|| ContainerStatus::created(container));
+        let old = status
+            .container_statuses
+            .iter()
+            .find(|status| status.name == container.name);
+        let mut new = old
+            .cloned()
+            .unwrap_or_else(|| ContainerStatus::created(container));
         if new.is_running() {
             new.end(code, if code == 0 { "Completed" } else { "Error" }, now);
         } else if new.exit_code().is_none() {
@@ -182,7 +241,11 @@ fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
 }
 
 fn end_sidecars(status: &mut Status, now: Time) {
-    for sidecar in status.init_container_statuses.iter_mut().filter(|init| init.is_running()) {
+    for sidecar in status
+        .init_container_statuses
+        .iter_mut()
+        .filter(|init| init.is_running())
+    {
         sidecar.end(0, "Completed", now);
     }
 }
@@ -198,7 +261,13 @@ fn conclude(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     }
     status.observed_generation = generation(pod);
     for condition in conditions(status) {
-        status.set_condition(Condition { observed_generation: generation(pod), ..condition }, now);
+        status.set_condition(
+            Condition {
+                observed_generation: generation(pod),
+                ..condition
+            },
+            now,
+        );
     }
 }
 
@@ -224,10 +293,17 @@ fn conditions(status: &Status) -> [Condition; 4] {
         "Succeeded" => ("PodCompleted", String::new()),
         "Failed" => ("PodFailed", String::new()),
         _ if unready.is_empty() => ("", String::new()),
-        _ => ("ContainersNotReady", format!("containers with unready status: [{}]", unready.join(" "))),
+        _ => (
+            "ContainersNotReady",
+            format!("containers with unready status: [{}]", unready.join(" ")),
+        ),
     };
     let ready = status.phase == "Running" && unready.is_empty();
-    let initialized = if status.phase == "Succeeded" { "PodCompleted" } else { "" };
+    let initialized = if status.phase == "Succeeded" {
+        "PodCompleted"
+    } else {
+        ""
+    };
     [
         condition("PodReadyToStartContainers", !status.has_ended(), "", ""),
         condition("Initialized", true, initialized, ""),

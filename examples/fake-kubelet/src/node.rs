@@ -56,10 +56,30 @@ pub struct Health {
 
 /// The conditions that a healthy node has: type, status, reason, message.
 const CONDITIONS: [(&str, &str, &str, &str); 4] = [
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    (
+        "DiskPressure",
+        "False",
+        "KubeletHasNoDiskPressure",
+        "kubelet has no disk pressure",
+    ),
+    (
+        "PIDPressure",
+        "False",
+        "KubeletHasSufficientPID",
+        "kubelet has sufficient PID available",
+    ),
+    (
+        "Ready",
+        "True",
+        "KubeletReady",
+        "kubelet is posting ready status",
+    ),
 ];
 
 /// The node of this number, to be created.
@@ -73,7 +93,10 @@ pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
     ]);
     if settings.zones > 0 {
         labels.insert("topology.kubernetes.io/region".into(), "region-0".into());
-        labels.insert("topology.kubernetes.io/zone".into(), format!("zone-{}", index % settings.zones));
+        labels.insert(
+            "topology.kubernetes.io/zone".into(),
+            format!("zone-{}", index % settings.zones),
+        );
     }
     json!({
         "apiVersion": "v1",
@@ -134,8 +157,10 @@ pub fn is_stale(node: &Node, period: Duration, now: Time) -> bool {
 /// The taints of a node without the one that says that it is not ready and that nothing may be scheduled there; none if
 /// it does not have it.
 pub fn without_not_ready(taints: &[Taint]) -> Option<Vec<Taint>> {
-    let (gone, left): (Vec<_>, Vec<_>) =
-        taints.iter().cloned().partition(|taint| taint.key == NOT_READY && taint.effect == "NoSchedule");
+    let (gone, left): (Vec<_>, Vec<_>) = taints
+        .iter()
+        .cloned()
+        .partition(|taint| taint.key == NOT_READY && taint.effect == "NoSchedule");
     (!gone.is_empty()).then_some(left)
 }
 
@@ -154,7 +179,10 @@ pub fn lease(node: &Meta, period: Duration, now: Time) -> Value {
 mod tests {
     use super::*;
 
-    const NOW: Time = Time { seconds: 1_000, nanoseconds: 5_000 };
+    const NOW: Time = Time {
+        seconds: 1_000,
+        nanoseconds: 5_000,
+    };
     const PERIOD: Duration = Duration::from_secs(300);
 
     fn settings(key: &str, value: &str) -> Settings {
@@ -168,15 +196,24 @@ mod tests {
     #[test]
     fn a_node_has_a_name_room_addresses_and_is_ready() {
         let node = object(&settings("cpu", "4"), 1, NOW);
-        assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-1");
+        assert_eq!(
+            node["metadata"]["labels"]["kubernetes.io/hostname"],
+            "node-1"
+        );
         assert_eq!(node["spec"]["podCIDR"], "10.64.0.0/10");
         assert_eq!(node["status"]["allocatable"]["cpu"], "4");
         assert_eq!(node["status"]["capacity"]["pods"], "110");
         assert_eq!(node["status"]["addresses"][0]["address"], "172.16.0.2");
         let ready = &node["status"]["conditions"][3];
-        assert_eq!((&ready["type"], &ready["status"]), (&json!("Ready"), &json!("True")));
+        assert_eq!(
+            (&ready["type"], &ready["status"]),
+            (&json!("Ready"), &json!("True"))
+        );
         assert_eq!(ready["lastTransitionTime"], "1970-01-01T00:16:40Z");
-        assert_eq!(node["metadata"]["labels"].get("topology.kubernetes.io/zone"), None);
+        assert_eq!(
+            node["metadata"]["labels"].get("topology.kubernetes.io/zone"),
+            None
+        );
     }
 
     #[test]
@@ -201,16 +238,24 @@ mod tests {
         let mut node = registered(NOW);
         node.conditions[3].status = "Unknown".into();
         let status = status(&settings("", ""), 0, &node.conditions, NOW);
-        let changed: Vec<bool> =
-            (0..4).map(|at| status["conditions"][at].get("lastTransitionTime").is_some()).collect();
+        let changed: Vec<bool> = (0..4)
+            .map(|at| status["conditions"][at].get("lastTransitionTime").is_some())
+            .collect();
         assert_eq!(changed, [false, false, false, true]);
     }
 
     #[test]
     fn only_the_taint_of_admission_is_taken_away() {
-        let taint = |key: &str, effect: &str| Taint { key: key.into(), effect: effect.into(), ..Taint::default() };
-        let (admitted, evicting, own) =
-            (taint(NOT_READY, "NoSchedule"), taint(NOT_READY, "NoExecute"), taint("own", "NoSchedule"));
+        let taint = |key: &str, effect: &str| Taint {
+            key: key.into(),
+            effect: effect.into(),
+            ..Taint::default()
+        };
+        let (admitted, evicting, own) = (
+            taint(NOT_READY, "NoSchedule"),
+            taint(NOT_READY, "NoExecute"),
+            taint("own", "NoSchedule"),
+        );
         let left = without_not_ready(&[own.clone(), admitted, evicting.clone()]);
         assert_eq!(left, Some(vec![own.clone(), evicting]));
         assert_eq!(without_not_ready(&[own]), None);
@@ -218,7 +263,11 @@ mod tests {
 
     #[test]
     fn a_lease_belongs_to_its_node_and_is_renewed_to_the_microsecond() {
-        let meta = Meta { name: "node-0".into(), uid: "1".into(), ..Meta::default() };
+        let meta = Meta {
+            name: "node-0".into(),
+            uid: "1".into(),
+            ..Meta::default()
+        };
         let lease = lease(&meta, Duration::from_secs(10), NOW);
         assert_eq!(
             lease["spec"],

@@ -45,7 +45,10 @@ pub struct Container {
 impl Pod {
     /// Since when it is bound to its node, as far as can be told: to a second.
     pub fn bound_at(&self) -> Option<Time> {
-        let scheduled = self.status.condition(SCHEDULED).and_then(|condition| condition.last_transition_time);
+        let scheduled = self
+            .status
+            .condition(SCHEDULED)
+            .and_then(|condition| condition.last_transition_time);
         scheduled.or(self.meta.creation_timestamp)
     }
 

@@ -87,7 +87,9 @@ impl Script {
         notes.check_names()?;
         Ok(Self {
             start_after: notes.time("start-after")?.unwrap_or_default(),
-            never_ready: notes.read("ready", "never", |value| (value == "never").then_some(()))?.is_some(),
+            never_ready: notes
+                .read("ready", "never", |value| (value == "never").then_some(()))?
+                .is_some(),
             ready_after: notes.time("ready-after")?,
             exit: notes.exit()?,
             evict_after: notes.time("evict-after")?,
@@ -102,7 +104,9 @@ impl Script {
 impl Exit {
     /// Whether a container exits that was restarted so often.
     pub fn concerns(&self, container: &str, restarts: u32) -> bool {
-        self.container.as_deref().is_none_or(|name| name == container)
+        self.container
+            .as_deref()
+            .is_none_or(|name| name == container)
             && self.times.is_none_or(|times| restarts < times)
     }
 }
@@ -113,7 +117,10 @@ struct Notes<'a>(&'a StringMap);
 impl Notes<'_> {
     /// A name that we don't know is a typing error.
     fn check_names(&self) -> Result<(), ScriptError> {
-        let unknown = |key: &&String| key.strip_prefix(PREFIX).is_some_and(|name| !NAMES.contains(&name));
+        let unknown = |key: &&String| {
+            key.strip_prefix(PREFIX)
+                .is_some_and(|name| !NAMES.contains(&name))
+        };
         match self.0.keys().find(unknown) {
             None => Ok(()),
             Some(key) => {
@@ -137,13 +144,21 @@ impl Notes<'_> {
         if after.is_none() && code.is_none() && times.is_none() && failing.is_none() {
             return Ok(None);
         }
-        let own_index = self.0.get(COMPLETION_INDEX).and_then(|index| index.parse().ok());
+        let own_index = self
+            .0
+            .get(COMPLETION_INDEX)
+            .and_then(|index| index.parse().ok());
         let code = match failing {
             Some(failing) if own_index.is_none_or(|index| !failing.contains(&index)) => 0,
             Some(_) => code.unwrap_or(1),
             None => code.unwrap_or(i32::from(times.is_some())),
         };
-        Ok(Some(Exit { after: after.unwrap_or_default(), code, container: self.text("container"), times }))
+        Ok(Some(Exit {
+            after: after.unwrap_or_default(),
+            code,
+            container: self.text("container"),
+            times,
+        }))
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -164,21 +179,35 @@ impl Notes<'_> {
         expected: &'static str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>, ScriptError> {
-        let Some(value) = self.text(name) else { return Ok(None) };
+        let Some(value) = self.text(name) else {
+            return Ok(None);
+        };
         match parse(&value) {
             Some(parsed) => Ok(Some(parsed)),
-            None => Err(ScriptError { name: name.into(), value, expected }),
+            None => Err(ScriptError {
+                name: name.into(),
+                value,
+                expected,
+            }),
         }
     }
 }
 
 fn indexes(text: &str) -> Option<BTreeSet<u32>> {
-    text.split(',').map(str::trim).filter(|index| !index.is_empty()).map(|index| index.parse().ok()).collect()
+    text.split(',')
+        .map(str::trim)
+        .filter(|index| !index.is_empty())
+        .map(|index| index.parse().ok())
+        .collect()
 }
 
 impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the annotation `{PREFIX}{}` is `{}`, but must be {}", self.name, self.value, self.expected)
+        write!(
+            f,
+            "the annotation `{PREFIX}{}` is `{}`, but must be {}",
+            self.name, self.value, self.expected
+        )
     }
 }
 
@@ -217,15 +246,29 @@ mod tests {
     #[test]
     fn the_listed_indexes_of_a_job_fail_and_the_others_do_not() {
         let of_index = |index| code(&[("fail-index", "0, 3"), (COMPLETION_INDEX, index)]);
-        assert_eq!([of_index("0"), of_index("1"), of_index("3")], [Some(1), Some(0), Some(1)]);
-        assert_eq!(code(&[("fail-index", "0"), (COMPLETION_INDEX, "0"), ("exit-code", "42")]), Some(42));
+        assert_eq!(
+            [of_index("0"), of_index("1"), of_index("3")],
+            [Some(1), Some(0), Some(1)]
+        );
+        assert_eq!(
+            code(&[
+                ("fail-index", "0"),
+                (COMPLETION_INDEX, "0"),
+                ("exit-code", "42")
+            ]),
+            Some(42)
+        );
         assert_eq!(code(&[("fail-index", "0"), ("exit-code", "42")]), Some(0));
         assert_eq!(code(&[("fail-index", "")]), Some(0));
     }
 
     #[test]
     fn an_exit_concerns_the_named_container_and_so_many_times() {
-        let exit = Exit { container: Some("a".into()), times: Some(2), ..Exit::default() };
+        let exit = Exit {
+            container: Some("a".into()),
+            times: Some(2),
+            ..Exit::default()
+        };
         assert!(exit.concerns("a", 1) && !exit.concerns("a", 2) && !exit.concerns("b", 0));
         assert!(Exit::default().concerns("b", 9));
     }
@@ -241,14 +284,20 @@ mod tests {
             ("redy", "never"),
         ] {
             let problem = read(&[(name, value)]).unwrap_err().to_string();
-            assert!(problem.contains(&format!("{PREFIX}{name}")) && problem.contains(value), "{problem}");
+            assert!(
+                problem.contains(&format!("{PREFIX}{name}")) && problem.contains(value),
+                "{problem}"
+            );
         }
     }
 
     #[test]
     fn each_annotation_and_each_setting_is_in_the_readme() {
         let readme = include_str!("../README.md");
-        for name in NAMES.iter().chain(crate::settings::KEYS.iter().map(|(key, ..)| key)) {
+        for name in NAMES
+            .iter()
+            .chain(crate::settings::KEYS.iter().map(|(key, ..)| key))
+        {
             assert!(readme.contains(&format!("| `{name}` |")), "{name}");
         }
     }

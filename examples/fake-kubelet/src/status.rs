@@ -27,17 +27,34 @@ pub struct Status {
     pub start_time: Option<Time>,
     #[serde(rename = "podIP", skip_serializing_if = "String::is_empty")]
     pub pod_ip: String,
-    #[serde(rename = "podIPs", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        rename = "podIPs",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub pod_ips: Vec<Address>,
     #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
     pub host_ip: String,
-    #[serde(rename = "hostIPs", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        rename = "hostIPs",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub host_ips: Vec<Address>,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub conditions: Vec<Condition>,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub container_statuses: Vec<ContainerStatus>,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -135,13 +152,21 @@ impl Status {
 
     /// A condition.
     pub fn condition(&self, condition_type: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|condition| condition.condition_type == condition_type)
+        self.conditions
+            .iter()
+            .find(|condition| condition.condition_type == condition_type)
     }
 
     /// Puts a condition in. The time of its transition stays where its status stays.
     pub fn set_condition(&mut self, mut new: Condition, now: Time) {
-        let old = self.conditions.iter_mut().find(|old| old.condition_type == new.condition_type);
-        let since = old.as_ref().filter(|old| old.status == new.status).and_then(|old| old.last_transition_time);
+        let old = self
+            .conditions
+            .iter_mut()
+            .find(|old| old.condition_type == new.condition_type);
+        let since = old
+            .as_ref()
+            .filter(|old| old.status == new.status)
+            .and_then(|old| old.last_transition_time);
         new.last_transition_time = since.or(Some(now.to_second()));
         match old {
             Some(old) => *old = new,
@@ -152,7 +177,9 @@ impl Status {
     /// Puts the pod's own address and its node's in.
     pub fn set_addresses(&mut self, own: String, of_node: String) {
         self.pod_ips = vec![Address { ip: own.clone() }];
-        self.host_ips = vec![Address { ip: of_node.clone() }];
+        self.host_ips = vec![Address {
+            ip: of_node.clone(),
+        }];
         (self.pod_ip, self.host_ip) = (own, of_node);
     }
 
@@ -162,7 +189,11 @@ impl Status {
         let (old, mut new) = (fields(self), fields(desired));
         new.retain(|field, value| old.get(field) != Some(value));
         if new.contains_key("conditions") {
-            let changed: Vec<_> = desired.conditions.iter().filter(|new| !self.conditions.contains(new)).collect();
+            let changed: Vec<_> = desired
+                .conditions
+                .iter()
+                .filter(|new| !self.conditions.contains(new))
+                .collect();
             new.insert("conditions".into(), json!(changed));
         }
         (!new.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": new}))
@@ -179,17 +210,31 @@ fn fields(status: &Status) -> Map<String, Value> {
 impl State {
     /// Waits for this reason.
     pub fn waiting(reason: &str, message: String) -> Self {
-        Self { waiting: Some(Waiting { reason: reason.into(), message }), ..Self::default() }
+        Self {
+            waiting: Some(Waiting {
+                reason: reason.into(),
+                message,
+            }),
+            ..Self::default()
+        }
     }
 
     /// Runs since this time.
     pub fn running(since: Time) -> Self {
-        Self { running: Some(Running { started_at: Some(since.to_second()) }), ..Self::default() }
+        Self {
+            running: Some(Running {
+                started_at: Some(since.to_second()),
+            }),
+            ..Self::default()
+        }
     }
 
     /// Has ended.
     pub fn terminated(how: Terminated) -> Self {
-        Self { terminated: Some(how), ..Self::default() }
+        Self {
+            terminated: Some(how),
+            ..Self::default()
+        }
     }
 }
 
@@ -212,13 +257,18 @@ impl ContainerStatus {
 
     /// With what it has ended, if it is not to start again.
     pub fn exit_code(&self) -> Option<i32> {
-        self.state.terminated.as_ref().map(|terminated| terminated.exit_code)
+        self.state
+            .terminated
+            .as_ref()
+            .map(|terminated| terminated.exit_code)
     }
 
     /// Starts it. The status keeps times to the second only; the container's ID tells the millisecond.
     pub fn start(&mut self, uid: &str, now: Time) {
         let millis = now.seconds * 1000 + i64::from(now.nanoseconds / 1_000_000);
-        let hash = flyball_sdk::hash::fnv32a(format!("{uid}/{}/{}", self.name, self.restart_count).as_bytes());
+        let hash = flyball_sdk::hash::fnv32a(
+            format!("{uid}/{}/{}", self.name, self.restart_count).as_bytes(),
+        );
         self.container_id = format!("fake://{millis:x}-{hash:08x}");
         self.state = State::running(now);
         self.started = Some(true);
@@ -226,20 +276,35 @@ impl ContainerStatus {
 
     /// When it last started.
     pub fn started_at(&self) -> Option<Time> {
-        let running = self.state.running.as_ref().and_then(|running| running.started_at);
-        let ended = self.last_state.terminated.as_ref().and_then(|terminated| terminated.started_at);
+        let running = self
+            .state
+            .running
+            .as_ref()
+            .and_then(|running| running.started_at);
+        let ended = self
+            .last_state
+            .terminated
+            .as_ref()
+            .and_then(|terminated| terminated.started_at);
         self.millisecond_of_start().or(running).or(ended)
     }
 
     fn millisecond_of_start(&self) -> Option<Time> {
         let (millis, _) = self.container_id.strip_prefix("fake://")?.split_once('-')?;
         let millis = i64::from_str_radix(millis, 16).ok()?;
-        Some(Time { seconds: millis.div_euclid(1000), nanoseconds: millis.rem_euclid(1000) as u32 * 1_000_000 })
+        Some(Time {
+            seconds: millis.div_euclid(1000),
+            nanoseconds: millis.rem_euclid(1000) as u32 * 1_000_000,
+        })
     }
 
     /// Ends it.
     pub fn end(&mut self, exit_code: i32, reason: &str, now: Time) {
-        let started_at = self.state.running.take().and_then(|running| running.started_at);
+        let started_at = self
+            .state
+            .running
+            .take()
+            .and_then(|running| running.started_at);
         self.state = State::terminated(Terminated {
             exit_code,
             reason: reason.into(),
@@ -259,7 +324,11 @@ mod tests {
 
     #[test]
     fn a_status_without_differences_is_not_written() {
-        let status = Status { phase: "Running".into(), pod_ip: "10.0.0.1".into(), ..Status::default() };
+        let status = Status {
+            phase: "Running".into(),
+            pod_ip: "10.0.0.1".into(),
+            ..Status::default()
+        };
         assert_eq!(status.patch_to(&status, "uid"), None);
     }
 
@@ -271,34 +340,63 @@ mod tests {
             status: status.into(),
             ..Condition::default()
         };
-        let mut old = Status { phase: "Running".into(), ..Status::default() };
+        let mut old = Status {
+            phase: "Running".into(),
+            ..Status::default()
+        };
         old.set_condition(condition("Initialized", "True"), at);
-        old.set_condition(Condition { reason: Some("Why".into()), ..condition("Ready", "False") }, at);
+        old.set_condition(
+            Condition {
+                reason: Some("Why".into()),
+                ..condition("Ready", "False")
+            },
+            at,
+        );
         let mut new = old.clone();
         new.set_condition(condition("Initialized", "True"), Time::of_seconds(9));
         new.set_condition(condition("Ready", "True"), Time::of_seconds(9));
         assert_eq!(
             old.patch_to(&new, "uid"),
-            Some(json!({"metadata": {"uid": "uid"}, "status": {"conditions": [{
-                "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:09Z",
-                "reason": null, "message": null,
-            }]}})),
+            Some(
+                json!({"metadata": {"uid": "uid"}, "status": {"conditions": [{
+                    "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:09Z",
+                    "reason": null, "message": null,
+                }]}})
+            ),
         );
     }
 
     #[test]
     fn a_container_tells_the_millisecond_of_its_start() {
-        let now = Time { seconds: 1_700_000_000, nanoseconds: 250_000_000 };
+        let now = Time {
+            seconds: 1_700_000_000,
+            nanoseconds: 250_000_000,
+        };
         let mut container = ContainerStatus::default();
         container.start("uid", now);
-        let read: ContainerStatus = serde_json::from_value(serde_json::to_value(&container).unwrap()).unwrap();
+        let read: ContainerStatus =
+            serde_json::from_value(serde_json::to_value(&container).unwrap()).unwrap();
         assert_eq!(read.started_at(), Some(now));
-        assert_eq!(ContainerStatus { container_id: String::new(), ..read }.started_at(), Some(now.to_second()));
+        assert_eq!(
+            ContainerStatus {
+                container_id: String::new(),
+                ..read
+            }
+            .started_at(),
+            Some(now.to_second())
+        );
     }
 
     #[test]
     fn a_state_that_says_nothing_is_read() {
-        let read: ContainerStatus = serde_json::from_value(json!({"name": "a", "state": {}, "lastState": {}})).unwrap();
-        assert_eq!(read, ContainerStatus { name: "a".into(), ..ContainerStatus::default() });
+        let read: ContainerStatus =
+            serde_json::from_value(json!({"name": "a", "state": {}, "lastState": {}})).unwrap();
+        assert_eq!(
+            read,
+            ContainerStatus {
+                name: "a".into(),
+                ..ContainerStatus::default()
+            }
+        );
     }
 }

@@ -45,12 +45,28 @@ fn a_pod_becomes_ready_by_one_write() {
     assert_eq!(reconcile(&cluster, "default/a"), Outcome::Done);
     assert_eq!(cluster.written(), ["patch v1/Pod/status default/a"]);
     let status = status(&cluster, "a");
-    assert_eq!((&status["phase"], &status["qosClass"]), (&json!("Running"), &json!("BestEffort")));
-    let types: Vec<_> =
-        status["conditions"].as_array().unwrap().iter().map(|condition| condition["type"].as_str().unwrap()).collect();
-    let expected = ["PodScheduled", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
+    assert_eq!(
+        (&status["phase"], &status["qosClass"]),
+        (&json!("Running"), &json!("BestEffort"))
+    );
+    let types: Vec<_> = status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|condition| condition["type"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "PodScheduled",
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+    ];
     assert_eq!(types, expected);
-    assert_eq!((&status["hostIP"], &status["hostIPs"]), (&json!("172.16.0.2"), &json!([{"ip": "172.16.0.2"}])));
+    assert_eq!(
+        (&status["hostIP"], &status["hostIPs"]),
+        (&json!("172.16.0.2"), &json!([{"ip": "172.16.0.2"}]))
+    );
     assert_eq!(status["podIPs"], json!([{"ip": status["podIP"]}]));
     assert!(status["podIP"].as_str().unwrap().starts_with("10."));
 }
@@ -69,10 +85,15 @@ fn a_pod_that_is_as_it_should_be_is_not_written() {
 fn pods_have_different_addresses_even_if_their_hashes_are_the_same() {
     let cluster = Cluster::with([pod("a", json!({})), pod("b", json!({}))]);
     for name in ["a", "b"] {
-        cluster.edit("v1/Pod", "default", name, |pod| pod["metadata"]["uid"] = "same".into());
+        cluster.edit("v1/Pod", "default", name, |pod| {
+            pod["metadata"]["uid"] = "same".into()
+        });
         reconcile(&cluster, &format!("default/{name}"));
     }
-    assert_ne!(status(&cluster, "a")["podIP"], status(&cluster, "b")["podIP"]);
+    assert_ne!(
+        status(&cluster, "a")["podIP"],
+        status(&cluster, "b")["podIP"]
+    );
 }
 
 #[test]
@@ -86,7 +107,10 @@ fn a_pod_in_the_network_of_its_host_has_its_address() {
 
 #[test]
 fn a_pod_comes_back_when_something_is_due() {
-    let cluster = Cluster::with([pod("a", json!({"fake-kubelet.flyball.dev/ready-after": "5s"}))]);
+    let cluster = Cluster::with([pod(
+        "a",
+        json!({"fake-kubelet.flyball.dev/ready-after": "5s"}),
+    )]);
     let due = Duration::from_secs(5);
     assert_eq!(reconcile(&cluster, "default/a"), Outcome::RequeueAfter(due));
     let address = status(&cluster, "a")["podIP"].clone();
@@ -95,9 +119,19 @@ fn a_pod_comes_back_when_something_is_due() {
     assert_eq!(reconcile(&cluster, "default/a"), Outcome::Done);
     let writes = cluster.writes();
     assert_eq!(writes.len(), 1);
-    let changed: Vec<_> = writes[0].body["status"].as_object().unwrap().keys().collect();
+    let changed: Vec<_> = writes[0].body["status"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
     assert_eq!(changed, ["conditions", "containerStatuses"]);
-    assert_eq!(writes[0].body["status"]["conditions"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        writes[0].body["status"]["conditions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     assert_eq!(status(&cluster, "a")["podIP"], address);
 }
 
@@ -118,15 +152,26 @@ fn pods_of_other_nodes_are_left_alone() {
 fn a_deleted_pod_is_ended_and_then_taken_away() {
     let cluster = Cluster::with([pod("a", json!({}))]);
     reconcile(&cluster, "default/a");
-    cluster.host().write(Write::delete("v1/Pod", "default", "a")).unwrap();
+    cluster
+        .host()
+        .write(Write::delete("v1/Pod", "default", "a"))
+        .unwrap();
     cluster.writes();
     reconcile(&cluster, "default/a");
     let writes = cluster.writes();
     let lines: Vec<_> = writes.iter().map(ToString::to_string).collect();
-    assert_eq!(lines, ["patch v1/Pod/status default/a", "delete v1/Pod default/a"]);
+    assert_eq!(
+        lines,
+        ["patch v1/Pod/status default/a", "delete v1/Pod default/a"]
+    );
     assert_eq!(writes[0].body["status"]["phase"], "Failed");
     assert_eq!(writes[1].options["gracePeriodSeconds"], 0);
-    assert!(!writes[1].options["preconditions"]["uid"].as_str().unwrap().is_empty());
+    assert!(
+        !writes[1].options["preconditions"]["uid"]
+            .as_str()
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(cluster.object("v1/Pod", "default", "a"), None);
 }
 
@@ -135,10 +180,15 @@ fn a_pod_that_finalizers_hold_stays_but_has_ended() {
     let mut held = pod("a", json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     let cluster = Cluster::with([held]);
-    cluster.host().write(Write::delete("v1/Pod", "default", "a")).unwrap();
+    cluster
+        .host()
+        .write(Write::delete("v1/Pod", "default", "a"))
+        .unwrap();
     reconcile(&cluster, "default/a");
     assert_eq!(status(&cluster, "a")["phase"], "Failed");
-    cluster.edit("v1/Pod", "default", "a", |pod| pod["metadata"]["deletionGracePeriodSeconds"] = 0.into());
+    cluster.edit("v1/Pod", "default", "a", |pod| {
+        pod["metadata"]["deletionGracePeriodSeconds"] = 0.into()
+    });
     cluster.writes();
     assert_eq!(reconcile(&cluster, "default/a"), Outcome::Done);
     assert!(cluster.written().is_empty());
@@ -157,8 +207,14 @@ fn a_pod_that_is_gone_when_it_is_written_is_nothing_to_worry_about() {
 fn a_wrong_annotation_is_reported_but_holds_no_deletion_up() {
     let cluster = Cluster::with([pod("a", json!({"fake-kubelet.flyball.dev/ready": "no"}))]);
     let error = cluster.reconcile::<FakeKubelet>("default/a").unwrap_err();
-    assert!(error.is_terminal() && error.to_string().contains("ready"), "{error}");
-    cluster.host().write(Write::delete("v1/Pod", "default", "a")).unwrap();
+    assert!(
+        error.is_terminal() && error.to_string().contains("ready"),
+        "{error}"
+    );
+    cluster
+        .host()
+        .write(Write::delete("v1/Pod", "default", "a"))
+        .unwrap();
     reconcile(&cluster, "default/a");
     assert_eq!(cluster.object("v1/Pod", "default", "a"), None);
 }
@@ -168,7 +224,10 @@ fn nodes_are_registered_and_get_their_leases() {
     let cluster = Cluster::new();
     cluster.set_config("nodes", "2");
     heartbeat(&cluster, ALL).unwrap();
-    assert_eq!(cluster.written(), ["create v1/Node node-0", "create v1/Node node-1"]);
+    assert_eq!(
+        cluster.written(),
+        ["create v1/Node node-0", "create v1/Node node-1"]
+    );
     heartbeat(&cluster, "node-1").unwrap();
     let lease = cluster.object(node::LEASE, node::LEASES, "node-1").unwrap();
     let uid = cluster.object("v1/Node", "", "node-1").unwrap()["metadata"]["uid"].clone();
@@ -187,13 +246,19 @@ fn a_heartbeat_renews_leases_and_rarely_writes_the_status() {
     heartbeat(&cluster, ALL).unwrap();
     let lease = "patch coordination.k8s.io/v1/Lease kube-node-lease/node-0";
     assert_eq!(cluster.written(), [lease]);
-    let renewed = cluster.object(node::LEASE, node::LEASES, "node-0").unwrap()["spec"]["renewTime"].clone();
+    let renewed =
+        cluster.object(node::LEASE, node::LEASES, "node-0").unwrap()["spec"]["renewTime"].clone();
     assert_eq!(renewed, json!(MicroTime(cluster.host().now())));
     cluster.advance(Duration::from_secs(290));
     heartbeat(&cluster, ALL).unwrap();
     assert_eq!(cluster.written(), [lease, "patch v1/Node/status node-0"]);
     let node = cluster.object("v1/Node", "", "node-0").unwrap();
-    let ready = node["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
+    let ready = node["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["type"] == "Ready")
+        .unwrap();
     assert_eq!(ready["lastHeartbeatTime"], "2026-01-01T00:05:00Z");
     assert_eq!(ready["lastTransitionTime"], "2026-01-01T00:00:00Z");
 }

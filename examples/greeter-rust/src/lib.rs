@@ -28,14 +28,21 @@ impl Controller for Greeter {
     fn describe() -> Description {
         describe("greeter", env!("CARGO_PKG_VERSION"))
             .watch(watch::<Namespace>().itself())
-            .watch(watch::<ConfigMap>().fields_match("metadata.name=greeting").to_namespace())
+            .watch(
+                watch::<ConfigMap>()
+                    .fields_match("metadata.name=greeting")
+                    .to_namespace(),
+            )
             .queue("greeter")
             .allow(ConfigMap::KIND, ["get", "create", "update", "delete"])
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let namespace = &request.key.name;
-        let Some(found) = host.get::<Namespace>("", namespace)?.filter(|found| !found.meta.is_deleting()) else {
+        let Some(found) = host
+            .get::<Namespace>("", namespace)?
+            .filter(|found| !found.meta.is_deleting())
+        else {
             return Ok(Outcome::Done);
         };
         let wanted = found.meta.annotation(ANNOTATION);
@@ -45,7 +52,11 @@ impl Controller for Greeter {
                 host.create(ConfigMap::KIND, namespace, &object)?;
             }
             (Some(text), Some(map)) if map.greeting.as_deref() != Some(text) => {
-                host.modify(ConfigMap::KIND, &map.meta, &json!({"data": {"greeting": text}}))?;
+                host.modify(
+                    ConfigMap::KIND,
+                    &map.meta,
+                    &json!({"data": {"greeting": text}}),
+                )?;
             }
             (None, Some(map)) => drop(host.delete(ConfigMap::KIND, &map.meta)?),
             _ => {}

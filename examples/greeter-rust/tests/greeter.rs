@@ -25,7 +25,10 @@ fn writes(objects: Vec<Value>) -> (Cluster, Vec<String>) {
 fn an_annotated_namespace_gets_its_greeting() {
     let (cluster, written) = writes(vec![namespace(Some("hello"))]);
     assert_eq!(written, ["create v1/ConfigMap team/greeting"]);
-    assert_eq!(cluster.object("v1/ConfigMap", "team", "greeting").unwrap()["data"]["greeting"], "hello");
+    assert_eq!(
+        cluster.object("v1/ConfigMap", "team", "greeting").unwrap()["data"]["greeting"],
+        "hello"
+    );
 }
 
 #[test]
@@ -38,12 +41,19 @@ fn a_changed_greeting_is_followed_and_other_data_is_kept() {
 
 #[test]
 fn the_greeting_goes_with_the_annotation() {
-    assert_eq!(writes(vec![namespace(None), config_map("hello")]).1, ["delete v1/ConfigMap team/greeting"]);
+    assert_eq!(
+        writes(vec![namespace(None), config_map("hello")]).1,
+        ["delete v1/ConfigMap team/greeting"]
+    );
 }
 
 #[test]
 fn what_is_in_step_is_left_alone() {
-    assert!(writes(vec![namespace(Some("hello")), config_map("hello")]).1.is_empty());
+    assert!(
+        writes(vec![namespace(Some("hello")), config_map("hello")])
+            .1
+            .is_empty()
+    );
     assert!(writes(vec![namespace(None)]).1.is_empty());
     assert!(writes(vec![]).1.is_empty());
 }

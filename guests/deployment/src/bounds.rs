@@ -4,13 +4,21 @@ use crate::views::Deployment;
 
 /// How many pods there may be beyond those asked for; 0 unless it rolls.
 pub fn max_surge(deployment: &Deployment) -> i64 {
-    if deployment.is_rolling() { fenceposts(deployment).0 } else { 0 }
+    if deployment.is_rolling() {
+        fenceposts(deployment).0
+    } else {
+        0
+    }
 }
 
 /// How many of the pods asked for may be missing; 0 unless it rolls.
 pub fn max_unavailable(deployment: &Deployment) -> i64 {
     let wanted = deployment.replicas();
-    if deployment.is_rolling() && wanted != 0 { fenceposts(deployment).1.min(wanted) } else { 0 }
+    if deployment.is_rolling() && wanted != 0 {
+        fenceposts(deployment).1.min(wanted)
+    } else {
+        0
+    }
 }
 
 /// How many pods must be available. Unless it rolls, those that it asks for.
@@ -22,7 +30,10 @@ pub fn min_available(deployment: &Deployment) -> i64 {
 /// want of quota.
 fn fenceposts(deployment: &Deployment) -> (i64, i64) {
     let wanted = i32::try_from(deployment.replicas()).unwrap_or(i32::MAX);
-    match (deployment.max_surge.of(wanted, true), deployment.max_unavailable.of(wanted, false)) {
+    match (
+        deployment.max_surge.of(wanted, true),
+        deployment.max_unavailable.of(wanted, false),
+    ) {
         (Ok(0), Ok(0)) => (0, 1),
         (Ok(surge), Ok(unavailable)) => (surge.into(), unavailable.into()),
         // The API's validation lets no such value pass.
@@ -39,7 +50,9 @@ mod tests {
 
     fn rolling(replicas: i64, surge: Value, unavailable: Value) -> Deployment {
         let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
-        view(json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}}))
+        view(
+            json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}}),
+        )
     }
 
     #[test]
@@ -54,15 +67,26 @@ mod tests {
             (json!("39%"), json!(null), 10, (4, 0)),
         ] {
             let deployment = rolling(wanted, surge, unavailable);
-            assert_eq!((max_surge(&deployment), max_unavailable(&deployment)), expected, "{deployment:?}");
+            assert_eq!(
+                (max_surge(&deployment), max_unavailable(&deployment)),
+                expected,
+                "{deployment:?}"
+            );
         }
     }
 
     #[test]
     fn where_both_come_to_nothing_one_pod_may_be_missing() {
-        for (surge, unavailable) in [(json!(0), json!("1%")), (json!("0%"), json!("0%")), (json!(null), json!(null))] {
+        for (surge, unavailable) in [
+            (json!(0), json!("1%")),
+            (json!("0%"), json!("0%")),
+            (json!(null), json!(null)),
+        ] {
             let deployment = rolling(2, surge, unavailable);
-            assert_eq!((max_surge(&deployment), max_unavailable(&deployment)), (0, 1));
+            assert_eq!(
+                (max_surge(&deployment), max_unavailable(&deployment)),
+                (0, 1)
+            );
         }
     }
 
@@ -76,12 +100,25 @@ mod tests {
     #[test]
     fn what_is_neither_a_number_nor_a_percentage_allows_nothing() {
         let deployment = rolling(10, json!("oops"), json!("39%"));
-        assert_eq!((max_surge(&deployment), max_unavailable(&deployment)), (0, 0));
+        assert_eq!(
+            (max_surge(&deployment), max_unavailable(&deployment)),
+            (0, 0)
+        );
     }
 
     #[test]
     fn recreating_has_no_surge_and_wants_all_pods() {
-        let deployment = Deployment { strategy: "Recreate".into(), ..rolling(4, json!(1), json!(1)) };
-        assert_eq!((max_surge(&deployment), max_unavailable(&deployment), min_available(&deployment)), (0, 0, 4));
+        let deployment = Deployment {
+            strategy: "Recreate".into(),
+            ..rolling(4, json!(1), json!(1))
+        };
+        assert_eq!(
+            (
+                max_surge(&deployment),
+                max_unavailable(&deployment),
+                min_available(&deployment)
+            ),
+            (0, 0, 4)
+        );
     }
 }

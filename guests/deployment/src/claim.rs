@@ -19,26 +19,50 @@ impl Claimed for ReplicaSet {
 /// The selector makes no sense, or a read or a write failed. All that could be written was.
 pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Error> {
     let key = deployment.meta.key();
-    let selector = LabelSelector::of_json(deployment.selector.text().as_bytes())
-        .map_err(|error| Error::terminal(format!("deployment {key} has invalid label selector: {error}")))?;
+    let selector =
+        LabelSelector::of_json(deployment.selector.text().as_bytes()).map_err(|error| {
+            Error::terminal(format!(
+                "deployment {key} has invalid label selector: {error}"
+            ))
+        })?;
     let own = || host.list::<ReplicaSet>().namespace(&key.namespace);
     let controlled = own().controller(&deployment.meta.uid).all()?;
-    let orphans = if selector.is_nothing() { Vec::new() } else { own().orphans().selector(&selector).all()? };
+    let orphans = if selector.is_nothing() {
+        Vec::new()
+    } else {
+        own().orphans().selector(&selector).all()?
+    };
 
-    let Claims { mut kept, mut adopted, released } = Claims::of(&deployment.meta, &selector, controlled, orphans);
+    let Claims {
+        mut kept,
+        mut adopted,
+        released,
+    } = Claims::of(&deployment.meta, &selector, controlled, orphans);
     let mut errors = Vec::new();
     if let Some(first) = adopted.first()
-        && let Err(error) = may_adopt(host, deployment).doing(|| format!("adopting ReplicaSet {}", first.meta.key()))
+        && let Err(error) = may_adopt(host, deployment)
+            .doing(|| format!("adopting ReplicaSet {}", first.meta.key()))
     {
         errors.push(error);
         adopted.clear();
     }
 
     let owner = deployment.meta.controller_reference(Deployment::KIND);
-    let adoptions = adopted.iter().map(|set| claim::adoption(ReplicaSet::KIND, &key.namespace, set, &owner));
-    let releases = released.iter().map(|set| claim::release(ReplicaSet::KIND, set, &deployment.meta));
-    let mut answers =
-        host.batch().extend(adoptions.chain(releases).map(|write| write.returning(STAMP))).run().into_iter();
+    let adoptions = adopted
+        .iter()
+        .map(|set| claim::adoption(ReplicaSet::KIND, &key.namespace, set, &owner));
+    let releases = released
+        .iter()
+        .map(|set| claim::release(ReplicaSet::KIND, set, &deployment.meta));
+    let mut answers = host
+        .batch()
+        .extend(
+            adoptions
+                .chain(releases)
+                .map(|write| write.returning(STAMP)),
+        )
+        .run()
+        .into_iter();
     for (mut set, answer) in adopted.into_iter().zip(answers.by_ref()) {
         match answer {
             Ok(answer) => {
@@ -65,7 +89,9 @@ fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
     let key = deployment.meta.key();
     match host.live_get::<Identity>(&key.namespace, &key.name)? {
         Some(live) if live.meta.uid == deployment.meta.uid && !live.meta.is_deleting() => Ok(()),
-        Some(live) if live.meta.uid == deployment.meta.uid => Err(Error::failed(format!("{key} is being deleted"))),
+        Some(live) if live.meta.uid == deployment.meta.uid => {
+            Err(Error::failed(format!("{key} is being deleted")))
+        }
         _ => Err(Error::failed(format!("original Deployment {key} is gone"))),
     }
 }
@@ -75,7 +101,11 @@ mod tests {
     use super::*;
 
     fn set(name: &str, app: &str, owner: Option<&str>, deleting: bool) -> ReplicaSet {
-        let owner = owner.map(|uid| OwnerReference { uid: uid.into(), controller: true, ..OwnerReference::default() });
+        let owner = owner.map(|uid| OwnerReference {
+            uid: uid.into(),
+            controller: true,
+            ..OwnerReference::default()
+        });
         let meta = Meta {
             name: name.into(),
             uid: format!("uid-{name}"),
@@ -84,7 +114,10 @@ mod tests {
             deletion_timestamp: deleting.then(Time::default),
             ..Meta::default()
         };
-        ReplicaSet { meta, ..ReplicaSet::default() }
+        ReplicaSet {
+            meta,
+            ..ReplicaSet::default()
+        }
     }
 
     fn names(claims: &Claims<ReplicaSet>) -> [Vec<&str>; 3] {
@@ -93,7 +126,10 @@ mod tests {
     }
 
     fn judged(deleting: bool) -> Claims<ReplicaSet> {
-        let meta = Meta { deletion_timestamp: deleting.then(Time::default), ..Meta::default() };
+        let meta = Meta {
+            deletion_timestamp: deleting.then(Time::default),
+            ..Meta::default()
+        };
         let controlled = vec![
             set("own", "web", Some("me"), false),
             set("own-going", "web", Some("me"), true),
@@ -110,11 +146,17 @@ mod tests {
 
     #[test]
     fn selected_orphans_are_adopted_and_strayed_sets_are_released() {
-        assert_eq!(names(&judged(false)), [vec!["own", "own-going"], vec!["orphan"], vec!["strayed"]]);
+        assert_eq!(
+            names(&judged(false)),
+            [vec!["own", "own-going"], vec!["orphan"], vec!["strayed"]]
+        );
     }
 
     #[test]
     fn who_is_being_deleted_adopts_and_releases_nothing() {
-        assert_eq!(names(&judged(true)), [vec!["own", "own-going"], vec![], vec![]]);
+        assert_eq!(
+            names(&judged(true)),
+            [vec!["own", "own-going"], vec![], vec![]]
+        );
     }
 }

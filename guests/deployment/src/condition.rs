@@ -13,11 +13,21 @@ pub const AVAILABLE: &str = "Available";
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// A condition as of now.
-pub fn as_of(now: Time, condition_type: &str, status: &str, reason: &str, message: &str) -> Condition {
+pub fn as_of(
+    now: Time,
+    condition_type: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> Condition {
     // The API keeps whole seconds, and what was read back must be equal.
     let now = Some(now.to_second());
     let condition = Condition::new(condition_type, status, reason, message);
-    Condition { last_update_time: now, last_transition_time: now, ..condition }
+    Condition {
+        last_update_time: now,
+        last_transition_time: now,
+        ..condition
+    }
 }
 
 impl Status {
@@ -28,7 +38,8 @@ impl Status {
 
     /// The reason of the condition of this type; empty without one.
     pub fn reason(&self, condition_type: &str) -> &str {
-        self.condition(condition_type).map_or("", |condition| condition.reason.as_str())
+        self.condition(condition_type)
+            .map_or("", |condition| condition.reason.as_str())
     }
 
     /// Sets a condition that has its times. One with the same status and reason stays as it is, message and all.
@@ -63,7 +74,10 @@ mod tests {
 
     fn status(condition: Condition) -> Status {
         let other = as_of(Time::of_seconds(0), "Other", "True", "Reason", "");
-        Status { conditions: vec![condition, other], ..Status::default() }
+        Status {
+            conditions: vec![condition, other],
+            ..Status::default()
+        }
     }
 
     #[test]
@@ -75,7 +89,10 @@ mod tests {
 
     #[test]
     fn the_time_of_transition_stays_while_the_status_does() {
-        for (next, transition) in [(condition("True", "B", 2), 1), (condition("False", "A", 2), 2)] {
+        for (next, transition) in [
+            (condition("True", "B", 2), 1),
+            (condition("False", "A", 2), 2),
+        ] {
             let mut present = status(condition("True", "A", 1));
             present.set(next.clone());
             let set = present.condition(PROGRESSING).unwrap();
@@ -98,6 +115,13 @@ mod tests {
     fn conditions_of_others_are_kept() {
         let mut present = status(condition("True", "A", 1));
         present.remove(PROGRESSING);
-        assert_eq!((present.conditions.len(), present.reason("Other"), present.reason(PROGRESSING)), (1, "Reason", ""));
+        assert_eq!(
+            (
+                present.conditions.len(),
+                present.reason("Other"),
+                present.reason(PROGRESSING)
+            ),
+            (1, "Reason", "")
+        );
     }
 }

@@ -43,7 +43,8 @@ pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
 
 /// Whether a ReplicaSet that has taken the name is the very one that was to be made.
 pub fn is_own(deployment: &Deployment, set: &ReplicaSet) -> bool {
-    set.meta.is_controlled_by(&deployment.meta.uid) && Template::of(&set.template) == Template::of(&deployment.template)
+    set.meta.is_controlled_by(&deployment.meta.uid)
+        && Template::of(&set.template) == Template::of(&deployment.template)
 }
 
 /// The Deployment's name and the hash, so that who tries again makes the same name; cut where it would be too long.
@@ -100,7 +101,10 @@ mod tests {
         let deployment = deployment();
         let hash = Template::of(&deployment.template).hash(None);
         let labels = json!({"app": "web", HASH_LABEL: hash});
-        let old = ReplicaSet { asked: Some(10), ..ReplicaSet::default() };
+        let old = ReplicaSet {
+            asked: Some(10),
+            ..ReplicaSet::default()
+        };
         let expected = json!({
             "apiVersion": "apps/v1",
             "kind": "ReplicaSet",
@@ -120,15 +124,31 @@ mod tests {
                 "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a"}]}},
             },
         });
-        assert_eq!(new_set(&deployment, &Sets { new: None, old: vec![old] }, 4), expected);
+        assert_eq!(
+            new_set(
+                &deployment,
+                &Sets {
+                    new: None,
+                    old: vec![old]
+                },
+                4
+            ),
+            expected
+        );
     }
 
     #[test]
     fn a_selector_of_expressions_alone_gets_the_hash_as_well() {
         let selector = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
-        let deployment = Deployment { selector: Raw::from(selector), ..deployment() };
+        let deployment = Deployment {
+            selector: Raw::from(selector),
+            ..deployment()
+        };
         let set = new_set(&deployment, &Sets::default(), 1);
-        assert_eq!(set["spec"]["selector"]["matchLabels"], json!({HASH_LABEL: set["metadata"]["labels"][HASH_LABEL]}));
+        assert_eq!(
+            set["spec"]["selector"]["matchLabels"],
+            json!({HASH_LABEL: set["metadata"]["labels"][HASH_LABEL]})
+        );
     }
 
     #[test]
@@ -136,7 +156,10 @@ mod tests {
         let mut deployment = deployment();
         let before = new_set(&deployment, &Sets::default(), 1);
         deployment.status.collision_count = Some(1);
-        assert_ne!(new_set(&deployment, &Sets::default(), 1)["metadata"]["name"], before["metadata"]["name"]);
+        assert_ne!(
+            new_set(&deployment, &Sets::default(), 1)["metadata"]["name"],
+            before["metadata"]["name"]
+        );
     }
 
     #[test]
@@ -153,14 +176,26 @@ mod tests {
         let deployment = deployment();
         let owner = deployment.meta.controller_reference(Deployment::KIND);
         let set = |owner: Option<OwnerReference>, template: Value| ReplicaSet {
-            meta: Meta { owner_references: owner.into_iter().collect(), ..Meta::default() },
+            meta: Meta {
+                owner_references: owner.into_iter().collect(),
+                ..Meta::default()
+            },
             template: Raw::from(template),
             ..ReplicaSet::default()
         };
         let same = deployment.template.value();
         assert!(is_own(&deployment, &set(Some(owner.clone()), same.clone())));
         assert!(!is_own(&deployment, &set(None, same.clone())));
-        assert!(!is_own(&deployment, &set(Some(OwnerReference { uid: "u2".into(), ..owner.clone() }), same)));
+        assert!(!is_own(
+            &deployment,
+            &set(
+                Some(OwnerReference {
+                    uid: "u2".into(),
+                    ..owner.clone()
+                }),
+                same
+            )
+        ));
         assert!(!is_own(&deployment, &set(Some(owner), json!({}))));
     }
 }

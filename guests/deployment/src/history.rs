@@ -7,11 +7,15 @@ use crate::views::{Deployment, ReplicaSet};
 /// The old ReplicaSets to be deleted: of the oldest revisions, as many as there are too many, but none that asks for pods, has
 /// some, or has not been looked after since it was last changed.
 pub fn surplus<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a ReplicaSet> {
-    let Some(limit) = deployment.history_limit() else { return Vec::new() };
+    let Some(limit) = deployment.history_limit() else {
+        return Vec::new();
+    };
     let mut kept: Vec<&ReplicaSet> = old.iter().filter(|set| !set.meta.is_deleting()).collect();
     kept.sort_by(|one, other| {
         let revision = |set: &ReplicaSet| revision(set).unwrap_or(0);
-        revision(one).cmp(&revision(other)).then_with(|| by_age(one, other))
+        revision(one)
+            .cmp(&revision(other))
+            .then_with(|| by_age(one, other))
     });
     kept.truncate(kept.len().saturating_sub(limit));
     kept.retain(|set| is_empty(set));
@@ -19,7 +23,9 @@ pub fn surplus<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a Re
 }
 
 fn is_empty(set: &ReplicaSet) -> bool {
-    set.replicas() == 0 && set.status.replicas == 0 && set.meta.generation <= set.status.observed_generation
+    set.replicas() == 0
+        && set.status.replicas == 0
+        && set.meta.generation <= set.status.observed_generation
 }
 
 #[cfg(test)]
@@ -31,23 +37,38 @@ mod tests {
     use crate::views::SetStatus;
 
     fn deployment(limit: Option<i64>) -> Deployment {
-        Deployment { revision_history_limit: limit, ..Deployment::default() }
+        Deployment {
+            revision_history_limit: limit,
+            ..Deployment::default()
+        }
     }
 
     /// A set that asks for and has so many pods.
     fn set(name: &str, created: i64, revision: &str, asked: i64, there: i64) -> ReplicaSet {
-        let status = SetStatus { replicas: there, ..SetStatus::default() };
-        let mut set = ReplicaSet { asked: Some(asked), status, ..ReplicaSet::default() };
+        let status = SetStatus {
+            replicas: there,
+            ..SetStatus::default()
+        };
+        let mut set = ReplicaSet {
+            asked: Some(asked),
+            status,
+            ..ReplicaSet::default()
+        };
         set.meta.name = name.into();
         set.meta.creation_timestamp = Some(Time::of_seconds(created));
         if !revision.is_empty() {
-            set.meta.annotations.insert(REVISION.into(), revision.into());
+            set.meta
+                .annotations
+                .insert(REVISION.into(), revision.into());
         }
         set
     }
 
     fn names(limit: i64, old: &[ReplicaSet]) -> Vec<&str> {
-        surplus(&deployment(Some(limit)), old).into_iter().map(|set| set.meta.name.as_str()).collect()
+        surplus(&deployment(Some(limit)), old)
+            .into_iter()
+            .map(|set| set.meta.name.as_str())
+            .collect()
     }
 
     #[test]
@@ -61,7 +82,9 @@ mod tests {
             (0, &["", ""], &["foo-1", "foo-2"]),
             (3, &["1", "2"], &[]),
         ] {
-            let set = |(at, revision): (usize, &&str)| set(&format!("foo-{}", at + 1), at as i64, revision, 0, 0);
+            let set = |(at, revision): (usize, &&str)| {
+                set(&format!("foo-{}", at + 1), at as i64, revision, 0, 0)
+            };
             let old: Vec<_> = revisions.iter().enumerate().map(set).collect();
             assert_eq!(names(limit, &old), expected, "{revisions:?}");
         }
@@ -69,9 +92,18 @@ mod tests {
 
     #[test]
     fn one_with_pods_stays_and_no_younger_one_goes_in_its_place() {
-        let old = [set("a", 1, "1", 0, 0), set("b", 2, "2", 0, 1), set("c", 3, "3", 1, 0), set("d", 4, "4", 1, 1)];
+        let old = [
+            set("a", 1, "1", 0, 0),
+            set("b", 2, "2", 0, 1),
+            set("c", 3, "3", 1, 0),
+            set("d", 4, "4", 1, 1),
+        ];
         assert_eq!(names(0, &old), ["a"]);
-        let old = [set("a", 1, "1", 1, 1), set("b", 2, "2", 0, 0), set("c", 3, "3", 0, 0)];
+        let old = [
+            set("a", 1, "1", 1, 1),
+            set("b", 2, "2", 0, 0),
+            set("c", 3, "3", 0, 0),
+        ];
         assert_eq!(names(2, &old), [""; 0]);
         assert_eq!(names(1, &old), ["b"]);
     }

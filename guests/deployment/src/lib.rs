@@ -46,7 +46,10 @@ impl Controller for DeploymentController {
         describe("deployment-controller", env!("CARGO_PKG_VERSION"))
             .event_source("deployment-controller")
             .concurrency(5)
-            .queue_with(Queue { max_retries: Some(15), ..queue("deployment") })
+            .queue_with(Queue {
+                max_retries: Some(15),
+                ..queue("deployment")
+            })
             // Whole, because they are modified: the host then builds what it puts from its cache.
             .watch(watch::<Deployment>().fields(&["."]).itself())
             .watch(
@@ -66,7 +69,10 @@ impl Controller for DeploymentController {
             .allow(Deployment::KIND, ["get", "update"])
             .allow_on(Deployment::KIND, "status", ["update"])
             .allow_on(Deployment::KIND, "finalizers", ["update"])
-            .allow(ReplicaSet::KIND, ["create", "delete", "get", "patch", "update"])
+            .allow(
+                ReplicaSet::KIND,
+                ["create", "delete", "get", "patch", "update"],
+            )
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -87,7 +93,11 @@ impl Controller for DeploymentController {
                     warning!(host, "the status was not written: {unsaid}");
                 }
                 let is_futile = error.api().is_some_and(is_namespace_terminating);
-                if is_futile { Ok(Outcome::Done) } else { Err(error) }
+                if is_futile {
+                    Ok(Outcome::Done)
+                } else {
+                    Err(error)
+                }
             }
         }
     }
@@ -117,7 +127,9 @@ pub fn phase(deployment: &Deployment, sets: &Sets) -> Phase {
     match deployment.strategy.as_str() {
         _ if deployment.meta.is_deleting() => Phase::Deleting,
         _ if deployment.paused => Phase::Paused,
-        _ if rollback::wish(deployment).is_some() => Phase::RollingBack(rollback::wish(deployment).unwrap_or(0)),
+        _ if rollback::wish(deployment).is_some() => {
+            Phase::RollingBack(rollback::wish(deployment).unwrap_or(0))
+        }
         _ if scale::was_resized(deployment, sets) => Phase::Resized,
         "Recreate" => Phase::Recreating,
         "RollingUpdate" => Phase::Rolling,
@@ -158,9 +170,10 @@ fn step(rollout: &mut Rollout) -> Result<Outcome, Error> {
             roll(rollout)?;
             report_progress(rollout)
         }
-        Phase::Unknown => {
-            Err(Error::terminal(format!("unexpected deployment strategy type: {}", rollout.deployment.strategy)))
-        }
+        Phase::Unknown => Err(Error::terminal(format!(
+            "unexpected deployment strategy type: {}",
+            rollout.deployment.strategy
+        ))),
     }
 }
 
@@ -178,7 +191,8 @@ fn roll(rollout: &mut Rollout) -> Result<(), Error> {
     let spare = rolling::spare(&rollout.deployment, &rollout.sets);
     if spare > 0 {
         let dropped = rollout.resize(&rolling::drop_broken(&rollout.sets, spare))?;
-        let shrunk = rollout.resize(&rolling::drop_available(&rollout.deployment, &rollout.sets))?;
+        let shrunk =
+            rollout.resize(&rolling::drop_available(&rollout.deployment, &rollout.sets))?;
         if dropped || shrunk {
             return Ok(());
         }
@@ -214,13 +228,18 @@ fn report(rollout: &mut Rollout) -> Result<Outcome, Error> {
 fn report_progress(rollout: &mut Rollout) -> Result<Outcome, Error> {
     rollout.deployment.status = progress::rolled(&rollout.deployment, &rollout.sets, rollout.now);
     rollout.save()?;
-    Ok(progress::look_again(&rollout.deployment, rollout.now).map_or(Outcome::Done, Outcome::RequeueAfter))
+    Ok(progress::look_again(&rollout.deployment, rollout.now)
+        .map_or(Outcome::Done, Outcome::RequeueAfter))
 }
 
 /// A Deployment that would take all pods of its namespace gets none, and is told so.
 fn refuse_to_select_everything(host: &Host, deployment: Deployment) -> Result<Outcome, Error> {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
-    host.warn(&deployment.meta.reference(Deployment::KIND), "SelectingAll", message);
+    host.warn(
+        &deployment.meta.reference(Deployment::KIND),
+        "SelectingAll",
+        message,
+    );
     let mut rollout = Rollout::new(*host, deployment, Vec::new());
     let Deployment { meta, status, .. } = &mut rollout.deployment;
     status.observed_generation = status.observed_generation.max(meta.generation);

@@ -40,10 +40,16 @@ pub fn note(deployment: &mut Deployment, step: Step, now: Time) {
         // Only where nothing was said before: what is known is better.
         Step::Found(_) if deployment.status.condition(PROGRESSING).is_some() => return,
         Step::Found(name) => ("True", FOUND, format!("Found new replica set \"{name}\"")),
-        Step::Created(name) => ("True", CREATED, format!("Created new replica set \"{name}\"")),
+        Step::Created(name) => (
+            "True",
+            CREATED,
+            format!("Created new replica set \"{name}\""),
+        ),
         Step::CreateFailed(message) => ("False", CREATE_FAILED, message.to_owned()),
     };
-    deployment.status.set(as_of(now, PROGRESSING, status, reason, &message));
+    deployment
+        .status
+        .set(as_of(now, PROGRESSING, status, reason, &message));
 }
 
 /// Tells that the Deployment was paused or resumed: the time in between must not count as a lack of progress. A missed
@@ -58,7 +64,9 @@ pub fn note_pause(deployment: &mut Deployment, now: Time) {
         (false, true) => (RESUMED, "Deployment is resumed"),
         _ => return,
     };
-    deployment.status.set(as_of(now, PROGRESSING, "Unknown", reason, message));
+    deployment
+        .status
+        .set(as_of(now, PROGRESSING, "Unknown", reason, message));
 }
 
 /// The status while nothing rolls: what the ReplicaSets count, and whether enough pods are available.
@@ -70,9 +78,17 @@ pub fn counted(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
         ..sets.counts()
     };
     let (answer, reason, message) = if status.available_replicas >= min_available(deployment) {
-        ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+        (
+            "True",
+            "MinimumReplicasAvailable",
+            "Deployment has minimum availability.",
+        )
     } else {
-        ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+        (
+            "False",
+            "MinimumReplicasUnavailable",
+            "Deployment does not have minimum availability.",
+        )
     };
     status.set(as_of(now, AVAILABLE, answer, reason, message));
     status
@@ -104,7 +120,15 @@ fn estimate(deployment: &Deployment, sets: &Sets, status: &mut Status, deadline:
         Some(new) => format!("ReplicaSet \"{}\"", new.meta.name),
         None => format!("Deployment \"{}\"", deployment.meta.name),
     };
-    let condition = |answer, reason, what| as_of(now, PROGRESSING, answer, reason, &format!("{subject} {what}"));
+    let condition = |answer, reason, what| {
+        as_of(
+            now,
+            PROGRESSING,
+            answer,
+            reason,
+            &format!("{subject} {what}"),
+        )
+    };
     if deployment.is_complete(status) {
         status.set(condition("True", COMPLETE, "has successfully progressed."));
     } else if has_progressed(&deployment.status, status) {
@@ -125,12 +149,17 @@ fn has_progressed(before: &Status, after: &Status) -> bool {
 /// The time until the deadline is missed, counted from the last sign of progress; zero once it is. None where time alone
 /// changes nothing: nothing was said of progress, the last rollout is complete, or the deadline was missed long ago.
 fn ends_in(status: &Status, deadline: i64, now: Time) -> Option<Duration> {
-    let condition =
-        status.condition(PROGRESSING).filter(|known| ![COMPLETE, TIMED_OUT].contains(&known.reason.as_str()))?;
+    let condition = status
+        .condition(PROGRESSING)
+        .filter(|known| ![COMPLETE, TIMED_OUT].contains(&known.reason.as_str()))?;
     let deadline = Duration::from_secs(u64::try_from(deadline).unwrap_or(0));
     let end = condition.last_update_time.unwrap_or_default() + deadline;
     // The deadline is missed after its last instant, not at it.
-    Some(if end < now { Duration::ZERO } else { end.since(now).max(Duration::from_nanos(1)) })
+    Some(if end < now {
+        Duration::ZERO
+    } else {
+        end.since(now).max(Duration::from_nanos(1))
+    })
 }
 
 /// When to look again whether the rollout has missed its deadline: a second after it, because the clocks of who writes the
@@ -145,9 +174,18 @@ pub fn look_again(deployment: &Deployment, now: Time) -> Option<Duration> {
 
 /// The failure of a ReplicaSet as a condition of the Deployment; that of the new one goes before the old ones'.
 fn failure(sets: &Sets) -> Option<Condition> {
-    let conditions = sets.new.iter().chain(&sets.old).flat_map(|set| &set.status.conditions);
-    let failure = conditions.into_iter().find(|condition| condition.condition_type == REPLICA_FAILURE)?;
-    Some(Condition { last_update_time: failure.last_transition_time, ..failure.clone() })
+    let conditions = sets
+        .new
+        .iter()
+        .chain(&sets.old)
+        .flat_map(|set| &set.status.conditions);
+    let failure = conditions
+        .into_iter()
+        .find(|condition| condition.condition_type == REPLICA_FAILURE)?;
+    Some(Condition {
+        last_update_time: failure.last_transition_time,
+        ..failure.clone()
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use crate::views::{ReplicaSet, SetStatus};
 const NOW: i64 = 10_000;
 
 fn now() -> Time {
-    Time { seconds: NOW, nanoseconds: 500_000_000 }
+    Time {
+        seconds: NOW,
+        nanoseconds: 500_000_000,
+    }
 }
 
 /// A Deployment with a deadline of 60 seconds, whose status tells of `asked` pods and so many updated and available ones.
@@ -21,7 +24,11 @@ fn deployment(asked: i64, present: i64, updated: i64, available: i64) -> Deploym
         ..Status::default()
     };
     Deployment {
-        meta: Meta { name: "web".into(), generation: 3, ..Meta::default() },
+        meta: Meta {
+            name: "web".into(),
+            generation: 3,
+            ..Meta::default()
+        },
         replicas: Some(asked),
         strategy: "RollingUpdate".into(),
         max_surge: 1.into(),
@@ -34,21 +41,42 @@ fn deployment(asked: i64, present: i64, updated: i64, available: i64) -> Deploym
 
 /// The Deployment with a condition `Progressing` of so many seconds ago.
 fn saying(mut deployment: Deployment, answer: &str, reason: &str, ago: i64) -> Deployment {
-    deployment.status.set(as_of(Time::of_seconds(NOW - ago), PROGRESSING, answer, reason, ""));
+    deployment.status.set(as_of(
+        Time::of_seconds(NOW - ago),
+        PROGRESSING,
+        answer,
+        reason,
+        "",
+    ));
     deployment
 }
 
 fn set(name: &str, asked: i64, there: i64, available: i64) -> ReplicaSet {
-    let status =
-        SetStatus { replicas: there, ready_replicas: available, available_replicas: available, ..SetStatus::default() };
-    let meta = Meta { name: name.into(), ..Meta::default() };
-    ReplicaSet { meta, asked: Some(asked), status, ..ReplicaSet::default() }
+    let status = SetStatus {
+        replicas: there,
+        ready_replicas: available,
+        available_replicas: available,
+        ..SetStatus::default()
+    };
+    let meta = Meta {
+        name: name.into(),
+        ..Meta::default()
+    };
+    ReplicaSet {
+        meta,
+        asked: Some(asked),
+        status,
+        ..ReplicaSet::default()
+    }
 }
 
 fn progressing(status: &Status) -> Option<(&str, &str, i64, i64)> {
     let seconds = |time: Option<Time>| time.unwrap().seconds;
     let known = status.condition(PROGRESSING)?;
-    let (update, transition) = (seconds(known.last_update_time), seconds(known.last_transition_time));
+    let (update, transition) = (
+        seconds(known.last_update_time),
+        seconds(known.last_transition_time),
+    );
     Some((&known.status, &known.reason, NOW - update, NOW - transition))
 }
 
@@ -69,16 +97,31 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
             set("new", 3, 3, 3),
             Some(("True", COMPLETE, 0, 0)),
         ),
-        (deployment(3, 3, 3, 3), vec![], set("new", 3, 3, 3), Some(("True", COMPLETE, 0, 0))),
+        (
+            deployment(3, 3, 3, 3),
+            vec![],
+            set("new", 3, 3, 3),
+            Some(("True", COMPLETE, 0, 0)),
+        ),
         // Progress: even for the same reason it is said again.
-        (saying(deployment(3, 3, 2, 2), "True", UPDATED, 9), old(), set("new", 3, 3, 2), Some(("True", UPDATED, 0, 9))),
+        (
+            saying(deployment(3, 3, 2, 2), "True", UPDATED, 9),
+            old(),
+            set("new", 3, 3, 2),
+            Some(("True", UPDATED, 0, 9)),
+        ),
         (
             saying(deployment(3, 3, 2, 2), "False", TIMED_OUT, 9),
             old(),
             set("new", 3, 3, 2),
             Some(("True", UPDATED, 0, 0)),
         ),
-        (deployment(3, 3, 2, 2), old(), set("new", 3, 3, 2), Some(("True", UPDATED, 0, 0))),
+        (
+            deployment(3, 3, 2, 2),
+            old(),
+            set("new", 3, 3, 2),
+            Some(("True", UPDATED, 0, 0)),
+        ),
         // No progress: nothing new until the deadline is missed, and then once.
         (
             saying(deployment(3, 2, 2, 2), "True", UPDATED, 60),
@@ -122,23 +165,52 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
     ];
     for (at, (mut deployment, old, new, expected)) in table.into_iter().enumerate() {
         deployment.meta.generation = 0;
-        let sets = Sets { new: Some(new), old };
-        assert_eq!(progressing(&rolled(&deployment, &sets, now())), expected, "row {at}");
+        let sets = Sets {
+            new: Some(new),
+            old,
+        };
+        assert_eq!(
+            progressing(&rolled(&deployment, &sets, now())),
+            expected,
+            "row {at}"
+        );
     }
 }
 
 #[test]
 fn messages_name_the_new_set_and_without_one_the_deployment() {
     let message = |deployment: &Deployment, sets: &Sets| {
-        rolled(deployment, sets, now()).condition(PROGRESSING).unwrap().message.clone()
+        rolled(deployment, sets, now())
+            .condition(PROGRESSING)
+            .unwrap()
+            .message
+            .clone()
     };
-    let complete = Sets { new: Some(set("web-1", 3, 3, 3)), old: vec![] };
-    assert_eq!(message(&deployment(3, 2, 2, 2), &complete), "ReplicaSet \"web-1\" has successfully progressed.");
-    let going = Sets { new: Some(set("web-1", 3, 3, 2)), old: vec![] };
-    assert_eq!(message(&deployment(3, 2, 2, 2), &going), "ReplicaSet \"web-1\" is progressing.");
+    let complete = Sets {
+        new: Some(set("web-1", 3, 3, 3)),
+        old: vec![],
+    };
+    assert_eq!(
+        message(&deployment(3, 2, 2, 2), &complete),
+        "ReplicaSet \"web-1\" has successfully progressed."
+    );
+    let going = Sets {
+        new: Some(set("web-1", 3, 3, 2)),
+        old: vec![],
+    };
+    assert_eq!(
+        message(&deployment(3, 2, 2, 2), &going),
+        "ReplicaSet \"web-1\" is progressing."
+    );
     let late = saying(deployment(3, 3, 3, 2), "True", UPDATED, 99);
-    assert_eq!(message(&late, &going), "ReplicaSet \"web-1\" has timed out progressing.");
-    assert_eq!(message(&deployment(0, 3, 3, 3), &Sets::default()), "Deployment \"web\" has successfully progressed.");
+    assert_eq!(
+        message(&late, &going),
+        "ReplicaSet \"web-1\" has timed out progressing."
+    );
+    assert_eq!(
+        message(&deployment(0, 3, 3, 3), &Sets::default()),
+        "Deployment \"web\" has successfully progressed."
+    );
 }
 
 #[test]
@@ -146,11 +218,20 @@ fn without_a_deadline_nothing_is_said_of_progress() {
     for deadline in [None, Some(i64::from(i32::MAX))] {
         let mut deployment = saying(deployment(3, 2, 2, 2), "True", UPDATED, 9);
         deployment.progress_deadline_seconds = deadline;
-        let sets = Sets { new: Some(set("new", 3, 3, 3)), old: vec![] };
+        let sets = Sets {
+            new: Some(set("new", 3, 3, 3)),
+            old: vec![],
+        };
         assert_eq!(progressing(&rolled(&deployment, &sets, now())), None);
         assert_eq!(look_again(&deployment, now()), None);
         note(&mut deployment, Step::Created("new"), now());
-        note_pause(&mut Deployment { paused: true, ..deployment.clone() }, now());
+        note_pause(
+            &mut Deployment {
+                paused: true,
+                ..deployment.clone()
+            },
+            now(),
+        );
         assert_eq!(deployment.status.reason(PROGRESSING), UPDATED);
     }
 }
@@ -159,8 +240,22 @@ fn without_a_deadline_nothing_is_said_of_progress() {
 fn the_numbers_are_for_the_generation_and_the_collisions_stay() {
     let mut deployment = deployment(3, 0, 0, 0);
     deployment.status.collision_count = Some(2);
-    let status = counted(&deployment, &Sets { new: Some(set("new", 3, 3, 2)), old: vec![] }, now());
-    assert_eq!((status.observed_generation, status.collision_count, status.unavailable_replicas), (3, Some(2), 1));
+    let status = counted(
+        &deployment,
+        &Sets {
+            new: Some(set("new", 3, 3, 2)),
+            old: vec![],
+        },
+        now(),
+    );
+    assert_eq!(
+        (
+            status.observed_generation,
+            status.collision_count,
+            status.unavailable_replicas
+        ),
+        (3, Some(2), 1)
+    );
 }
 
 #[test]
@@ -170,17 +265,33 @@ fn enough_pods_are_available_down_to_the_fencepost() {
         (0, 2, ("False", "MinimumReplicasUnavailable")),
         (1, 2, ("True", "MinimumReplicasAvailable")),
     ] {
-        let deployment = Deployment { max_unavailable: unavailable.into(), ..deployment(3, 3, 3, 3) };
-        let status = counted(&deployment, &Sets { new: Some(set("new", 3, 3, available)), old: vec![] }, now());
+        let deployment = Deployment {
+            max_unavailable: unavailable.into(),
+            ..deployment(3, 3, 3, 3)
+        };
+        let status = counted(
+            &deployment,
+            &Sets {
+                new: Some(set("new", 3, 3, available)),
+                old: vec![],
+            },
+            now(),
+        );
         let condition = status.condition(AVAILABLE).unwrap();
-        assert_eq!((condition.status.as_str(), condition.reason.as_str()), expected);
+        assert_eq!(
+            (condition.status.as_str(), condition.reason.as_str()),
+            expected
+        );
     }
 }
 
 #[test]
 fn the_same_counts_again_make_the_same_status() {
     let mut deployment = deployment(3, 0, 0, 0);
-    let sets = Sets { new: Some(set("new", 3, 3, 2)), old: vec![] };
+    let sets = Sets {
+        new: Some(set("new", 3, 3, 2)),
+        old: vec![],
+    };
     deployment.status = rolled(&deployment, &sets, now());
     let later = now() + Duration::from_secs(7);
     assert_eq!(rolled(&deployment, &sets, later), deployment.status);
@@ -194,7 +305,10 @@ fn a_failure_of_a_set_is_copied_that_of_the_new_one_first_and_goes_when_it_is_go
     let failing = |name: &str, reason: &str| {
         let mut set = set(name, 1, 0, 0);
         let condition = as_of(Time::of_seconds(5), REPLICA_FAILURE, "True", reason, name);
-        set.status.conditions = vec![Condition { last_update_time: None, ..condition }];
+        set.status.conditions = vec![Condition {
+            last_update_time: None,
+            ..condition
+        }];
         set
     };
     let mut deployment = deployment(1, 0, 0, 0);
@@ -203,7 +317,14 @@ fn a_failure_of_a_set_is_copied_that_of_the_new_one_first_and_goes_when_it_is_go
         (failing("old", "Old"), failing("new", "New"), "New"),
         (set("old", 1, 0, 0), set("new", 1, 0, 0), ""),
     ] {
-        deployment.status = rolled(&deployment, &Sets { new: Some(new), old: vec![old] }, now());
+        deployment.status = rolled(
+            &deployment,
+            &Sets {
+                new: Some(new),
+                old: vec![old],
+            },
+            now(),
+        );
         assert_eq!(deployment.status.reason(REPLICA_FAILURE), expected);
         if let Some(copied) = deployment.status.condition(REPLICA_FAILURE) {
             assert_eq!(copied.last_update_time, Some(Time::of_seconds(5)));
@@ -221,38 +342,62 @@ fn pausing_and_resuming_stop_the_clock() {
         (true, "False", TIMED_OUT, TIMED_OUT),
         (false, "False", TIMED_OUT, TIMED_OUT),
     ] {
-        let mut deployment = Deployment { paused, ..saying(deployment(3, 3, 3, 3), answer, reason, 9) };
+        let mut deployment = Deployment {
+            paused,
+            ..saying(deployment(3, 3, 3, 3), answer, reason, 9)
+        };
         note_pause(&mut deployment, now());
         assert_eq!(deployment.status.reason(PROGRESSING), expected);
         let since = if expected == reason { 9 } else { 0 };
         assert_eq!(progressing(&deployment.status).unwrap().2, since);
     }
-    let mut fresh = Deployment { paused: true, ..deployment(3, 0, 0, 0) };
+    let mut fresh = Deployment {
+        paused: true,
+        ..deployment(3, 0, 0, 0)
+    };
     note_pause(&mut fresh, now());
-    assert_eq!(fresh.status.condition(PROGRESSING).unwrap().status, "Unknown");
+    assert_eq!(
+        fresh.status.condition(PROGRESSING).unwrap().status,
+        "Unknown"
+    );
 }
 
 #[test]
 fn steps_are_told_and_a_set_that_was_found_only_where_nothing_else_is_known() {
     let mut fresh = deployment(3, 0, 0, 0);
     note(&mut fresh, Step::Found("web-1"), now());
-    assert_eq!(fresh.status.condition(PROGRESSING).unwrap().message, "Found new replica set \"web-1\"");
+    assert_eq!(
+        fresh.status.condition(PROGRESSING).unwrap().message,
+        "Found new replica set \"web-1\""
+    );
     note(&mut fresh, Step::CreateFailed("no quota"), now());
     let failed = fresh.status.condition(PROGRESSING).unwrap();
-    assert_eq!((failed.status.as_str(), failed.reason.as_str()), ("False", CREATE_FAILED));
+    assert_eq!(
+        (failed.status.as_str(), failed.reason.as_str()),
+        ("False", CREATE_FAILED)
+    );
     assert_eq!(failed.message, "no quota");
     note(&mut fresh, Step::Found("web-1"), now());
     assert_eq!(fresh.status.reason(PROGRESSING), CREATE_FAILED);
     note(&mut fresh, Step::Created("web-1"), now());
-    assert_eq!(fresh.status.condition(PROGRESSING).unwrap().message, "Created new replica set \"web-1\"");
+    assert_eq!(
+        fresh.status.condition(PROGRESSING).unwrap().message,
+        "Created new replica set \"web-1\""
+    );
 }
 
 #[test]
 fn it_looks_again_a_second_after_the_deadline_and_never_without_need() {
     let half = Duration::from_millis(500);
     for (deployment, expected) in [
-        (saying(deployment(3, 3, 2, 2), "True", UPDATED, 10), Some(Duration::from_secs(50) + half)),
-        (saying(deployment(3, 3, 2, 2), "False", CREATE_FAILED, 59), Some(Duration::from_secs(1) + half)),
+        (
+            saying(deployment(3, 3, 2, 2), "True", UPDATED, 10),
+            Some(Duration::from_secs(50) + half),
+        ),
+        (
+            saying(deployment(3, 3, 2, 2), "False", CREATE_FAILED, 59),
+            Some(Duration::from_secs(1) + half),
+        ),
         (saying(deployment(3, 3, 2, 2), "False", TIMED_OUT, 10), None),
         (saying(deployment(3, 3, 2, 2), "True", COMPLETE, 10), None),
         (saying(deployment(3, 3, 2, 2), "True", COMPLETE, 999), None),

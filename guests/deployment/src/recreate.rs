@@ -11,7 +11,11 @@ pub fn shut_down(sets: &Sets) -> Vec<Resize> {
 /// Fills the new ReplicaSet.
 pub fn fill(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let wanted = deployment.replicas();
-    sets.new.iter().filter(|new| new.replicas() != wanted).map(|new| Resize::new(new, wanted)).collect()
+    sets.new
+        .iter()
+        .filter(|new| new.replicas() != wanted)
+        .map(|new| Resize::new(new, wanted))
+        .collect()
 }
 
 /// Whether an old ReplicaSet still counts pods.
@@ -30,19 +34,48 @@ mod tests {
     use crate::views::SetStatus;
 
     fn set(name: &str, asked: i64, there: i64) -> ReplicaSet {
-        let status = SetStatus { replicas: there, ..SetStatus::default() };
-        let mut set = ReplicaSet { asked: Some(asked), status, ..ReplicaSet::default() };
+        let status = SetStatus {
+            replicas: there,
+            ..SetStatus::default()
+        };
+        let mut set = ReplicaSet {
+            asked: Some(asked),
+            status,
+            ..ReplicaSet::default()
+        };
         set.meta.name = name.into();
         set
     }
 
     #[test]
     fn old_sets_are_emptied_and_the_new_one_is_filled() {
-        let deployment = Deployment { replicas: Some(3), strategy: "Recreate".into(), ..Deployment::default() };
-        let sets = Sets { new: Some(set("new", 1, 1)), old: vec![set("a", 2, 2), set("b", 0, 0)] };
-        assert_eq!(shut_down(&sets), [Resize { name: "a".into(), to: 0 }]);
-        assert_eq!(fill(&deployment, &sets), [Resize { name: "new".into(), to: 3 }]);
-        let full = Sets { new: Some(set("new", 3, 1)), old: Vec::new() };
+        let deployment = Deployment {
+            replicas: Some(3),
+            strategy: "Recreate".into(),
+            ..Deployment::default()
+        };
+        let sets = Sets {
+            new: Some(set("new", 1, 1)),
+            old: vec![set("a", 2, 2), set("b", 0, 0)],
+        };
+        assert_eq!(
+            shut_down(&sets),
+            [Resize {
+                name: "a".into(),
+                to: 0
+            }]
+        );
+        assert_eq!(
+            fill(&deployment, &sets),
+            [Resize {
+                name: "new".into(),
+                to: 3
+            }]
+        );
+        let full = Sets {
+            new: Some(set("new", 3, 1)),
+            old: Vec::new(),
+        };
         assert!(fill(&deployment, &full).is_empty() && shut_down(&full).is_empty());
     }
 
@@ -56,7 +89,13 @@ mod tests {
             ("Running", true),
             ("", true),
         ] {
-            assert_eq!(may_run(&Pod { phase: phase.into() }), expected, "{phase}");
+            assert_eq!(
+                may_run(&Pod {
+                    phase: phase.into()
+                }),
+                expected,
+                "{phase}"
+            );
         }
         assert!(counts_pods(&[set("a", 0, 0), set("b", 0, 1)]));
         assert!(!counts_pods(&[set("a", 0, 0)]) && !counts_pods(&[]));

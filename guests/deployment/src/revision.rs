@@ -28,7 +28,9 @@ pub fn is_own(annotation: &str) -> bool {
 
 /// A ReplicaSet's revision: 0 without one, none if it is no number.
 pub fn revision(set: &ReplicaSet) -> Option<i64> {
-    set.meta.annotation(REVISION).map_or(Some(0), |text| text.parse().ok())
+    set.meta
+        .annotation(REVISION)
+        .map_or(Some(0), |text| text.parse().ok())
 }
 
 /// The greatest revision; 0 without any.
@@ -53,7 +55,10 @@ pub fn remembered(set: &ReplicaSet, annotation: &str) -> Option<i64> {
 /// The sizes that a ReplicaSet shall remember when it is scaled.
 pub fn sizes(deployment: &Deployment) -> [(&'static str, String); 2] {
     let wanted = deployment.replicas();
-    [(DESIRED, wanted.to_string()), (MAX, (wanted + max_surge(deployment)).to_string())]
+    [
+        (DESIRED, wanted.to_string()),
+        (MAX, (wanted + max_surge(deployment)).to_string()),
+    ]
 }
 
 /// The annotations that a new ReplicaSet shall have, from those that it has: the Deployment's own, and the revision if its
@@ -66,7 +71,11 @@ pub fn of_new_set(deployment: &Deployment, present: &StringMap, revision: i64) -
         Err(_) => return present.clone(),
     };
     let mut annotations = present.clone();
-    let copied = deployment.meta.annotations.iter().filter(|(key, _)| !is_own(key));
+    let copied = deployment
+        .meta
+        .annotations
+        .iter()
+        .filter(|(key, _)| !is_own(key));
     annotations.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
     if number < revision {
         annotations.insert(REVISION.into(), revision.to_string());
@@ -102,16 +111,28 @@ mod tests {
     use super::*;
 
     fn map(pairs: &[(&str, &str)]) -> StringMap {
-        pairs.iter().map(|&(key, value)| (key.into(), value.into())).collect()
+        pairs
+            .iter()
+            .map(|&(key, value)| (key.into(), value.into()))
+            .collect()
     }
 
     fn deployment(annotations: &[(&str, &str)]) -> Deployment {
-        Deployment { meta: Meta { annotations: map(annotations), ..Meta::default() }, ..Deployment::default() }
+        Deployment {
+            meta: Meta {
+                annotations: map(annotations),
+                ..Meta::default()
+            },
+            ..Deployment::default()
+        }
     }
 
     fn sets(revisions: &[&str]) -> Vec<ReplicaSet> {
         let set = |revision: &&str| ReplicaSet {
-            meta: Meta { annotations: map(&[(REVISION, revision)]), ..Meta::default() },
+            meta: Meta {
+                annotations: map(&[(REVISION, revision)]),
+                ..Meta::default()
+            },
             ..ReplicaSet::default()
         };
         revisions.iter().map(set).collect()
@@ -127,18 +148,41 @@ mod tests {
             (&["x", "5", "", "1"], 5, 1),
         ] {
             let sets = sets(revisions);
-            assert_eq!((greatest(&sets), before_last(&sets)), (last, before), "{revisions:?}");
+            assert_eq!(
+                (greatest(&sets), before_last(&sets)),
+                (last, before),
+                "{revisions:?}"
+            );
         }
         assert_eq!(revision(&ReplicaSet::default()), Some(0));
     }
 
     #[test]
     fn only_a_size_is_remembered() {
-        for (text, expected) in
-            [("3", Some(3)), ("0", Some(0)), ("-1", None), ("+1", None), ("", None), ("x", None), ("2147483648", None)]
-        {
-            let meta = Meta { annotations: map(&[(DESIRED, text)]), ..Meta::default() };
-            assert_eq!(remembered(&ReplicaSet { meta, ..ReplicaSet::default() }, DESIRED), expected, "{text}");
+        for (text, expected) in [
+            ("3", Some(3)),
+            ("0", Some(0)),
+            ("-1", None),
+            ("+1", None),
+            ("", None),
+            ("x", None),
+            ("2147483648", None),
+        ] {
+            let meta = Meta {
+                annotations: map(&[(DESIRED, text)]),
+                ..Meta::default()
+            };
+            assert_eq!(
+                remembered(
+                    &ReplicaSet {
+                        meta,
+                        ..ReplicaSet::default()
+                    },
+                    DESIRED
+                ),
+                expected,
+                "{text}"
+            );
         }
         assert_eq!(remembered(&ReplicaSet::default(), DESIRED), None);
     }
@@ -151,15 +195,26 @@ mod tests {
             max_surge: IntOrPercent::Percent("25%".into()),
             ..Deployment::default()
         };
-        assert_eq!(sizes(&rolling), [(DESIRED, "10".into()), (MAX, "13".into())]);
+        assert_eq!(
+            sizes(&rolling),
+            [(DESIRED, "10".into()), (MAX, "13".into())]
+        );
     }
 
     #[test]
     fn a_new_set_takes_the_deployments_annotations_but_not_the_controllers_own() {
-        let deployment =
-            deployment(&[("team", "a"), (LAST_APPLIED, "{}"), (REVISION, "9"), (DESIRED, "1"), (ROLLBACK_TO, "2")]);
+        let deployment = deployment(&[
+            ("team", "a"),
+            (LAST_APPLIED, "{}"),
+            (REVISION, "9"),
+            (DESIRED, "1"),
+            (ROLLBACK_TO, "2"),
+        ]);
         let annotations = of_new_set(&deployment, &map(&[("team", "b"), ("extra", "1")]), 3);
-        assert_eq!(annotations, map(&[("team", "a"), ("extra", "1"), (REVISION, "3")]));
+        assert_eq!(
+            annotations,
+            map(&[("team", "a"), ("extra", "1"), (REVISION, "3")])
+        );
     }
 
     #[test]
@@ -168,20 +223,34 @@ mod tests {
             (&[(REVISION, "2")][..], 2, &[(REVISION, "2")][..]),
             (&[(REVISION, "4")], 2, &[(REVISION, "4")]),
             (&[(REVISION, "1")], 3, &[(REVISION, "3"), (HISTORY, "1")]),
-            (&[(REVISION, "3"), (HISTORY, "1")], 5, &[(REVISION, "5"), (HISTORY, "1,3")]),
+            (
+                &[(REVISION, "3"), (HISTORY, "1")],
+                5,
+                &[(REVISION, "5"), (HISTORY, "1,3")],
+            ),
             (&[(REVISION, "")], 5, &[(REVISION, "5")]),
             (&[(REVISION, "mine")], 5, &[(REVISION, "mine")]),
         ] {
-            assert_eq!(of_new_set(&deployment(&[]), &map(present), revision), map(expected));
+            assert_eq!(
+                of_new_set(&deployment(&[]), &map(present), revision),
+                map(expected)
+            );
         }
     }
 
     #[test]
     fn a_history_forgets_the_oldest_beyond_its_length() {
-        let long = (100..600).map(|revision| revision.to_string()).collect::<Vec<_>>().join(",");
+        let long = (100..600)
+            .map(|revision| revision.to_string())
+            .collect::<Vec<_>>()
+            .join(",");
         assert_eq!(long.len(), 1999);
         let longer = remember(&long, "600").unwrap();
-        assert!(longer.len() <= HISTORY_LIMIT && longer.starts_with("101,") && longer.ends_with(",599,600"));
+        assert!(
+            longer.len() <= HISTORY_LIMIT
+                && longer.starts_with("101,")
+                && longer.ends_with(",599,600")
+        );
         assert_eq!(remember(&"1".repeat(1999), "2"), Some("2".into()));
         assert_eq!(remember("1", &"2".repeat(2001)), None);
     }

@@ -31,7 +31,11 @@ pub fn wish(deployment: &Deployment) -> Option<i64> {
 /// How the wish is met.
 pub fn answer(deployment: &Deployment, sets: &Sets, wish: i64) -> Rollback {
     let not_found = |message: &str| refusal("DeploymentRollbackRevisionNotFound", message.into());
-    let wanted = if wish == 0 { before_last(sets.all()) } else { wish };
+    let wanted = if wish == 0 {
+        before_last(sets.all())
+    } else {
+        wish
+    };
     if wanted == 0 {
         return not_found("Unable to find last revision.");
     }
@@ -40,7 +44,9 @@ pub fn answer(deployment: &Deployment, sets: &Sets, wish: i64) -> Rollback {
     };
     let name = &deployment.meta.name;
     if Template::of(&target.template) == Template::of(&deployment.template) {
-        let message = format!("The rollback revision contains the same template as current deployment \"{name}\"");
+        let message = format!(
+            "The rollback revision contains the same template as current deployment \"{name}\""
+        );
         return refusal("DeploymentRollbackTemplateUnchanged", message);
     }
     Rollback {
@@ -53,20 +59,37 @@ pub fn answer(deployment: &Deployment, sets: &Sets, wish: i64) -> Rollback {
 
 fn refusal(reason: &'static str, message: String) -> Rollback {
     let change = json!({"metadata": {"annotations": {ROLLBACK_TO: null}}});
-    Rollback { change, warning: true, reason, message }
+    Rollback {
+        change,
+        warning: true,
+        reason,
+        message,
+    }
 }
 
 /// The change that gives the Deployment the template of a ReplicaSet, and the annotations with which it was made: the cause
 /// of a change belongs to its revision.
 fn change_to(deployment: &Deployment, target: &ReplicaSet) -> Value {
     let mut template = target.template.value();
-    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+    if let Some(labels) = template
+        .pointer_mut("/metadata/labels")
+        .and_then(Value::as_object_mut)
+    {
         labels.remove(HASH_LABEL);
     }
     let present = &deployment.meta.annotations;
-    let own = present.iter().filter(|(key, _)| is_own(key) && *key != ROLLBACK_TO);
-    let copied = target.meta.annotations.iter().filter(|(key, _)| !is_own(key));
-    let annotations: StringMap = own.chain(copied).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let own = present
+        .iter()
+        .filter(|(key, _)| is_own(key) && *key != ROLLBACK_TO);
+    let copied = target
+        .meta
+        .annotations
+        .iter()
+        .filter(|(key, _)| !is_own(key));
+    let annotations: StringMap = own
+        .chain(copied)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
     json!({
         "metadata": {"annotations": difference(&json!(present), &json!(annotations))},
         "spec": {"template": difference(&deployment.template.value(), &template)},
@@ -75,7 +98,9 @@ fn change_to(deployment: &Deployment, target: &ReplicaSet) -> Value {
 
 /// The JSON merge patch that makes `to` of `from`.
 fn difference(from: &Value, to: &Value) -> Value {
-    let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
+    let (Value::Object(from), Value::Object(to)) = (from, to) else {
+        return to.clone();
+    };
     let mut patch = Map::new();
     for name in from.keys().filter(|name| !to.contains_key(*name)) {
         patch.insert(name.clone(), Value::Null);
@@ -83,7 +108,10 @@ fn difference(from: &Value, to: &Value) -> Value {
     for (name, value) in to {
         match from.get(name) {
             Some(same) if same == value => {}
-            other => drop(patch.insert(name.clone(), difference(other.unwrap_or(&Value::Null), value))),
+            other => drop(patch.insert(
+                name.clone(),
+                difference(other.unwrap_or(&Value::Null), value),
+            )),
         }
     }
     Value::Object(patch)
@@ -95,14 +123,28 @@ mod tests {
     use crate::revision::REVISION;
 
     fn annotations(pairs: &[(&str, &str)]) -> Meta {
-        let annotations = pairs.iter().map(|&(key, value)| (key.into(), value.into())).collect();
-        Meta { name: "web".into(), annotations, ..Meta::default() }
+        let annotations = pairs
+            .iter()
+            .map(|&(key, value)| (key.into(), value.into()))
+            .collect();
+        Meta {
+            name: "web".into(),
+            annotations,
+            ..Meta::default()
+        }
     }
 
     fn deployment(wish: &str) -> Deployment {
         Deployment {
-            meta: annotations(&[("cause", "edit"), ("gone", "1"), (REVISION, "3"), (ROLLBACK_TO, wish)]),
-            template: Raw::from(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"image": "v3", "extra": 1}})),
+            meta: annotations(&[
+                ("cause", "edit"),
+                ("gone", "1"),
+                (REVISION, "3"),
+                (ROLLBACK_TO, wish),
+            ]),
+            template: Raw::from(
+                json!({"metadata": {"labels": {"a": "b"}}, "spec": {"image": "v3", "extra": 1}}),
+            ),
             ..Deployment::default()
         }
     }
@@ -110,7 +152,9 @@ mod tests {
     fn set(revision: &str, image: &str) -> ReplicaSet {
         ReplicaSet {
             meta: annotations(&[(REVISION, revision), ("cause", image)]),
-            template: Raw::from(json!({"metadata": {"labels": {"a": "b", HASH_LABEL: "x"}}, "spec": {"image": image}})),
+            template: Raw::from(
+                json!({"metadata": {"labels": {"a": "b", HASH_LABEL: "x"}}, "spec": {"image": image}}),
+            ),
             ..ReplicaSet::default()
         }
     }
@@ -118,7 +162,10 @@ mod tests {
     fn sets() -> Sets {
         let mut new = set("3", "v3");
         new.template = deployment("").template;
-        Sets { new: Some(new), old: vec![set("1", "v1"), set("2", "v2")] }
+        Sets {
+            new: Some(new),
+            old: vec![set("1", "v1"), set("2", "v2")],
+        }
     }
 
     #[test]
@@ -137,21 +184,43 @@ mod tests {
             "spec": {"template": {"spec": {"image": "v1", "extra": null}}},
         });
         assert_eq!(rollback.change, expected);
-        assert_eq!((rollback.warning, rollback.reason), (false, "DeploymentRollback"));
-        assert_eq!(rollback.message, "Rolled back deployment \"web\" to revision 1");
+        assert_eq!(
+            (rollback.warning, rollback.reason),
+            (false, "DeploymentRollback")
+        );
+        assert_eq!(
+            rollback.message,
+            "Rolled back deployment \"web\" to revision 1"
+        );
     }
 
     #[test]
     fn zero_means_the_revision_before() {
-        assert_eq!(answer(&deployment("0"), &sets(), 0).message, "Rolled back deployment \"web\" to revision 2");
+        assert_eq!(
+            answer(&deployment("0"), &sets(), 0).message,
+            "Rolled back deployment \"web\" to revision 2"
+        );
     }
 
     #[test]
     fn a_wish_that_cannot_be_met_goes_with_a_warning() {
-        let only = Sets { new: Some(set("1", "v1")), old: Vec::new() };
+        let only = Sets {
+            new: Some(set("1", "v1")),
+            old: Vec::new(),
+        };
         for (sets, wish, reason, message) in [
-            (sets(), 7, "DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
-            (only, 0, "DeploymentRollbackRevisionNotFound", "Unable to find last revision."),
+            (
+                sets(),
+                7,
+                "DeploymentRollbackRevisionNotFound",
+                "Unable to find the revision to rollback to.",
+            ),
+            (
+                only,
+                0,
+                "DeploymentRollbackRevisionNotFound",
+                "Unable to find last revision.",
+            ),
             (
                 sets(),
                 3,
@@ -160,8 +229,14 @@ mod tests {
             ),
         ] {
             let rollback = answer(&deployment(""), &sets, wish);
-            assert_eq!((rollback.warning, rollback.reason, rollback.message.as_str()), (true, reason, message));
-            assert_eq!(rollback.change, json!({"metadata": {"annotations": {ROLLBACK_TO: null}}}));
+            assert_eq!(
+                (rollback.warning, rollback.reason, rollback.message.as_str()),
+                (true, reason, message)
+            );
+            assert_eq!(
+                rollback.change,
+                json!({"metadata": {"annotations": {ROLLBACK_TO: null}}})
+            );
         }
     }
 }

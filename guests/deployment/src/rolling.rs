@@ -12,15 +12,29 @@ pub fn size_of_new(deployment: &Deployment, asked: i64, present: i64) -> i64 {
         return wanted;
     }
     let room = wanted + max_surge(deployment) - asked;
-    if room <= 0 { present } else { present + room.min(wanted - present) }
+    if room <= 0 {
+        present
+    } else {
+        present + room.min(wanted - present)
+    }
 }
 
 /// Grows the new ReplicaSet, or shrinks it if the Deployment asks for less.
 pub fn grow(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
-    let Some(new) = &sets.new else { return Vec::new() };
+    let Some(new) = &sets.new else {
+        return Vec::new();
+    };
     let (wanted, present) = (deployment.replicas(), new.replicas());
-    let size = if present > wanted { wanted } else { size_of_new(deployment, sets.asked(), present) };
-    if size == present { Vec::new() } else { vec![Resize::new(new, size)] }
+    let size = if present > wanted {
+        wanted
+    } else {
+        size_of_new(deployment, sets.asked(), present)
+    };
+    if size == present {
+        Vec::new()
+    } else {
+        vec![Resize::new(new, size)]
+    }
 }
 
 /// How many pods the old ReplicaSets may lose. Those of the new one that are not available yet count as missing: as long as
@@ -39,8 +53,15 @@ pub fn drop_broken(sets: &Sets, at_most: i64) -> Vec<Resize> {
 /// Shrinks old ReplicaSets by as many pods as are available beyond what must be.
 pub fn drop_available(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     // A ReplicaSet that is shrinking still counts pods that will go.
-    let available: i64 = sets.all().map(|set| set.status.available_replicas.min(set.replicas())).sum();
-    shrink(sets, available - min_available(deployment), ReplicaSet::replicas)
+    let available: i64 = sets
+        .all()
+        .map(|set| set.status.available_replicas.min(set.replicas()))
+        .sum();
+    shrink(
+        sets,
+        available - min_available(deployment),
+        ReplicaSet::replicas,
+    )
 }
 
 /// Takes `at_most` pods from the old ReplicaSets, the oldest first, and of each as many as `part` says.
@@ -73,20 +94,35 @@ mod tests {
 
     fn set(name: &str, asked: i64, available: i64) -> ReplicaSet {
         ReplicaSet {
-            meta: Meta { name: name.into(), ..Meta::default() },
+            meta: Meta {
+                name: name.into(),
+                ..Meta::default()
+            },
             asked: Some(asked),
-            status: SetStatus { available_replicas: available, ..SetStatus::default() },
+            status: SetStatus {
+                available_replicas: available,
+                ..SetStatus::default()
+            },
             ..ReplicaSet::default()
         }
     }
 
     fn sets(old: &[(i64, i64)], new: (i64, i64)) -> Sets {
-        let old = old.iter().enumerate().map(|(at, &(asked, available))| set(&format!("old-{at}"), asked, available));
-        Sets { new: Some(set("new", new.0, new.1)), old: old.collect() }
+        let old = old
+            .iter()
+            .enumerate()
+            .map(|(at, &(asked, available))| set(&format!("old-{at}"), asked, available));
+        Sets {
+            new: Some(set("new", new.0, new.1)),
+            old: old.collect(),
+        }
     }
 
     fn sizes(resized: Vec<Resize>) -> Vec<(String, i64)> {
-        resized.into_iter().map(|resize| (resize.name, resize.to)).collect()
+        resized
+            .into_iter()
+            .map(|resize| (resize.name, resize.to))
+            .collect()
     }
 
     #[test]
@@ -101,7 +137,11 @@ mod tests {
             (2, 0, 10, None),
         ] {
             let resized = grow(&deployment(10, surge, 0), &sets(&[(old, old)], (new, new)));
-            assert_eq!(resized.first().map(|resize| resize.to), expected, "surge {surge}, {old} old, {new} new");
+            assert_eq!(
+                resized.first().map(|resize| resize.to),
+                expected,
+                "surge {surge}, {old} old, {new} new"
+            );
         }
     }
 
@@ -111,7 +151,10 @@ mod tests {
         assert_eq!(size_of_new(&deployment(10, 3, 0), 13, 0), 0);
         assert_eq!(size_of_new(&deployment(10, 3, 0), 0, 0), 10);
         assert_eq!(size_of_new(&deployment(1, 1, 0), 5, 5), 5);
-        let recreate = Deployment { strategy: "Recreate".into(), ..deployment(3, 1, 1) };
+        let recreate = Deployment {
+            strategy: "Recreate".into(),
+            ..deployment(3, 1, 1)
+        };
         assert_eq!(size_of_new(&recreate, 9, 1), 3);
     }
 
@@ -151,19 +194,33 @@ mod tests {
 
     #[test]
     fn broken_pods_go_first_and_no_more_than_may() {
-        for (available, at_most, expected) in [(8, 1, Some(9)), (8, 3, Some(8)), (8, 0, None), (10, 3, None)] {
+        for (available, at_most, expected) in [
+            (8, 1, Some(9)),
+            (8, 3, Some(8)),
+            (8, 0, None),
+            (10, 3, None),
+        ] {
             let resized = drop_broken(&sets(&[(10, available)], (0, 0)), at_most);
             assert_eq!(resized.first().map(|resize| resize.to), expected);
         }
         let several = sets(&[(3, 1), (2, 2), (4, 0)], (0, 0));
-        assert_eq!(sizes(drop_broken(&several, 5)), [("old-0".into(), 1), ("old-2".into(), 1)]);
+        assert_eq!(
+            sizes(drop_broken(&several, 5)),
+            [("old-0".into(), 1), ("old-2".into(), 1)]
+        );
     }
 
     #[test]
     fn the_oldest_shrink_first() {
         let several = sets(&[(2, 2), (0, 0), (3, 3)], (5, 5));
-        assert_eq!(sizes(drop_available(&deployment(6, 0, 0), &several)), [("old-0".into(), 0), ("old-2".into(), 0)]);
-        assert_eq!(sizes(drop_available(&deployment(8, 0, 0), &several)), [("old-0".into(), 0), ("old-2".into(), 2)]);
+        assert_eq!(
+            sizes(drop_available(&deployment(6, 0, 0), &several)),
+            [("old-0".into(), 0), ("old-2".into(), 0)]
+        );
+        assert_eq!(
+            sizes(drop_available(&deployment(8, 0, 0), &several)),
+            [("old-0".into(), 0), ("old-2".into(), 2)]
+        );
     }
 
     #[test]

@@ -41,7 +41,14 @@ impl<'a> Rollout<'a> {
         let sets = Sets::split(&Template::of(&deployment.template), owned);
         let stored = deployment.status.clone();
         let stored_revision = deployment.meta.annotation(REVISION).map(str::to_owned);
-        Self { host, deployment, sets, now: host.now(), stored, stored_revision }
+        Self {
+            host,
+            deployment,
+            sets,
+            now: host.now(),
+            stored,
+            stored_revision,
+        }
     }
 
     /// Keeps the new ReplicaSet, if there is one, up with the Deployment: its annotations, its revision and how long its pods
@@ -51,18 +58,25 @@ impl<'a> Rollout<'a> {
     /// The ReplicaSet could not be written.
     pub fn keep_up(&mut self) -> Result<(), Error> {
         let revision = revision::greatest(&self.sets.old) + 1;
-        let Some(new) = &mut self.sets.new else { return Ok(()) };
+        let Some(new) = &mut self.sets.new else {
+            return Ok(());
+        };
         let annotations = revision::of_new_set(&self.deployment, &new.meta.annotations, revision);
         let min_ready_seconds = self.deployment.min_ready_seconds;
         let mut change = json!({});
-        for (key, value) in annotations.iter().filter(|&(key, value)| new.meta.annotations.get(key) != Some(value)) {
+        for (key, value) in annotations
+            .iter()
+            .filter(|&(key, value)| new.meta.annotations.get(key) != Some(value))
+        {
             change["metadata"]["annotations"][key] = value.as_str().into();
         }
         if new.min_ready_seconds != min_ready_seconds {
             change["spec"]["minReadySeconds"] = min_ready_seconds.into();
         }
         if change != json!({}) {
-            let answer = self.host.write(Write::modify(ReplicaSet::KIND, &new.meta, &change).returning(STAMP))?;
+            let answer = self
+                .host
+                .write(Write::modify(ReplicaSet::KIND, &new.meta, &change).returning(STAMP))?;
             stamp(&mut new.meta, &answer)?;
             new.meta.annotations = annotations;
             new.min_ready_seconds = min_ready_seconds;
@@ -86,7 +100,8 @@ impl<'a> Rollout<'a> {
         let revision = revision::greatest(&self.sets.old) + 1;
         let object = create::new_set(&self.deployment, &self.sets, revision);
         let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
-        let write = Write::create(ReplicaSet::KIND, &self.deployment.meta.namespace, &object).returning(&["."]);
+        let write = Write::create(ReplicaSet::KIND, &self.deployment.meta.namespace, &object)
+            .returning(&["."]);
         let new = match self.host.write(write) {
             Ok(answer) => {
                 let new: ReplicaSet = answer.parse()?;
@@ -99,9 +114,16 @@ impl<'a> Rollout<'a> {
             Err(error) if error.is_already_exists() => self.find_namesake(&name, error)?,
             Err(error) if is_namespace_terminating(&error) => return Err(error.into()),
             Err(error) => {
-                let message = format!("Failed to create new replica set \"{name}\": {}", error.message);
+                let message = format!(
+                    "Failed to create new replica set \"{name}\": {}",
+                    error.message
+                );
                 progress::note(&mut self.deployment, Step::CreateFailed(&message), self.now);
-                self.host.warn(&self.deployment.meta.reference(Deployment::KIND), CREATE_FAILED, &message);
+                self.host.warn(
+                    &self.deployment.meta.reference(Deployment::KIND),
+                    CREATE_FAILED,
+                    &message,
+                );
                 return Err(error.into());
             }
         };
@@ -114,13 +136,18 @@ impl<'a> Rollout<'a> {
     /// The ReplicaSet that has the name already, if it is the very one that was to be made: an answer may have been lost, or
     /// the cache be behind. Otherwise the hash collides with another one's.
     fn find_namesake(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
-        let namesake = self.host.live_get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
+        let namesake = self
+            .host
+            .live_get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
         match namesake {
             Some(namesake) if create::is_own(&self.deployment, &namesake) => Ok(namesake),
             Some(_) => {
                 let collisions = self.deployment.status.collision_count.get_or_insert(0);
                 *collisions += 1;
-                debug!(self.host, "the name {name} is another ReplicaSet's: {collisions} collisions");
+                debug!(
+                    self.host,
+                    "the name {name} is another ReplicaSet's: {collisions} collisions"
+                );
                 Err(error.into())
             }
             None => Err(error.into()),
@@ -136,7 +163,9 @@ impl<'a> Rollout<'a> {
         let mut changed = Vec::new();
         let mut batch = self.host.batch().stop_on_error();
         for resize in resizes {
-            let Some(set) = self.sets.named_mut(&resize.name) else { continue };
+            let Some(set) = self.sets.named_mut(&resize.name) else {
+                continue;
+            };
             let mut change = json!({});
             for (key, size) in &sizes {
                 if set.meta.annotation(key) != Some(size) {
@@ -147,7 +176,8 @@ impl<'a> Rollout<'a> {
                 change["spec"]["replicas"] = resize.to.into();
             }
             if change != json!({}) {
-                batch = batch.with(Write::modify(ReplicaSet::KIND, &set.meta, &change).returning(STAMP));
+                batch = batch
+                    .with(Write::modify(ReplicaSet::KIND, &set.meta, &change).returning(STAMP));
                 changed.push(resize);
             }
         }
@@ -155,11 +185,17 @@ impl<'a> Rollout<'a> {
         let mut scaled = false;
         let mut failure = None;
         for (resize, answer) in changed.into_iter().zip(batch.run()) {
-            let Some(set) = self.sets.named_mut(&resize.name) else { continue };
+            let Some(set) = self.sets.named_mut(&resize.name) else {
+                continue;
+            };
             match answer {
                 Ok(answer) => {
                     stamp(&mut set.meta, &answer)?;
-                    set.meta.annotations.extend(sizes.iter().map(|(key, size)| ((*key).to_owned(), size.clone())));
+                    set.meta.annotations.extend(
+                        sizes
+                            .iter()
+                            .map(|(key, size)| ((*key).to_owned(), size.clone())),
+                    );
                     let before = set.replicas();
                     set.asked = Some(resize.to);
                     if before != resize.to {
@@ -171,13 +207,19 @@ impl<'a> Rollout<'a> {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        failure.map_or(Ok(scaled), |error| Err(error).doing(|| "scaling a ReplicaSet".into()))
+        failure.map_or(Ok(scaled), |error| {
+            Err(error).doing(|| "scaling a ReplicaSet".into())
+        })
     }
 
     fn tell_of_scaling(&self, name: &str, from: i64, to: i64) {
         let direction = if from < to { "up" } else { "down" };
         let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
-        self.host.event(&self.deployment.meta.reference(Deployment::KIND), "ScalingReplicaSet", &message);
+        self.host.event(
+            &self.deployment.meta.reference(Deployment::KIND),
+            "ScalingReplicaSet",
+            &message,
+        );
     }
 
     /// Whether a pod of an old ReplicaSet may still run.
@@ -189,7 +231,12 @@ impl<'a> Rollout<'a> {
             return Ok(true);
         }
         for set in &self.sets.old {
-            let pods = self.host.list::<Pod>().namespace(&set.meta.namespace).controller(&set.meta.uid).all()?;
+            let pods = self
+                .host
+                .list::<Pod>()
+                .namespace(&set.meta.namespace)
+                .controller(&set.meta.uid)
+                .all()?;
             if pods.iter().any(recreate::may_run) {
                 return Ok(true);
             }
@@ -203,9 +250,13 @@ impl<'a> Rollout<'a> {
     /// One could not be deleted; none is begun after it.
     pub fn clean_up(&mut self) -> Result<(), Error> {
         let surplus = history::surplus(&self.deployment, &self.sets.old);
-        let deletions = surplus.iter().map(|set| Write::delete_exactly(ReplicaSet::KIND, &set.meta));
+        let deletions = surplus
+            .iter()
+            .map(|set| Write::delete_exactly(ReplicaSet::KIND, &set.meta));
         for answer in self.host.batch().stop_on_error().extend(deletions).run() {
-            answer.found().doing(|| "deleting an old ReplicaSet".into())?;
+            answer
+                .found()
+                .doing(|| "deleting an old ReplicaSet".into())?;
         }
         Ok(())
     }
@@ -221,7 +272,8 @@ impl<'a> Rollout<'a> {
         if rollback.warning {
             self.host.warn(&about, rollback.reason, &rollback.message);
         }
-        self.host.modify(Deployment::KIND, &self.deployment.meta, &rollback.change)?;
+        self.host
+            .modify(Deployment::KIND, &self.deployment.meta, &rollback.change)?;
         if !rollback.warning {
             self.host.event(&about, rollback.reason, &rollback.message);
         }
@@ -244,7 +296,11 @@ impl<'a> Rollout<'a> {
             return Ok(());
         }
         change["status"] = json!(status);
-        let answer = self.host.write(Write::modify(Deployment::KIND, meta, &change).on("status").returning(STAMP))?;
+        let answer = self.host.write(
+            Write::modify(Deployment::KIND, meta, &change)
+                .on("status")
+                .returning(STAMP),
+        )?;
         self.stored_revision = meta.annotation(REVISION).map(str::to_owned);
         self.stored = status.clone();
         let Stamped { metadata } = answer.parse()?;
@@ -253,7 +309,10 @@ impl<'a> Rollout<'a> {
     }
 
     fn take_revision(&mut self, revision: String) {
-        self.deployment.meta.annotations.insert(REVISION.into(), revision);
+        self.deployment
+            .meta
+            .annotations
+            .insert(REVISION.into(), revision);
     }
 }
 

@@ -10,7 +10,9 @@ use crate::views::{Deployment, ReplicaSet};
 
 /// Whether the Deployment was resized: a ReplicaSet with pods remembers another size.
 pub fn was_resized(deployment: &Deployment, sets: &Sets) -> bool {
-    sets.active().filter_map(|set| remembered(set, DESIRED)).any(|desired| desired != deployment.replicas())
+    sets.active()
+        .filter_map(|set| remembered(set, DESIRED))
+        .any(|desired| desired != deployment.replicas())
 }
 
 /// The sizes that the ReplicaSets shall have. One that keeps its size is named as well, to remember the Deployment's new one.
@@ -18,11 +20,17 @@ pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let active: Vec<&ReplicaSet> = sets.active().collect();
     match active[..] {
         // None has pods: the newest gets all of them.
-        [] => {
-            sets.new.iter().chain(sets.old.last()).take(1).map(|set| Resize::new(set, deployment.replicas())).collect()
-        }
+        [] => sets
+            .new
+            .iter()
+            .chain(sets.old.last())
+            .take(1)
+            .map(|set| Resize::new(set, deployment.replicas()))
+            .collect(),
         [only] => vec![Resize::new(only, deployment.replicas())],
-        _ if is_saturated(deployment, sets.new.as_ref()) => sets.active_old().map(|set| Resize::new(set, 0)).collect(),
+        _ if is_saturated(deployment, sets.new.as_ref()) => {
+            sets.active_old().map(|set| Resize::new(set, 0)).collect()
+        }
         _ if deployment.is_rolling() => proportional(deployment, active),
         _ => Vec::new(),
     }
@@ -32,7 +40,9 @@ pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
 fn is_saturated(deployment: &Deployment, new: Option<&ReplicaSet>) -> bool {
     let wanted = deployment.replicas();
     new.is_some_and(|new| {
-        new.replicas() == wanted && remembered(new, DESIRED) == Some(wanted) && new.status.available_replicas == wanted
+        new.replicas() == wanted
+            && remembered(new, DESIRED) == Some(wanted)
+            && new.status.available_replicas == wanted
     })
 }
 
@@ -40,11 +50,17 @@ fn is_saturated(deployment: &Deployment, new: Option<&ReplicaSet>) -> bool {
 /// the same size the newer grow first, and the older shrink first.
 fn proportional(deployment: &Deployment, mut sets: Vec<&ReplicaSet>) -> Vec<Resize> {
     let wanted = deployment.replicas();
-    let allowed = if wanted > 0 { wanted + max_surge(deployment) } else { 0 };
+    let allowed = if wanted > 0 {
+        wanted + max_surge(deployment)
+    } else {
+        0
+    };
     let to_add = allowed - sets.iter().map(|set| set.replicas()).sum::<i64>();
     sets.sort_by(|one, other| {
         let age = by_age(one, other);
-        Reverse(one.replicas()).cmp(&Reverse(other.replicas())).then(if to_add > 0 { age.reverse() } else { age })
+        Reverse(one.replicas())
+            .cmp(&Reverse(other.replicas()))
+            .then(if to_add > 0 { age.reverse() } else { age })
     });
 
     let mut left = to_add;
@@ -52,7 +68,11 @@ fn proportional(deployment: &Deployment, mut sets: Vec<&ReplicaSet>) -> Vec<Resi
         .iter()
         .map(|set| {
             let share = fraction(deployment, set);
-            let share = if to_add > 0 { share.min(left) } else { share.max(left) };
+            let share = if to_add > 0 {
+                share.min(left)
+            } else {
+                share.max(left)
+            };
             let share = if left == 0 { 0 } else { share };
             left -= share;
             Resize::new(set, set.replicas() + share)
@@ -71,7 +91,9 @@ fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i64 {
         return -size;
     }
     // Where someone removed what the ReplicaSet remembers, the Deployment's present size must do.
-    let before = remembered(set, MAX).filter(|&max| max > 0).unwrap_or(deployment.status.replicas);
+    let before = remembered(set, MAX)
+        .filter(|&max| max > 0)
+        .unwrap_or(deployment.status.replicas);
     if before == 0 {
         return 0;
     }
@@ -98,17 +120,33 @@ mod tests {
 
     /// A set of this size that remembers a size of the Deployment.
     fn set(name: &str, created: i64, asked: i64, remembers: &Deployment) -> ReplicaSet {
-        let annotations = sizes(remembers).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let annotations = sizes(remembers)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect();
         let creation_timestamp = Some(Time::of_seconds(created));
-        let meta = Meta { name: name.into(), creation_timestamp, annotations, ..Meta::default() };
-        ReplicaSet { meta, asked: Some(asked), ..ReplicaSet::default() }
+        let meta = Meta {
+            name: name.into(),
+            creation_timestamp,
+            annotations,
+            ..Meta::default()
+        };
+        ReplicaSet {
+            meta,
+            asked: Some(asked),
+            ..ReplicaSet::default()
+        }
     }
 
     /// Sets `v1`, `v2`, … of these sizes, the first being the oldest and the last the new one.
     fn sets(remembers: &Deployment, asked: &[i64]) -> Sets {
-        let named = |(at, &asked): (usize, &i64)| set(&format!("v{}", at + 1), at as i64, asked, remembers);
+        let named =
+            |(at, &asked): (usize, &i64)| set(&format!("v{}", at + 1), at as i64, asked, remembers);
         let mut old: Vec<ReplicaSet> = asked.iter().enumerate().map(named).collect();
-        Sets { new: old.pop(), old }
+        Sets {
+            new: old.pop(),
+            old,
+        }
     }
 
     /// The sizes afterwards, in the order of age.
@@ -142,8 +180,14 @@ mod tests {
 
     #[test]
     fn the_surge_takes_part() {
-        assert_eq!(after(&deployment(20, 2), sets(&deployment(10, 2), &[6, 6])), [11, 11]);
-        assert_eq!(after(&deployment(50, 6), sets(&deployment(10, 3), &[8, 5])), [34, 22]);
+        assert_eq!(
+            after(&deployment(20, 2), sets(&deployment(10, 2), &[6, 6])),
+            [11, 11]
+        );
+        assert_eq!(
+            after(&deployment(50, 6), sets(&deployment(10, 3), &[8, 5])),
+            [34, 22]
+        );
     }
 
     #[test]
@@ -172,13 +216,22 @@ mod tests {
     #[test]
     fn one_that_keeps_its_size_is_named_to_remember_the_new_one() {
         let sets = sets(&deployment(10, 0), &[5]);
-        assert_eq!(shares(&deployment(5, 0), &sets), [Resize { name: "v1".into(), to: 5 }]);
+        assert_eq!(
+            shares(&deployment(5, 0), &sets),
+            [Resize {
+                name: "v1".into(),
+                to: 5
+            }]
+        );
         assert!(was_resized(&deployment(5, 0), &sets) && !was_resized(&deployment(10, 0), &sets));
     }
 
     #[test]
     fn only_a_set_with_pods_tells_of_a_new_size() {
-        assert!(!was_resized(&deployment(5, 0), &sets(&deployment(3, 0), &[0, 0])));
+        assert!(!was_resized(
+            &deployment(5, 0),
+            &sets(&deployment(3, 0), &[0, 0])
+        ));
         let mut forgetful = sets(&deployment(3, 0), &[3]);
         forgetful.new.as_mut().unwrap().meta.annotations.clear();
         assert!(!was_resized(&deployment(5, 0), &forgetful));
@@ -186,7 +239,10 @@ mod tests {
 
     #[test]
     fn recreating_shares_nothing_out() {
-        let recreate = Deployment { strategy: "Recreate".into(), ..deployment(5, 0) };
+        let recreate = Deployment {
+            strategy: "Recreate".into(),
+            ..deployment(5, 0)
+        };
         assert_eq!(after(&recreate, sets(&deployment(4, 0), &[2, 2])), [2, 2]);
     }
 
@@ -205,10 +261,24 @@ mod tests {
         ] {
             let mut deployment = deployment(wanted, surge);
             deployment.status.replicas = present;
-            let annotations = max.map(|max| (MAX.to_owned(), max.to_owned())).into_iter().collect();
-            let meta = Meta { annotations, ..Meta::default() };
-            let set = ReplicaSet { meta, asked: Some(size), ..ReplicaSet::default() };
-            assert_eq!(fraction(&deployment, &set), expected, "{wanted} {size} {max:?}");
+            let annotations = max
+                .map(|max| (MAX.to_owned(), max.to_owned()))
+                .into_iter()
+                .collect();
+            let meta = Meta {
+                annotations,
+                ..Meta::default()
+            };
+            let set = ReplicaSet {
+                meta,
+                asked: Some(size),
+                ..ReplicaSet::default()
+            };
+            assert_eq!(
+                fraction(&deployment, &set),
+                expected,
+                "{wanted} {size} {max:?}"
+            );
         }
     }
 }

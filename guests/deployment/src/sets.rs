@@ -26,7 +26,10 @@ pub struct Resize {
 impl Resize {
     /// This ReplicaSet, to this size.
     pub fn new(set: &ReplicaSet, to: i64) -> Self {
-        Self { name: set.meta.name.clone(), to }
+        Self {
+            name: set.meta.name.clone(),
+            to,
+        }
     }
 }
 
@@ -35,8 +38,13 @@ impl Sets {
     /// does not change.
     pub fn split(template: &Template, mut owned: Vec<ReplicaSet>) -> Self {
         owned.sort_by(by_age);
-        let new = owned.iter().position(|set| Template::of(&set.template) == *template);
-        Self { new: new.map(|at| owned.remove(at)), old: owned }
+        let new = owned
+            .iter()
+            .position(|set| Template::of(&set.template) == *template);
+        Self {
+            new: new.map(|at| owned.remove(at)),
+            old: owned,
+        }
     }
 
     /// All of them: the old ones, then the new one.
@@ -56,7 +64,10 @@ impl Sets {
 
     /// The one of this name.
     pub fn named_mut(&mut self, name: &str) -> Option<&mut ReplicaSet> {
-        self.old.iter_mut().chain(&mut self.new).find(|set| set.meta.name == name)
+        self.old
+            .iter_mut()
+            .chain(&mut self.new)
+            .find(|set| set.meta.name == name)
     }
 
     /// How many pods all of them ask for.
@@ -110,7 +121,11 @@ mod tests {
     fn set(name: &str, created: i64, template: Value) -> ReplicaSet {
         let creation_timestamp = Some(Time::of_seconds(created));
         ReplicaSet {
-            meta: Meta { name: name.into(), creation_timestamp, ..Meta::default() },
+            meta: Meta {
+                name: name.into(),
+                creation_timestamp,
+                ..Meta::default()
+            },
             template: Raw::from(template),
             ..ReplicaSet::default()
         }
@@ -126,7 +141,11 @@ mod tests {
         let owned = vec![
             set("young", 3, json!({"spec": {"a": 1}})),
             set("twin-b", 2, json!({"spec": {"a": 1}})),
-            set("twin-a", 2, json!({"spec": {"a": 1}, "metadata": {"labels": {"pod-template-hash": "x"}}})),
+            set(
+                "twin-a",
+                2,
+                json!({"spec": {"a": 1}, "metadata": {"labels": {"pod-template-hash": "x"}}}),
+            ),
             set("other", 1, json!({"spec": {"a": 2}})),
         ];
         let sets = Sets::split(&template, owned);
@@ -137,12 +156,20 @@ mod tests {
 
     #[test]
     fn without_an_equal_template_all_are_old() {
-        let sets = Sets::split(&Template::of(&Raw::default()), vec![set("a", 1, json!({"spec": {"a": 2}}))]);
+        let sets = Sets::split(
+            &Template::of(&Raw::default()),
+            vec![set("a", 1, json!({"spec": {"a": 2}}))],
+        );
         assert!(sets.new.is_none());
         assert_eq!(names(&sets.old), ["a"]);
     }
 
-    fn counting(asked: i64, observed_generation: i64, available: i64, terminating: Option<i64>) -> ReplicaSet {
+    fn counting(
+        asked: i64,
+        observed_generation: i64,
+        available: i64,
+        terminating: Option<i64>,
+    ) -> ReplicaSet {
         let status = SetStatus {
             replicas: asked,
             ready_replicas: asked,
@@ -151,12 +178,19 @@ mod tests {
             observed_generation,
             conditions: Vec::new(),
         };
-        ReplicaSet { asked: Some(asked), status, ..ReplicaSet::default() }
+        ReplicaSet {
+            asked: Some(asked),
+            status,
+            ..ReplicaSet::default()
+        }
     }
 
     #[test]
     fn counts_are_those_of_all_sets_together() {
-        let sets = Sets { new: Some(counting(2, 1, 1, Some(0))), old: vec![counting(3, 1, 3, Some(2))] };
+        let sets = Sets {
+            new: Some(counting(2, 1, 1, Some(0))),
+            old: vec![counting(3, 1, 3, Some(2))],
+        };
         let expected = Status {
             replicas: 5,
             updated_replicas: 2,
@@ -171,7 +205,10 @@ mod tests {
 
     #[test]
     fn more_available_than_asked_for_is_not_a_negative_number() {
-        let sets = Sets { new: None, old: vec![counting(1, 1, 3, None)] };
+        let sets = Sets {
+            new: None,
+            old: vec![counting(1, 1, 3, None)],
+        };
         assert_eq!(sets.counts().unavailable_replicas, 0);
     }
 
@@ -183,8 +220,14 @@ mod tests {
             (vec![(1, Some(1)), (0, None), (2, Some(3))], Some(4)),
             (vec![(1, Some(1)), (1, None)], None),
         ] {
-            let old = counted.into_iter().map(|(generation, count)| counting(0, generation, 0, count)).collect();
-            assert_eq!(Sets { new: None, old }.counts().terminating_replicas, expected);
+            let old = counted
+                .into_iter()
+                .map(|(generation, count)| counting(0, generation, 0, count))
+                .collect();
+            assert_eq!(
+                Sets { new: None, old }.counts().terminating_replicas,
+                expected
+            );
         }
     }
 }

@@ -15,7 +15,14 @@ use serde_json::Map;
 pub const HASH_LABEL: &str = "pod-template-hash";
 
 /// Maps with free keys and string values: empty and absent are the same, and nothing below is a field of the API.
-const MAPS: [&str; 6] = ["annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"];
+const MAPS: [&str; 6] = [
+    "annotations",
+    "labels",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "volumeAttributes",
+];
 /// Maps of quantities.
 const QUANTITIES: [&str; 3] = ["limits", "overhead", "requests"];
 /// Single quantities.
@@ -48,14 +55,23 @@ impl Template {
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
             labels.remove(HASH_LABEL);
         }
-        Self { metadata: canonical("metadata", metadata), spec, canonical_spec: OnceCell::new() }
+        Self {
+            metadata: canonical("metadata", metadata),
+            spec,
+            canonical_spec: OnceCell::new(),
+        }
     }
 
     /// The value of the hash label: for a template and a number of collisions always the same.
     pub fn hash(&self, collisions: Option<i64>) -> String {
-        let parts = [("metadata", self.metadata.clone()), ("spec", self.spec().cloned())];
-        let whole: Map<String, Value> =
-            parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?))).collect();
+        let parts = [
+            ("metadata", self.metadata.clone()),
+            ("spec", self.spec().cloned()),
+        ];
+        let whole: Map<String, Value> = parts
+            .into_iter()
+            .filter_map(|(name, part)| Some((name.to_owned(), part?)))
+            .collect();
         let mut hash = Fnv32a::default();
         hash.write(Value::Object(whole).to_string().as_bytes());
         if let Some(collisions) = collisions {
@@ -65,7 +81,9 @@ impl Template {
     }
 
     fn spec(&self) -> Option<&Value> {
-        self.canonical_spec.get_or_init(|| canonical("spec", self.spec.value())).as_ref()
+        self.canonical_spec
+            .get_or_init(|| canonical("spec", self.spec.value()))
+            .as_ref()
     }
 }
 
@@ -82,7 +100,9 @@ fn canonical(field: &str, value: Value) -> Option<Value> {
         Value::Null => None,
         Value::Array(items) if items.is_empty() => None,
         Value::Array(items) => {
-            let items = items.into_iter().map(|item| canonical("", item).unwrap_or(Value::Null));
+            let items = items
+                .into_iter()
+                .map(|item| canonical("", item).unwrap_or(Value::Null));
             Some(Value::Array(items.collect()))
         }
         Value::Object(fields) => {
@@ -119,7 +139,9 @@ fn quantity(value: Value) -> Value {
 
 /// A quantity as a whole number without trailing zeros and a power of ten.
 fn decimal(text: &str) -> Option<String> {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let mut mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
@@ -164,7 +186,9 @@ mod tests {
 
     #[test]
     fn the_hash_label_and_what_is_empty_make_no_difference() {
-        let plain = template(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a"}]}}));
+        let plain = template(
+            json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a"}]}}),
+        );
         for same in [
             json!({"spec": {"containers": [{"name": "a"}]}, "metadata": {"labels": {"app": "web", "pod-template-hash": "1"}}}),
             json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": null, "annotations": {}},
@@ -174,7 +198,10 @@ mod tests {
         ] {
             assert_eq!(template(same), plain);
         }
-        assert_eq!(template(json!({"metadata": {"labels": {HASH_LABEL: "1"}}})), template(json!({})));
+        assert_eq!(
+            template(json!({"metadata": {"labels": {HASH_LABEL: "1"}}})),
+            template(json!({}))
+        );
     }
 
     #[test]
@@ -205,9 +232,19 @@ mod tests {
             assert_eq!(decimal(one), decimal(other), "{one} and {other}");
         }
         assert_ne!(decimal("1G"), decimal("1Gi"));
-        assert_eq!([decimal("oops"), decimal(""), decimal("1 Gi"), decimal("1.2.3")], [None, None, None, None]);
+        assert_eq!(
+            [
+                decimal("oops"),
+                decimal(""),
+                decimal("1 Gi"),
+                decimal("1.2.3")
+            ],
+            [None, None, None, None]
+        );
 
-        let with = |cpu: Value| template(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": cpu}}}]}}));
+        let with = |cpu: Value| {
+            template(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": cpu}}}]}}))
+        };
         assert_eq!(with(json!("2000m")), with(json!("2")));
         assert_eq!(with(json!(2)), with(json!("2")));
         let label = |size: &str| template(json!({"metadata": {"labels": {"sizeLimit": size}}}));
@@ -216,20 +253,30 @@ mod tests {
 
     #[test]
     fn equal_templates_have_the_same_hash_and_collisions_change_it() {
-        let one = template(json!({"spec": {"a": 1, "b": 2}, "metadata": {"labels": {HASH_LABEL: "x"}}}));
+        let one =
+            template(json!({"spec": {"a": 1, "b": 2}, "metadata": {"labels": {HASH_LABEL: "x"}}}));
         let same = template(json!({"metadata": {}, "spec": {"b": 2, "a": 1}}));
         assert_eq!(one.hash(None), same.hash(None));
-        let hashes = [one.hash(None), one.hash(Some(0)), one.hash(Some(1)), template(json!({})).hash(None)];
+        let hashes = [
+            one.hash(None),
+            one.hash(Some(0)),
+            one.hash(Some(1)),
+            template(json!({})).hash(None),
+        ];
         let distinct: std::collections::BTreeSet<_> = hashes.iter().collect();
         assert_eq!(distinct.len(), hashes.len());
-        assert!(hashes.iter().all(|hash| hash.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())));
+        assert!(hashes.iter().all(|hash| {
+            hash.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        }));
     }
 
     #[test]
     fn a_hash_stays_what_it_is_over_versions() {
         // A changed hash would do no harm, but it should be noticed: it renames the ReplicaSets made from now on.
-        let web =
-            template(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": "nginx:1"}]}}));
+        let web = template(
+            json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": "nginx:1"}]}}),
+        );
         assert_eq!(web.hash(None), "5d6db96897");
     }
 }

@@ -124,24 +124,34 @@ impl Deployment {
 
     /// Whether its selector is there but empty, so that it would take all pods.
     pub fn selects_everything(&self) -> bool {
-        self.selector.value().as_object().is_some_and(serde_json::Map::is_empty)
+        self.selector
+            .value()
+            .as_object()
+            .is_some_and(serde_json::Map::is_empty)
     }
 
     /// How long a rollout may show no progress, in seconds; none if for ever.
     pub fn progress_deadline(&self) -> Option<i64> {
-        self.progress_deadline_seconds.filter(|&seconds| seconds != UNLIMITED)
+        self.progress_deadline_seconds
+            .filter(|&seconds| seconds != UNLIMITED)
     }
 
     /// How many old ReplicaSets are kept; none if all.
     pub fn history_limit(&self) -> Option<usize> {
-        let limit = self.revision_history_limit.filter(|&limit| limit != UNLIMITED)?;
+        let limit = self
+            .revision_history_limit
+            .filter(|&limit| limit != UNLIMITED)?;
         Some(usize::try_from(limit).unwrap_or(0))
     }
 
     /// Whether this status says that all that it asks for is there, up to date and available, and nothing else.
     pub fn is_complete(&self, status: &Status) -> bool {
         let wanted = self.replicas();
-        [status.updated_replicas, status.replicas, status.available_replicas] == [wanted; 3]
+        [
+            status.updated_replicas,
+            status.replicas,
+            status.available_replicas,
+        ] == [wanted; 3]
             && status.observed_generation >= self.meta.generation
     }
 }

@@ -80,10 +80,15 @@ impl Guest for Faulty {
                 Outcome::Done
             }
             "labels" => {
-                (0..10_000).for_each(|label| host::metrics::add("faulty_total", &[label.to_string()], 1.0));
+                (0..10_000).for_each(|label| {
+                    host::metrics::add("faulty_total", &[label.to_string()], 1.0)
+                });
                 Outcome::Done
             }
-            "json" => write(target("default", ""), b"{\"metadata\": {\"name\": ".to_vec()),
+            "json" => write(
+                target("default", ""),
+                b"{\"metadata\": {\"name\": ".to_vec(),
+            ),
             "utf-8" => broken_text(),
             "forged" => forged(),
             "other-namespace" => other_namespace(),
@@ -105,7 +110,11 @@ impl Guest for Faulty {
             b"spin" => spin(),
             b"many" => Ok((0..10_000).map(|key| routed(&key.to_string())).collect()),
             b"long" => Ok(vec![routed(&"k".repeat(LONG))]),
-            b"unknown" => Ok(vec![Routed { queue: "nobody's".into(), key: "a".into(), delay_ms: 0 }]),
+            b"unknown" => Ok(vec![Routed {
+                queue: "nobody's".into(),
+                key: "a".into(),
+                delay_ms: 0,
+            }]),
             _ => Ok(Vec::new()),
         }
     }
@@ -115,7 +124,9 @@ impl Guest for Faulty {
 fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| host::log::write(host::log::Level::Error, &info.to_string(), &[])));
+        std::panic::set_hook(Box::new(|info| {
+            host::log::write(host::log::Level::Error, &info.to_string(), &[])
+        }));
     });
 }
 
@@ -137,7 +148,11 @@ fn unreachable_instruction() -> ! {
 }
 
 fn recurse(depth: u32) -> u32 {
-    if std::hint::black_box(depth) == u32::MAX { 0 } else { recurse(depth + 1) + 1 }
+    if std::hint::black_box(depth) == u32::MAX {
+        0
+    } else {
+        recurse(depth + 1) + 1
+    }
 }
 
 /// Takes memory until there is none, and does not let it go.
@@ -158,14 +173,21 @@ fn log(message: &str) {
 }
 
 fn emit(message: &str) {
-    let about =
-        ObjectReference { kind: "v1/ConfigMap".into(), namespace: "default".into(), name: "a".into(), uid: "u".into() };
+    let about = ObjectReference {
+        kind: "v1/ConfigMap".into(),
+        namespace: "default".into(),
+        name: "a".into(),
+        uid: "u".into(),
+    };
     host::events::emit(&about, "Normal", "Fault", message);
 }
 
 /// What the host says, as an outcome.
 fn said<T>(answer: Result<T, Error>) -> Outcome {
-    answer.map_or_else(|error| Outcome::Failed(format!("{}: {}", error.reason, error.message)), |_| Outcome::Done)
+    answer.map_or_else(
+        |error| Outcome::Failed(format!("{}: {}", error.reason, error.message)),
+        |_| Outcome::Done,
+    )
 }
 
 /// Done, and once more at once.
@@ -207,7 +229,12 @@ fn writes() -> ! {
 }
 
 fn target(namespace: &str, name: &str) -> Target {
-    Target { kind: "v1/ConfigMap".into(), namespace: namespace.into(), name: name.into(), subresource: String::new() }
+    Target {
+        kind: "v1/ConfigMap".into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        subresource: String::new(),
+    }
 }
 
 fn write(target: Target, object: Vec<u8>) -> Outcome {
@@ -235,16 +262,28 @@ fn forged() -> Outcome {
         ("default", "a%2f..%2fb"),
         ("../../apis", ".."),
     ] {
-        answers.push(host::lister::get("v1/ConfigMap", namespace, name, &[]).is_ok_and(|found| found.is_some()));
+        answers.push(
+            host::lister::get("v1/ConfigMap", namespace, name, &[])
+                .is_ok_and(|found| found.is_some()),
+        );
         answers.push(host::reader::get("v1/ConfigMap", namespace, name, &[]).is_ok());
-        answers.push(matches!(write(target(namespace, name), b"{}".to_vec()), Outcome::Done));
+        answers.push(matches!(
+            write(target(namespace, name), b"{}".to_vec()),
+            Outcome::Done
+        ));
     }
     let taken = answers.iter().filter(|taken| **taken).count();
-    Outcome::Failed(format!("{taken} of {} forged names were taken", answers.len()))
+    Outcome::Failed(format!(
+        "{taken} of {} forged names were taken",
+        answers.len()
+    ))
 }
 
 fn other_namespace() -> Outcome {
-    write(target("kube-system", "mine"), br#"{"metadata": {"name": "mine"}}"#.to_vec())
+    write(
+        target("kube-system", "mine"),
+        br#"{"metadata": {"name": "mine"}}"#.to_vec(),
+    )
 }
 
 /// What the host says of each import that nobody granted.
@@ -254,13 +293,28 @@ fn ungranted() -> Vec<String> {
         Err(error) => format!("{name}: {}", error.reason),
     };
     vec![
-        words("sign-jwt", host::signer::sign_jwt("service-account", b"{}").map(drop)),
-        words("verify-jwt", host::signer::verify_jwt("service-account", "a.b.c").map(drop)),
-        words("sign-certificate", host::signer::sign_certificate("service-account", "", "").map(drop)),
+        words(
+            "sign-jwt",
+            host::signer::sign_jwt("service-account", b"{}").map(drop),
+        ),
+        words(
+            "verify-jwt",
+            host::signer::verify_jwt("service-account", "a.b.c").map(drop),
+        ),
+        words(
+            "sign-certificate",
+            host::signer::sign_certificate("service-account", "", "").map(drop),
+        ),
         words("raw", host::reader::raw("/api/v1/secrets").map(drop)),
         words("kinds", host::discovery::kinds().map(drop)),
-        words("secrets", host::lister::get("v1/Secret", "kube-system", "token", &[]).map(drop)),
-        words("live-secrets", host::reader::get("v1/Secret", "kube-system", "token", &[]).map(drop)),
+        words(
+            "secrets",
+            host::lister::get("v1/Secret", "kube-system", "token", &[]).map(drop),
+        ),
+        words(
+            "live-secrets",
+            host::reader::get("v1/Secret", "kube-system", "token", &[]).map(drop),
+        ),
     ]
 }
 
@@ -276,13 +330,24 @@ fn said_by(server: &str) -> Outcome {
             request.set_authority(Some(server)),
             request.set_path_with_query(Some("/")),
         ];
-        set.into_iter().collect::<Result<(), ()>>().map_err(|()| ErrorCode::HttpRequestUriInvalid)?;
+        set.into_iter()
+            .collect::<Result<(), ()>>()
+            .map_err(|()| ErrorCode::HttpRequestUriInvalid)?;
         let answer = handle(request, None)?;
         answer.subscribe().block();
-        let response = answer.get().and_then(Result::ok).ok_or(ErrorCode::ConnectionTerminated)??;
-        let body = response.consume().map_err(|()| ErrorCode::HttpResponseIncomplete)?;
-        let stream = body.stream().map_err(|()| ErrorCode::HttpResponseIncomplete)?;
-        stream.blocking_read(1024).map_err(|_| ErrorCode::HttpResponseIncomplete)
+        let response = answer
+            .get()
+            .and_then(Result::ok)
+            .ok_or(ErrorCode::ConnectionTerminated)??;
+        let body = response
+            .consume()
+            .map_err(|()| ErrorCode::HttpResponseIncomplete)?;
+        let stream = body
+            .stream()
+            .map_err(|()| ErrorCode::HttpResponseIncomplete)?;
+        stream
+            .blocking_read(1024)
+            .map_err(|_| ErrorCode::HttpResponseIncomplete)
     };
     Outcome::Failed(match read() {
         Ok(body) => format!("{server} says {}", String::from_utf8_lossy(&body)),
@@ -291,5 +356,9 @@ fn said_by(server: &str) -> Outcome {
 }
 
 fn routed(key: &str) -> Routed {
-    Routed { queue: "faulty".into(), key: key.into(), delay_ms: 0 }
+    Routed {
+        queue: "faulty".into(),
+        key: key.into(),
+        delay_ms: 0,
+    }
 }

@@ -29,8 +29,18 @@ fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
     if object.metadata.is_deleting() || object.metadata.owner_references.is_empty() {
         return Ok(Outcome::Done);
     }
-    let Some(Owners { solid, dangling, waiting }) = owners::sort(host, object)? else { return Ok(Outcome::Done) };
-    let gone: Vec<String> = dangling.into_iter().chain(waiting.iter().cloned()).collect();
+    let Some(Owners {
+        solid,
+        dangling,
+        waiting,
+    }) = owners::sort(host, object)?
+    else {
+        return Ok(Outcome::Done);
+    };
+    let gone: Vec<String> = dangling
+        .into_iter()
+        .chain(waiting.iter().cloned())
+        .collect();
     if !solid.is_empty() {
         // Owners that wait are left too, or they would wait for good.
         if !gone.is_empty() {
@@ -38,13 +48,21 @@ fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
         }
         return Ok(Outcome::Done);
     }
-    let dependents = if waiting.is_empty() { Vec::new() } else { node::dependents(host, &object.metadata.uid)? };
+    let dependents = if waiting.is_empty() {
+        Vec::new()
+    } else {
+        node::dependents(host, &object.metadata.uid)?
+    };
     if dependents.is_empty() {
         return write::delete(host, object, policy(object));
     }
     if dependents.iter().any(Node::waits_for_dependents) {
         // It may be a circle, each waiting for the next.
-        info!(host, "{} no longer holds up its owners, since a dependent of it waits too", object.reference());
+        info!(
+            host,
+            "{} no longer holds up its owners, since a dependent of it waits too",
+            object.reference()
+        );
         let object = write::unblock(host, object)?;
         return write::delete(host, &object, Propagation::Foreground);
     }
@@ -65,8 +83,10 @@ fn policy(object: &Node) -> Propagation {
 /// An owner that waits for its dependents: goes when none of them holds it up; else sees to it that they go.
 fn let_wait(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     let uid = &owner.metadata.uid;
-    let blocking: Vec<Node> =
-        node::dependents(host, uid)?.into_iter().filter(|dependent| dependent.blocks(uid)).collect();
+    let blocking: Vec<Node> = node::dependents(host, uid)?
+        .into_iter()
+        .filter(|dependent| dependent.blocks(uid))
+        .collect();
     if blocking.is_empty() {
         write::remove_finalizer(host, owner, FOREGROUND)?;
     }
@@ -80,9 +100,13 @@ fn doubt(host: &Host, named: &Reference, held: Option<&Node>) -> Result<Outcome,
     if dependents.is_empty() {
         return Ok(Outcome::Done);
     }
-    let elsewhere = held.map(|held| held.metadata.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let elsewhere = held
+        .map(|held| held.metadata.namespace.as_str())
+        .filter(|namespace| !namespace.is_empty());
     if elsewhere.is_some_and(|namespace| namespace != named.namespace) {
-        dependents.iter().for_each(|dependent| warn(host, dependent, named));
+        dependents
+            .iter()
+            .for_each(|dependent| warn(host, dependent, named));
     }
     match owners::look_up(host, named.clone())? {
         Owner::Dangling => enqueue(host, dependents.iter()),
@@ -114,8 +138,14 @@ fn enqueue<'a>(host: &Host, objects: impl Iterator<Item = &'a Node>) -> Result<O
 /// Tells that an object names an owner that lies in another namespace.
 fn warn(host: &Host, dependent: &Node, named: &Reference) {
     let namespace = &dependent.metadata.namespace;
-    let Reference { kind, name, uid, .. } = named;
-    let owner = format!("[{}/{}, namespace: {namespace}, name: {name}, uid: {uid}]", kind.api_version(), kind.kind);
+    let Reference {
+        kind, name, uid, ..
+    } = named;
+    let owner = format!(
+        "[{}/{}, namespace: {namespace}, name: {name}, uid: {uid}]",
+        kind.api_version(),
+        kind.kind
+    );
     let about = dependent.metadata.reference(&dependent.kind().to_string());
     let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
     host.warn(&about, "OwnerRefInvalidNamespace", &message);

@@ -20,8 +20,11 @@ pub struct Node {
 
 impl View for Node {
     const KIND: &'static str = "*";
-    const FIELDS: &'static [&'static str] =
-        &["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences"];
+    const FIELDS: &'static [&'static str] = &[
+        "metadata.deletionTimestamp",
+        "metadata.finalizers",
+        "metadata.ownerReferences",
+    ];
 }
 
 impl Node {
@@ -32,13 +35,28 @@ impl Node {
 
     /// What names it.
     pub fn reference(&self) -> Reference {
-        let Meta { namespace, name, uid, .. } = self.metadata.clone();
-        Reference { kind: self.kind(), namespace, name, uid }
+        let Meta {
+            namespace,
+            name,
+            uid,
+            ..
+        } = self.metadata.clone();
+        Reference {
+            kind: self.kind(),
+            namespace,
+            name,
+            uid,
+        }
     }
 
     /// Whether it is what the reference names; in which version does not matter.
     pub fn is(&self, named: &Reference) -> bool {
-        let Meta { namespace, name, uid, .. } = &self.metadata;
+        let Meta {
+            namespace,
+            name,
+            uid,
+            ..
+        } = &self.metadata;
         self.kind().group == named.kind.group
             && self.kind == named.kind.kind
             && (namespace, name, uid) == (&named.namespace, &named.name, &named.uid)
@@ -47,7 +65,9 @@ impl Node {
     /// Whether one of its owners is named just so: with this version, and from where it lies itself.
     pub fn names(&self, owner: &Reference) -> bool {
         let is_it = |own: &&OwnerReference| {
-            own.uid == owner.uid && own.name == owner.name && Kind::of_object(&own.api_version, &own.kind) == owner.kind
+            own.uid == owner.uid
+                && own.name == owner.name
+                && Kind::of_object(&own.api_version, &own.kind) == owner.kind
         };
         (owner.namespace.is_empty() || owner.namespace == self.metadata.namespace)
             && self.metadata.owner_references.iter().any(|own| is_it(&own))
@@ -55,7 +75,10 @@ impl Node {
 
     /// Whether the owner of this UID waits for this object to go.
     pub fn blocks(&self, owner: &str) -> bool {
-        self.metadata.owner_references.iter().any(|own| own.uid == owner && own.block_owner_deletion)
+        self.metadata
+            .owner_references
+            .iter()
+            .any(|own| own.uid == owner && own.block_owner_deletion)
     }
 
     /// Whether it has this finalizer.

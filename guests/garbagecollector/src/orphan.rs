@@ -9,7 +9,9 @@ use crate::{ORPHAN, write};
 /// Sees to the object that a key names, if it is such an owner.
 pub fn orphan(host: &Host, named: &Reference) -> Result<Outcome, Error> {
     let held = node::observed(host, &named.uid)?;
-    let Some(owner) = held.filter(Node::leaves_dependents) else { return Ok(Outcome::Done) };
+    let Some(owner) = held.filter(Node::leaves_dependents) else {
+        return Ok(Outcome::Done);
+    };
     let dependents = node::dependents(host, &named.uid)?;
     write::disown_all(host, &dependents, &owner.metadata.uid)?;
     write::remove_finalizer(host, &owner, ORPHAN)?;

@@ -67,7 +67,10 @@ pub fn sort(host: &Host, object: &Node) -> Result<Option<Owners>, Error> {
 /// The server gives no answer, or does not serve the kind: then nobody can say.
 pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
     let held = node::observed(host, &named.uid)?;
-    let everywhere = Reference { namespace: String::new(), ..named.clone() };
+    let everywhere = Reference {
+        namespace: String::new(),
+        ..named.clone()
+    };
     if let Some(held) = held.filter(|held| held.is(&named) || held.is(&everywhere)) {
         return Ok(fate(&held.metadata));
     }
@@ -94,7 +97,11 @@ pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
 }
 
 fn fate(owner: &Meta) -> Owner {
-    if node::waits_for_dependents(owner) { Owner::Waiting } else { Owner::Solid }
+    if node::waits_for_dependents(owner) {
+        Owner::Waiting
+    } else {
+        Owner::Solid
+    }
 }
 
 /// The metadata of the object of this name, as it is now.

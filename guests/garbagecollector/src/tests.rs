@@ -17,13 +17,21 @@ fn cluster(objects: impl IntoIterator<Item = Value>) -> Cluster {
     let cluster = Cluster::with(objects);
     cluster.serve(MAP, "configmaps", true, &["delete", "list", "watch"]);
     cluster.serve("v1/Node", "nodes", false, &["delete", "list", "watch"]);
-    cluster.serve("example.com/v1/Widget", "widgets", true, &["delete", "list", "watch"]);
+    cluster.serve(
+        "example.com/v1/Widget",
+        "widgets",
+        true,
+        &["delete", "list", "watch"],
+    );
     cluster
 }
 
 /// A ConfigMap of the namespace `a`, with the UID `u-NAME`, that these own: `(name, blocks)`.
 fn map(name: &str, owners: &[(&str, bool)]) -> Value {
-    let owners: Vec<Value> = owners.iter().map(|(name, blocks)| owner("v1", "ConfigMap", name, *blocks)).collect();
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|(name, blocks)| owner("v1", "ConfigMap", name, *blocks))
+        .collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
         "name": name, "namespace": "a", "uid": format!("u-{name}"), "ownerReferences": owners,
     }})
@@ -64,8 +72,14 @@ fn queued(cluster: &Cluster) -> Vec<String> {
 /// The owners of a ConfigMap of the namespace `a`, by name.
 fn owners(cluster: &Cluster, name: &str) -> Vec<String> {
     let object = cluster.object(MAP, "a", name).expect("it is there");
-    let owners = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-    owners.iter().map(|owner| owner["name"].as_str().expect("it has a name").to_owned()).collect()
+    let owners = object["metadata"]["ownerReferences"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    owners
+        .iter()
+        .map(|owner| owner["name"].as_str().expect("it has a name").to_owned())
+        .collect()
 }
 
 #[test]

@@ -45,7 +45,12 @@ pub struct Known<'a, 'p> {
 
 /// Names the pods that have ended. `status` is what the job's is to be, but for its counters.
 pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
-    let Known { job, indexes, verdict, .. } = known;
+    let Known {
+        job,
+        indexes,
+        verdict,
+        ..
+    } = known;
     let mut pods: Vec<&Pod> = known.pods.iter().filter(|pod| pod.is_held()).collect();
     settle(&mut status, &held(&pods));
     if job.is_indexed() {
@@ -60,8 +65,17 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
             continue;
         }
         account.free.push(pod);
-        name(known, pod, &mut status.uncounted_terminated_pods, &mut succeeded, &mut account.policy_actions);
-        let Uncounted { succeeded: by_uid, failed } = &status.uncounted_terminated_pods;
+        name(
+            known,
+            pod,
+            &mut status.uncounted_terminated_pods,
+            &mut succeeded,
+            &mut account.policy_actions,
+        );
+        let Uncounted {
+            succeeded: by_uid,
+            failed,
+        } = &status.uncounted_terminated_pods;
         if succeeded.len() + by_uid.len() + failed.len() >= known.settings.max_uncounted_pods {
             account.is_full = true;
             break;
@@ -77,7 +91,10 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
     }
     if let Some(verdict) = verdict {
         // Where it is said already, it stays as it was said.
-        set_condition(&mut status.conditions, verdict.condition(verdict.interim_type(), known.now));
+        set_condition(
+            &mut status.conditions,
+            verdict.condition(verdict.interim_type(), known.now),
+        );
     }
     account.status = status;
     account
@@ -86,7 +103,10 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
 /// Counts the pods that are named and are not held any more.
 pub fn settle(status: &mut Status, held: &HashSet<&str>) {
     let Uncounted { succeeded, failed } = &mut status.uncounted_terminated_pods;
-    for (uids, counter) in [(succeeded, &mut status.succeeded), (failed, &mut status.failed)] {
+    for (uids, counter) in [
+        (succeeded, &mut status.succeeded),
+        (failed, &mut status.failed),
+    ] {
         let before = uids.len();
         uids.retain(|uid| held.contains(uid.as_str()));
         *counter += (before - uids.len()) as i32;
@@ -104,7 +124,10 @@ pub fn finish(status: &mut Status, verdict: &Verdict, now: Time) -> bool {
     if !is_counted || status.terminating.unwrap_or(0) > 0 {
         return false;
     }
-    set_condition(&mut status.conditions, verdict.condition(verdict.final_type(), now));
+    set_condition(
+        &mut status.conditions,
+        verdict.condition(verdict.final_type(), now),
+    );
     if verdict.is_success {
         status.completion_time = Some(now.to_second());
     }
@@ -134,7 +157,12 @@ fn name(
     succeeded: &mut BTreeSet<i64>,
     policy_actions: &mut Vec<&'static str>,
 ) {
-    let Known { job, indexes, verdict, .. } = known;
+    let Known {
+        job,
+        indexes,
+        verdict,
+        ..
+    } = known;
     let uid = &pod.meta.uid;
     // As it was read: a pod that was named as failed stays so, even if it says otherwise later.
     let before = &job.status.uncounted_terminated_pods;

@@ -20,8 +20,17 @@ impl Claimed for Pod {
 /// A read or a write failed.
 pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
     let namespace = &job.meta.namespace;
-    let own = host.list::<Pod>().namespace(namespace).controller(&job.meta.uid).all()?;
-    let orphans = host.list::<Pod>().namespace(namespace).orphans().selector(&*job.selector).all()?;
+    let own = host
+        .list::<Pod>()
+        .namespace(namespace)
+        .controller(&job.meta.uid)
+        .all()?;
+    let orphans = host
+        .list::<Pod>()
+        .namespace(namespace)
+        .orphans()
+        .selector(&*job.selector)
+        .all()?;
     let mut claims = Claims::of(&job.meta, &job.selector, own, orphans);
     // They have it once they are adopted; those that are not are left out.
     for pod in claims.adopted.iter_mut().filter(|pod| !pod.is_held()) {
@@ -32,7 +41,14 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         may_adopt(&job.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = job.meta.controller_reference(Job::KIND);
-    claims.carry_out(host, &job.meta, "pod", recheck, |pod| adoption(pod, &owner), |pod| release(pod, &job.meta))
+    claims.carry_out(
+        host,
+        &job.meta,
+        "pod",
+        recheck,
+        |pod| adoption(pod, &owner),
+        |pod| release(pod, &job.meta),
+    )
 }
 
 /// The write that makes a job, by its owner reference, the controller of a pod.
@@ -48,7 +64,11 @@ pub fn adoption(pod: &Pod, owner: &OwnerReference) -> Write {
         owner_references: [&'a OwnerReference; 1],
         finalizers: [&'a str; 1],
     }
-    let metadata = Metadata { uid: &pod.meta.uid, owner_references: [owner], finalizers: [FINALIZER] };
+    let metadata = Metadata {
+        uid: &pod.meta.uid,
+        owner_references: [owner],
+        finalizers: [FINALIZER],
+    };
     patch(&pod.meta, &Patch { metadata })
 }
 
@@ -63,9 +83,18 @@ pub fn release(pod: &Pod, job: &Meta) -> Write {
 
 /// The write that takes the finalizer off a pod.
 pub fn freeing(pod: &Meta) -> Write {
-    patch(pod, &json!({"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}))
+    patch(
+        pod,
+        &json!({"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}),
+    )
 }
 
 fn patch(pod: &Meta, patch: &impl Serialize) -> Write {
-    Write::patch("v1/Pod", &pod.namespace, &pod.name, PatchType::Strategic, patch)
+    Write::patch(
+        "v1/Pod",
+        &pod.namespace,
+        &pod.name,
+        PatchType::Strategic,
+        patch,
+    )
 }

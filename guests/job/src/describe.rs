@@ -29,20 +29,31 @@ pub fn describe(settings: &Settings) -> Description {
         .allow_on(Job::KIND, "finalizers", ["update"])
         .concurrency(5)
         .event_source("job-controller");
-    let described =
-        KEYS.iter().fold(description, |description, (key, default, help)| description.config(key, Some(default), help));
+    let described = KEYS
+        .iter()
+        .fold(description, |description, (key, default, help)| {
+            description.config(key, Some(default), help)
+        });
     metrics::declare(described)
 }
 
 /// Jobs that come, go or ask for something else are reconciled at once. Their metadata is kept whole, because a write of the
 /// status carries it.
 fn jobs() -> describe::Watch {
-    watch::<Job>().and_view::<Presence>().fields(&["metadata"]).when(Change::Generation).itself().to_route()
+    watch::<Job>()
+        .and_view::<Presence>()
+        .fields(&["metadata"])
+        .when(Change::Generation)
+        .itself()
+        .to_route()
 }
 
 /// Any other change of a job, such as that of its status, is gathered with the changes of its pods that most often cause it.
 fn jobs_as_they_go(settings: &Settings) -> describe::Watch {
-    watch::<Job>().itself().on(&[DeltaType::Modified]).after(settings.sync_batch_period)
+    watch::<Job>()
+        .itself()
+        .on(&[DeltaType::Modified])
+        .after(settings.sync_batch_period)
 }
 
 /// Pods of jobs, and those that could become so: an orphan's end concerns nobody.
@@ -61,14 +72,27 @@ fn pods(settings: &Settings) -> describe::Watch {
 fn held_pods() -> describe::Watch {
     let held = |watch: describe::Watch| watch.to_route().having("metadata.finalizers", FINALIZER);
     let ended = |watch, phase| held(watch).having("status.phase", phase);
-    let watch = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"]
-        .iter()
-        .fold(watch::<HeldPod>(), |watch, path| watch.when(Change::Path((*path).into())));
+    let watch = [
+        "metadata.deletionTimestamp",
+        "metadata.finalizers",
+        "metadata.ownerReferences",
+        "status.phase",
+    ]
+    .iter()
+    .fold(watch::<HeldPod>(), |watch, path| {
+        watch.when(Change::Path((*path).into()))
+    });
     let watch = held(held(watch).orphans()).deleting();
     ended(ended(watch, "Succeeded"), "Failed")
 }
 
 /// A queue with the backoff of jobs: a second to a minute, for each key alone.
 fn retrying(name: &str) -> Queue {
-    Queue { base_delay_ms: 1_000, max_delay_ms: 60_000, qps: 0.0, burst: 0, ..queue(name) }
+    Queue {
+        base_delay_ms: 1_000,
+        max_delay_ms: 60_000,
+        qps: 0.0,
+        burst: 0,
+        ..queue(name)
+    }
 }

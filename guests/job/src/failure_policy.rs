@@ -33,7 +33,9 @@ pub fn action(policy: Option<&FailurePolicy>, pod: &Pod) -> Option<Action> {
     { rules }.find_map(|(number, rule)| {
         let why = why(rule, pod)?;
         match rule.action.as_str() {
-            "FailJob" => Some(Action::FailJob(format!("{why} matching FailJob rule at index {number}"))),
+            "FailJob" => Some(Action::FailJob(format!(
+                "{why} matching FailJob rule at index {number}"
+            ))),
             "FailIndex" => Some(Action::FailIndex),
             "Ignore" => Some(Action::Ignore),
             "Count" => Some(Action::Count),
@@ -54,19 +56,32 @@ fn why(rule: &FailureRule, pod: &Pod) -> Option<String> {
         // The containers come before the init containers.
         let mut ended = pod.containers.iter().chain(&pod.init_containers);
         let (container, code) = ended.find_map(|container| matching_exit(container, wanted))?;
-        return Some(format!("Container {container} for pod {name} failed with exit code {code}"));
+        return Some(format!(
+            "Container {container} for pod {name} failed with exit code {code}"
+        ));
     }
     let is_wanted = |kind: &str, status: &str| {
-        rule.on_pod_conditions.iter().any(|pattern| pattern.condition_type == kind && pattern.status == status)
+        rule.on_pod_conditions
+            .iter()
+            .any(|pattern| pattern.condition_type == kind && pattern.status == status)
     };
-    let condition = pod.conditions.iter().find(|condition| is_wanted(&condition.condition_type, &condition.status))?;
-    Some(format!("Pod {name} has condition {}", condition.condition_type))
+    let condition = pod
+        .conditions
+        .iter()
+        .find(|condition| is_wanted(&condition.condition_type, &condition.status))?;
+    Some(format!(
+        "Pod {name} has condition {}",
+        condition.condition_type
+    ))
 }
 
 /// The name and the exit code of a container that ended as wanted. One that ended well never matches.
 fn matching_exit<'c>(container: &'c Container, wanted: &ExitCodes) -> Option<(&'c str, i32)> {
     let code = container.state.terminated.as_ref()?.exit_code;
-    let is_named = wanted.container_name.as_ref().is_none_or(|name| *name == container.name);
+    let is_named = wanted
+        .container_name
+        .as_ref()
+        .is_none_or(|name| *name == container.name);
     let is_among = wanted.values.contains(&code);
     let matches = match wanted.operator.as_str() {
         "In" => is_among,

@@ -27,19 +27,37 @@ impl<'p> Indexes<'p> {
         let end = job.indexes();
         let counted = Intervals::parse(&job.status.completed_indexes, end);
         let held = || pods.iter().filter(|pod| pod.is_held());
-        let succeeded = held().filter(|pod| pod.has_succeeded()).filter_map(|pod| pod.index_in(job)).collect();
+        let succeeded = held()
+            .filter(|pod| pod.has_succeeded())
+            .filter_map(|pod| pod.index_in(job))
+            .collect();
         let succeeded = counted.with(&succeeded);
         let Some(limit) = job.backoff_limit_per_index else {
-            return Self { counted, succeeded, ..Self::default() };
+            return Self {
+                counted,
+                succeeded,
+                ..Self::default()
+            };
         };
-        let before = Intervals::parse(job.status.failed_indexes.as_deref().unwrap_or_default(), end);
-        let failed =
-            held().filter(|pod| fails_its_index(job, pod, limit)).filter_map(|pod| pod.index_in(job)).collect();
+        let before = Intervals::parse(
+            job.status.failed_indexes.as_deref().unwrap_or_default(),
+            end,
+        );
+        let failed = held()
+            .filter(|pod| fails_its_index(job, pod, limit))
+            .filter_map(|pod| pod.index_in(job))
+            .collect();
         let failed = before.with(&failed);
         let active = of_pods(pods.iter().filter(|pod| pod.is_active()));
-        let settled = |index: i64| succeeded.has(index) || failed.has(index) || active.contains(&index);
+        let settled =
+            |index: i64| succeeded.has(index) || failed.has(index) || active.contains(&index);
         let awaiting = last_failures(job, held(), settled);
-        Self { counted, succeeded, failed: Some(failed), awaiting }
+        Self {
+            counted,
+            succeeded,
+            failed: Some(failed),
+            awaiting,
+        }
     }
 
     /// How many have failed.
@@ -49,7 +67,8 @@ impl<'p> Indexes<'p> {
 
     /// The first `count` indexes that have neither succeeded nor failed and have no pod.
     pub fn pending(&self, job: &Job, pods: &[Pod], count: usize) -> Vec<i64> {
-        let waits_for = |pod: &&Pod| pod.is_active() || job.replaces_only_ended() && pod.is_terminating();
+        let waits_for =
+            |pod: &&Pod| pod.is_active() || job.replaces_only_ended() && pod.is_terminating();
         let mut taken = self.succeeded.with(&of_pods(pods.iter().filter(waits_for)));
         if let Some(failed) = &self.failed {
             taken = taken.and(failed);
@@ -60,7 +79,9 @@ impl<'p> Indexes<'p> {
     /// How often pods of this index have failed before the one that is made now: those that count, and those that are
     /// ignored.
     pub fn failures_before(&self, job: &Job, index: i64) -> (i32, i32) {
-        let Some(pod) = self.awaiting.get(&index) else { return (0, 0) };
+        let Some(pod) = self.awaiting.get(&index) else {
+            return (0, 0);
+        };
         let (failures, ignored) = (pod.earlier_failures(), pod.earlier_ignored_failures());
         match failure_policy::counts(job.pod_failure_policy.as_ref(), pod) {
             true => (failures.saturating_add(1), ignored),
@@ -109,9 +130,12 @@ fn last_failures<'p>(
 ) -> BTreeMap<i64, &'p Pod> {
     let mut last: BTreeMap<i64, &Pod> = BTreeMap::new();
     for pod in held.filter(|pod| pod.has_failed(job)) {
-        let Some(index) = pod.index_in(job).filter(|index| !settled(*index)) else { continue };
+        let Some(index) = pod.index_in(job).filter(|index| !settled(*index)) else {
+            continue;
+        };
         let is_later = |than: &Pod| {
-            than.all_earlier_failures() <= pod.all_earlier_failures() && than.finished_at() <= pod.finished_at()
+            than.all_earlier_failures() <= pod.all_earlier_failures()
+                && than.finished_at() <= pod.finished_at()
         };
         if last.get(&index).is_none_or(|than| is_later(than)) {
             last.insert(index, pod);

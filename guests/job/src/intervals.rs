@@ -12,7 +12,8 @@ impl Intervals {
     pub fn parse(text: &str, end: i64) -> Self {
         let mut read: Vec<(i64, i64)> = text.split(',').filter_map(interval).collect();
         read.retain(|(first, last)| first <= last && *first < end);
-        read.iter_mut().for_each(|(_, last)| *last = (*last).min(end - 1));
+        read.iter_mut()
+            .for_each(|(_, last)| *last = (*last).min(end - 1));
         Self::of(read)
     }
 
@@ -31,7 +32,13 @@ impl Intervals {
 
     /// With these indexes as well.
     pub fn with(&self, indexes: &BTreeSet<i64>) -> Self {
-        Self::of(self.0.iter().copied().chain(indexes.iter().map(|&index| (index, index))).collect())
+        Self::of(
+            self.0
+                .iter()
+                .copied()
+                .chain(indexes.iter().map(|&index| (index, index)))
+                .collect(),
+        )
     }
 
     /// With the indexes of another set as well.
@@ -86,7 +93,9 @@ impl Intervals {
 fn interval(text: &str) -> Option<(i64, i64)> {
     let mut bounds = text.split('-').map(|bound| bound.parse().ok());
     let first = bounds.next()??;
-    bounds.next().map_or(Some((first, first)), |last| Some((first, last?)))
+    bounds
+        .next()
+        .map_or(Some((first, first)), |last| Some((first, last?)))
 }
 
 /// `1,3-5`: two neighbours are written one by one.
@@ -127,7 +136,11 @@ mod tests {
             ("5-9", 5, ""),
             ("1,3-5,7", 0, ""),
         ] {
-            assert_eq!(Intervals::parse(text, end).to_string(), expected, "{text} below {end}");
+            assert_eq!(
+                Intervals::parse(text, end).to_string(),
+                expected,
+                "{text} below {end}"
+            );
         }
     }
 
@@ -138,7 +151,10 @@ mod tests {
 
     #[test]
     fn sets_join() {
-        assert_eq!(set("1,3-5").with(&BTreeSet::from([2, 7])).to_string(), "1-5,7");
+        assert_eq!(
+            set("1,3-5").with(&BTreeSet::from([2, 7])).to_string(),
+            "1-5,7"
+        );
         assert_eq!(set("2-5,9").and(&set("0,4-7,11")).to_string(), "0,2-7,9,11");
         assert_eq!(set("1-9").and(&set("2-3")).to_string(), "1-9");
     }
@@ -146,8 +162,19 @@ mod tests {
     #[test]
     fn a_set_knows_what_it_holds() {
         let some = set("1,3-5,9");
-        assert_eq!((0..11).filter(|&index| some.has(index)).collect::<Vec<_>>(), [1, 3, 4, 5, 9]);
-        assert_eq!((some.total(), some.is_empty(), set("").total(), set("").is_empty()), (5, false, 0, true));
+        assert_eq!(
+            (0..11).filter(|&index| some.has(index)).collect::<Vec<_>>(),
+            [1, 3, 4, 5, 9]
+        );
+        assert_eq!(
+            (
+                some.total(),
+                some.is_empty(),
+                set("").total(),
+                set("").is_empty()
+            ),
+            (5, false, 0, true)
+        );
     }
 
     #[test]

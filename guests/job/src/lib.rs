@@ -79,7 +79,11 @@ impl Controller for JobController {
         }
         if !job.has_known_mode() {
             let message = "Skipped Job sync because completion mode is unknown";
-            host.warn(&job.meta.reference(Job::KIND), "UnknownCompletionMode", message);
+            host.warn(
+                &job.meta.reference(Job::KIND),
+                "UnknownCompletionMode",
+                message,
+            );
             return Ok(Outcome::Done);
         }
         measured(host, job)
@@ -95,9 +99,17 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     let (mode, started) = (job.mode(), host.now());
     let mut action = "reconciling";
     let result = sync(host, job, &mut action);
-    let labels = [mode, if result.is_ok() { "success" } else { "error" }, action];
+    let labels = [
+        mode,
+        if result.is_ok() { "success" } else { "error" },
+        action,
+    ];
     host.count(metrics::SYNCS, &labels, 1.0);
-    host.observe(metrics::SYNC_DURATION, &labels, host.now().since(started).as_secs_f64());
+    host.observe(
+        metrics::SYNC_DURATION,
+        &labels,
+        host.now().since(started).as_secs_f64(),
+    );
     result
 }
 
@@ -125,7 +137,14 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
         verdict = verdict.filter(|_| done.removed == tally.active.len());
     } else {
         let (tally, indexes, record, settings) = (&tally, indexes.as_ref(), &record, &settings);
-        let known = plan::Known { pods: &pods, tally, indexes, record, settings, now };
+        let known = plan::Known {
+            pods: &pods,
+            tally,
+            indexes,
+            record,
+            settings,
+            now,
+        };
         done = match job.meta.is_deleting() {
             true => Done::default(),
             false => {
@@ -144,13 +163,23 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
 
     count(&mut status, &tally, &done);
     // One that has passed while its verdict can't be said yet is no reason to look again: what failed is.
-    let deadline = verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
+    let deadline =
+        verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
     let look_again = [done.look_again, deadline].into_iter().flatten().min();
     let (indexes, verdict) = (indexes.as_ref(), verdict.as_ref());
-    let known = account::Known { job: &job, pods: &pods, indexes, verdict, settings: &settings, now };
+    let known = account::Known {
+        job: &job,
+        pods: &pods,
+        indexes,
+        verdict,
+        settings: &settings,
+        now,
+    };
     // Where indexes are told apart, each waits by what its last pod says.
-    let record = Some(&record).filter(|record| **record != recalled && job.backoff_limit_per_index.is_none());
-    let tracked = track::track(host, &known, status, written, record).doing(|| "tracking status".into());
+    let record = Some(&record)
+        .filter(|record| **record != recalled && job.backoff_limit_per_index.is_none());
+    let tracked =
+        track::track(host, &known, status, written, record).doing(|| "tracking status".into());
     let result = tracked.and(done.failure.map_or(Ok(()), Err));
     outcome(host, &job, result, look_again)
 }
@@ -163,7 +192,12 @@ fn count(status: &mut Status, tally: &Tally, done: &Done) {
 }
 
 /// How a reconcile ends that is due again later. An error has a backoff of its own, which can be longer.
-fn outcome(host: &Host, job: &Job, result: Result<(), Error>, look_again: Option<Duration>) -> Result<Outcome, Error> {
+fn outcome(
+    host: &Host,
+    job: &Job,
+    result: Result<(), Error>,
+    look_again: Option<Duration>,
+) -> Result<Outcome, Error> {
     match (result, look_again) {
         (Ok(()), look_again) => Ok(look_again.map_or(Outcome::Done, Outcome::RequeueAfter)),
         (Err(error), None) => Err(error),

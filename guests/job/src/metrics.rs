@@ -32,18 +32,42 @@ pub fn declare(description: Description) -> Description {
     let buckets = (0..15).map(|power| 0.004 * f64::from(1 << power)).collect();
     let counters: [(&str, &[&str], &str); 8] = [
         (SYNCS, SYNC_LABELS, "The number of job syncs"),
-        (FINISHED, &["completion_mode", "result", "reason"], "The number of finished jobs"),
-        (BY_OTHERS, &["controller_name"], "The number of Jobs managed by an external controller"),
-        (PODS_FINISHED, &["completion_mode", "result"], "The number of finished Pods that are fully tracked"),
-        (POLICY_ACTIONS, &["action"], "The number of failed Pods handled by failure policy, by the rule's action"),
+        (
+            FINISHED,
+            &["completion_mode", "result", "reason"],
+            "The number of finished jobs",
+        ),
+        (
+            BY_OTHERS,
+            &["controller_name"],
+            "The number of Jobs managed by an external controller",
+        ),
+        (
+            PODS_FINISHED,
+            &["completion_mode", "result"],
+            "The number of finished Pods that are fully tracked",
+        ),
+        (
+            POLICY_ACTIONS,
+            &["action"],
+            "The number of failed Pods handled by failure policy, by the rule's action",
+        ),
         (
             TRACKED,
             &["event"],
             "The number of terminated pods (phase=Failed|Succeeded) that have the finalizer \
              batch.kubernetes.io/job-tracking. The event label can be \"add\" or \"delete\".",
         ),
-        (INDEXES_FINISHED, &["status", "backoffLimit"], "The number of finished indexes"),
-        (CREATIONS, &["reason", "status"], "The number of Pods created by the Job controller, by the reason for it"),
+        (
+            INDEXES_FINISHED,
+            &["status", "backoffLimit"],
+            "The number of finished indexes",
+        ),
+        (
+            CREATIONS,
+            &["reason", "status"],
+            "The number of Pods created by the Job controller, by the reason for it",
+        ),
     ];
     let description = description.metric(
         MetricType::Histogram(buckets),
@@ -51,9 +75,11 @@ pub fn declare(description: Description) -> Description {
         SYNC_LABELS,
         "The time it took to sync a job",
     );
-    counters.into_iter().fold(description, |description, (name, labels, help)| {
-        description.metric(MetricType::Counter, name, labels, help)
-    })
+    counters
+        .into_iter()
+        .fold(description, |description, (name, labels, help)| {
+            description.metric(MetricType::Counter, name, labels, help)
+        })
 }
 
 /// Counts what a written status counts that the one before did not.
@@ -63,26 +89,50 @@ pub fn count_pods(host: &Host, job: &Job, before: &Status, after: &Status) {
     if job.is_indexed() {
         // Not by the numbers: those of a job that was made smaller fall.
         succeeded = total(&after.completed_indexes) - total(&before.completed_indexes);
-        let failures = |status: &Status| total(status.failed_indexes.as_deref().unwrap_or_default());
-        let limit = if job.backoff_limit_per_index.is_some() { "perIndex" } else { "global" };
+        let failures =
+            |status: &Status| total(status.failed_indexes.as_deref().unwrap_or_default());
+        let limit = if job.backoff_limit_per_index.is_some() {
+            "perIndex"
+        } else {
+            "global"
+        };
         add(host, INDEXES_FINISHED, &["succeeded", limit], succeeded);
-        add(host, INDEXES_FINISHED, &["failed", limit], failures(after) - failures(before));
+        add(
+            host,
+            INDEXES_FINISHED,
+            &["failed", limit],
+            failures(after) - failures(before),
+        );
     }
     add(host, PODS_FINISHED, &[job.mode(), "succeeded"], succeeded);
-    add(host, PODS_FINISHED, &[job.mode(), "failed"], i64::from(after.failed) - i64::from(before.failed));
+    add(
+        host,
+        PODS_FINISHED,
+        &[job.mode(), "failed"],
+        i64::from(after.failed) - i64::from(before.failed),
+    );
 }
 
 /// Counts a job that has ended.
 pub fn count_finished(host: &Host, job: &Job, verdict: &Verdict) {
-    let result = if verdict.is_success { "succeeded" } else { "failed" };
+    let result = if verdict.is_success {
+        "succeeded"
+    } else {
+        "failed"
+    };
     add(host, FINISHED, &[job.mode(), result, &verdict.reason], 1);
 }
 
 /// Counts pods that were made, and those that could not be.
 pub fn count_creations(host: &Host, job: &Job, replaces: Replaces, made: usize, refused: usize) {
     let reason = match replaces {
-        Replaces { failed: true, .. } if job.pod_replacement_policy == "Failed" => "recreate_failed",
-        Replaces { failed: false, terminating: false } => "new",
+        Replaces { failed: true, .. } if job.pod_replacement_policy == "Failed" => {
+            "recreate_failed"
+        }
+        Replaces {
+            failed: false,
+            terminating: false,
+        } => "new",
         _ => "recreate_terminating_or_failed",
     };
     add(host, CREATIONS, &[reason, "succeeded"], made as i64);

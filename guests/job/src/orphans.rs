@@ -17,11 +17,16 @@ pub const QUEUE: &str = "job_orphan_pod";
 /// # Errors
 /// A read or the write failed.
 pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
-    let Some(pod) = host.get_key::<HeldPod>(key)?.filter(|pod| is_held(&pod.meta.finalizers)) else {
+    let Some(pod) = host
+        .get_key::<HeldPod>(key)?
+        .filter(|pod| is_held(&pod.meta.finalizers))
+    else {
         return Ok(Outcome::Done);
     };
     if is_orphan(host, &pod)? {
-        host.write(claim::freeing(&pod.meta)).found().doing(|| format!("freeing pod {key}"))?;
+        host.write(claim::freeing(&pod.meta))
+            .found()
+            .doing(|| format!("freeing pod {key}"))?;
     }
     Ok(Outcome::Done)
 }
@@ -31,10 +36,19 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
 /// # Errors
 /// A read or a write failed.
 pub fn free_all_of(host: &Host, job: &Job) -> Result<(), Error> {
-    let pods = host.list::<HeldPod>().namespace(&job.meta.namespace).controller(&job.meta.uid).all()?;
+    let pods = host
+        .list::<HeldPod>()
+        .namespace(&job.meta.namespace)
+        .controller(&job.meta.uid)
+        .all()?;
     let held = pods.iter().filter(|pod| is_held(&pod.meta.finalizers));
-    let answers = host.batch().extend(held.map(|pod| claim::freeing(&pod.meta))).run();
-    let errors = answers.into_iter().filter_map(|answer| answer.found().err());
+    let answers = host
+        .batch()
+        .extend(held.map(|pod| claim::freeing(&pod.meta)))
+        .run();
+    let errors = answers
+        .into_iter()
+        .filter_map(|answer| answer.found().err());
     Error::join(errors.map(Error::from)).map_or(Ok(()), Err)
 }
 
@@ -61,12 +75,19 @@ fn route_job(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), 
     {
         host.count(metrics::BY_OTHERS, &[other], 1.0);
     }
-    let is_same = |gone: &Presence| after.as_ref().is_some_and(|job| job.meta.uid == gone.meta.uid);
+    let is_same = |gone: &Presence| {
+        after
+            .as_ref()
+            .is_some_and(|job| job.meta.uid == gone.meta.uid)
+    };
     if let Some(gone) = before.filter(|gone| !is_same(gone)) {
-        host.list::<HeldPod>().namespace(&gone.meta.namespace).controller(&gone.meta.uid).each(|pod| {
-            found.extend(is_held(&pod.meta.finalizers).then(|| routed(&pod)));
-            Ok(())
-        })?;
+        host.list::<HeldPod>()
+            .namespace(&gone.meta.namespace)
+            .controller(&gone.meta.uid)
+            .each(|pod| {
+                found.extend(is_held(&pod.meta.finalizers).then(|| routed(&pod)));
+                Ok(())
+            })?;
     }
     Ok(())
 }
@@ -74,12 +95,17 @@ fn route_job(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), 
 fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), Error> {
     let (before, after) = (delta.before::<HeldPod>()?, delta.after::<HeldPod>()?);
     let is_tracked = |pod: &HeldPod| has_ended(&pod.phase) && is_held(&pod.meta.finalizers);
-    match (before.is_some_and(|pod| is_tracked(&pod)), after.as_ref().is_some_and(is_tracked)) {
+    match (
+        before.is_some_and(|pod| is_tracked(&pod)),
+        after.as_ref().is_some_and(is_tracked),
+    ) {
         (false, true) => host.count(metrics::TRACKED, &["add"], 1.0),
         (true, false) => host.count(metrics::TRACKED, &["delete"], 1.0),
         _ => {}
     }
-    let Some(pod) = after.filter(|pod| is_held(&pod.meta.finalizers)) else { return Ok(()) };
+    let Some(pod) = after.filter(|pod| is_held(&pod.meta.finalizers)) else {
+        return Ok(());
+    };
     // A pod that is not being deleted and whose job is missing may be of a job that is not known yet: it can wait, for the
     // garbage collector will delete it or take its owner away.
     if (pod.meta.is_deleting() || pod.meta.controller().is_none()) && is_orphan(host, &pod)? {
@@ -89,13 +115,18 @@ fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), 
 }
 
 fn routed(pod: &HeldPod) -> Routed {
-    Routed { queue: QUEUE.into(), ..Routed::now(pod.meta.key()) }
+    Routed {
+        queue: QUEUE.into(),
+        ..Routed::now(pod.meta.key())
+    }
 }
 
 /// Whether no job counts this pod any more. A pod that something else controls is not ours, nor is one of a job that another
 /// controller runs.
 fn is_orphan(host: &Host, pod: &HeldPod) -> Result<bool, Error> {
-    let Some(owner) = pod.meta.controller() else { return Ok(true) };
+    let Some(owner) = pod.meta.controller() else {
+        return Ok(true);
+    };
     if !owner.is_of(Job::KIND) {
         return Ok(false);
     }

@@ -53,7 +53,9 @@ pub struct Known<'a, 'p> {
 
 /// The next step of a job that has not ended.
 pub fn step<'p>(job: &Job, known: &Known<'_, 'p>) -> Step<'p> {
-    let Known { tally, settings, .. } = known;
+    let Known {
+        tally, settings, ..
+    } = known;
     let active = tally.active.len();
     if job.suspend {
         return Step::Delete(rank::doomed(job, &tally.active, active));
@@ -64,10 +66,18 @@ pub fn step<'p>(job: &Job, known: &Known<'_, 'p>) -> Step<'p> {
         doomed.truncate(settings.max_pod_create_delete_per_sync);
         return Step::Delete(doomed);
     }
-    let waited_for = if job.replaces_only_ended() { tally.terminating } else { 0 };
+    let waited_for = if job.replaces_only_ended() {
+        tally.terminating
+    } else {
+        0
+    };
     match wanted.saturating_sub(active + waited_for) {
         0 => Step::Stay,
-        missing => create(job, known, missing.min(settings.max_pod_create_delete_per_sync)),
+        missing => create(
+            job,
+            known,
+            missing.min(settings.max_pod_create_delete_per_sync),
+        ),
     }
 }
 
@@ -98,10 +108,20 @@ fn create<'p>(job: &Job, known: &Known<'_, 'p>, missing: usize) -> Step<'p> {
     if !wait.is_zero() {
         return Step::Wait(wait.max(known.settings.sync_batch_period));
     }
-    let Some(indexes) = known.indexes else { return Step::Create(vec![None; missing]) };
+    let Some(indexes) = known.indexes else {
+        return Step::Create(vec![None; missing]);
+    };
     let pending = indexes.pending(job, known.pods, missing);
-    let wait = |index: i64| backoff::wait_of_index(indexes.awaiting.get(&index).copied(), known.settings, known.now);
-    let (now, later): (Vec<i64>, Vec<i64>) = pending.into_iter().partition(|index| wait(*index).is_zero());
+    let wait = |index: i64| {
+        backoff::wait_of_index(
+            indexes.awaiting.get(&index).copied(),
+            known.settings,
+            known.now,
+        )
+    };
+    let (now, later): (Vec<i64>, Vec<i64>) = pending
+        .into_iter()
+        .partition(|index| wait(*index).is_zero());
     match later.into_iter().map(wait).min() {
         Some(wait) if now.is_empty() => Step::Wait(wait.max(known.settings.sync_batch_period)),
         _ => Step::Create(now.into_iter().map(Some).collect()),

@@ -33,7 +33,8 @@ impl Pod {
     /// Whether it is a failure of this job. A pod that is being deleted is one, because it may never come to say so
     /// itself; unless the job waits for that.
     pub fn has_failed(&self, job: &Job) -> bool {
-        self.phase == "Failed" || !job.replaces_only_ended() && self.meta.is_deleting() && !self.has_succeeded()
+        self.phase == "Failed"
+            || !job.replaces_only_ended() && self.meta.is_deleting() && !self.has_succeeded()
     }
 
     fn has_ended(&self) -> bool {
@@ -52,16 +53,24 @@ impl Pod {
 
     /// Since when it is ready; none if it isn't, or if that is not said.
     pub fn ready_since(&self) -> Option<Time> {
-        self.readiness().filter(|ready| ready.status == "True")?.last_transition_time
+        self.readiness()
+            .filter(|ready| ready.status == "True")?
+            .last_transition_time
     }
 
     fn readiness(&self) -> Option<&PodCondition> {
-        self.conditions.iter().find(|condition| condition.condition_type == "Ready")
+        self.conditions
+            .iter()
+            .find(|condition| condition.condition_type == "Ready")
     }
 
     /// The index that it is for; none if that isn't said, or not as a number.
     pub fn index(&self) -> Option<i64> {
-        self.meta.annotation(INDEX)?.parse().ok().filter(|index| *index >= 0)
+        self.meta
+            .annotation(INDEX)?
+            .parse()
+            .ok()
+            .filter(|index| *index >= 0)
     }
 
     /// The index that it is for, if the job has that index. An index can lie beyond: a job may be made smaller.
@@ -81,29 +90,50 @@ impl Pod {
 
     /// How often they failed in whatever way.
     pub fn all_earlier_failures(&self) -> i32 {
-        self.earlier_failures().saturating_add(self.earlier_ignored_failures())
+        self.earlier_failures()
+            .saturating_add(self.earlier_ignored_failures())
     }
 
     fn count(&self, annotation: &str) -> i32 {
-        self.meta.annotation(annotation).and_then(|count| count.parse().ok()).filter(|count| *count >= 0).unwrap_or(0)
+        self.meta
+            .annotation(annotation)
+            .and_then(|count| count.parse().ok())
+            .filter(|count| *count >= 0)
+            .unwrap_or(0)
     }
 
     /// When it ended, as far as can be said: when its last container did; else when it ceased to be ready; else when it
     /// was asked to go; else when it was made.
     pub fn finished_at(&self) -> Time {
         let asked_to_go = || {
-            let grace = self.meta.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs();
-            self.meta.deletion_timestamp.map(|gone| gone - Duration::from_secs(grace))
+            let grace = self
+                .meta
+                .deletion_grace_period_seconds
+                .unwrap_or(0)
+                .max(0)
+                .unsigned_abs();
+            self.meta
+                .deletion_timestamp
+                .map(|gone| gone - Duration::from_secs(grace))
         };
-        let not_ready = || self.readiness().filter(|ready| ready.status == "False")?.last_transition_time;
+        let not_ready = || {
+            self.readiness()
+                .filter(|ready| ready.status == "False")?
+                .last_transition_time
+        };
         let made = || self.meta.creation_timestamp.unwrap_or_default();
-        self.containers_finished_at().or_else(not_ready).or_else(asked_to_go).unwrap_or_else(made)
+        self.containers_finished_at()
+            .or_else(not_ready)
+            .or_else(asked_to_go)
+            .unwrap_or_else(made)
     }
 
     /// When the last container ended, which can be a sidecar. None while a sidecar runs.
     fn containers_finished_at(&self) -> Option<Time> {
         let ends = |containers: &mut dyn Iterator<Item = &Container>| -> Option<Vec<Time>> {
-            containers.map(|container| container.state.terminated.as_ref()?.finished_at).collect()
+            containers
+                .map(|container| container.state.terminated.as_ref()?.finished_at)
+                .collect()
         };
         let own = ends(&mut self.containers.iter()).and_then(|ends| ends.into_iter().max());
         let sidecars = ends(&mut self.sidecars())?;
@@ -113,14 +143,22 @@ impl Pod {
     /// Those of its init containers that run beside its containers.
     pub fn sidecars(&self) -> impl Iterator<Item = &Container> {
         let is_sidecar = |name: &str| {
-            self.init_specs.iter().any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
+            self.init_specs
+                .iter()
+                .any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
         };
-        self.init_containers.iter().filter(move |container| is_sidecar(&container.name))
+        self.init_containers
+            .iter()
+            .filter(move |container| is_sidecar(&container.name))
     }
 
     /// How often its containers were restarted, all together.
     pub fn restarts(&self) -> i32 {
-        let counts = self.init_containers.iter().chain(&self.containers).map(|container| container.restart_count);
+        let counts = self
+            .init_containers
+            .iter()
+            .chain(&self.containers)
+            .map(|container| container.restart_count);
         counts.fold(0, i32::saturating_add)
     }
 }

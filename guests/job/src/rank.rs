@@ -38,13 +38,27 @@ pub fn sort(pods: &mut [&Pod]) {
             "Running" => 2,
             _ => 0,
         };
-        let restarts = (most_restarts(&mut pod.containers.iter()), most_restarts(&mut pod.sidecars()));
+        let restarts = (
+            most_restarts(&mut pod.containers.iter()),
+            most_restarts(&mut pod.sidecars()),
+        );
         let by_time = |time: Option<Time>| Reverse((time.is_none(), time));
         let made = by_time(pod.meta.creation_timestamp);
-        (!pod.node.is_empty(), phase, pod.is_ready(), by_time(pod.ready_since()), Reverse(restarts), made)
+        (
+            !pod.node.is_empty(),
+            phase,
+            pod.is_ready(),
+            by_time(pod.ready_since()),
+            Reverse(restarts),
+            made,
+        )
     });
 }
 
 fn most_restarts(containers: &mut dyn Iterator<Item = &Container>) -> i32 {
-    containers.map(|container| container.restart_count).max().unwrap_or(0).max(0)
+    containers
+        .map(|container| container.restart_count)
+        .max()
+        .unwrap_or(0)
+        .max(0)
 }

@@ -33,11 +33,31 @@ impl Default for Settings {
 
 /// The keys of the configuration, with their defaults and what they do.
 pub const KEYS: &[(&str, &str, &str)] = &[
-    ("sync-batch-period", "1s", "how long changes of pods are gathered before their job is reconciled"),
-    ("pod-failure-backoff", "10s", "how long a job waits after a pod has failed; doubled with each failure more"),
-    ("max-pod-failure-backoff", "10m", "how long a job waits after failures of its pods at most"),
-    ("max-uncounted-pods", "500", "how many pods that have ended are counted in one step"),
-    ("max-pod-create-delete-per-sync", "500", "how many pods one reconcile makes or deletes"),
+    (
+        "sync-batch-period",
+        "1s",
+        "how long changes of pods are gathered before their job is reconciled",
+    ),
+    (
+        "pod-failure-backoff",
+        "10s",
+        "how long a job waits after a pod has failed; doubled with each failure more",
+    ),
+    (
+        "max-pod-failure-backoff",
+        "10m",
+        "how long a job waits after failures of its pods at most",
+    ),
+    (
+        "max-uncounted-pods",
+        "500",
+        "how many pods that have ended are counted in one step",
+    ),
+    (
+        "max-pod-create-delete-per-sync",
+        "500",
+        "how many pods one reconcile makes or deletes",
+    ),
 ];
 
 impl Settings {
@@ -47,19 +67,28 @@ impl Settings {
     /// A value makes no sense.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let wrong = |key: &str, text: &str| Error::terminal(format!("the setting {key} makes no sense: `{text}`"));
+        let wrong = |key: &str, text: &str| {
+            Error::terminal(format!("the setting {key} makes no sense: `{text}`"))
+        };
         let duration = |key: &str, default: Duration| match host.config(key) {
             Some(text) => flyball_sdk::duration::parse(&text).ok_or_else(|| wrong(key, &text)),
             None => Ok(default),
         };
         let number = |key: &str, default: usize| match host.config(key) {
-            Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(|| wrong(key, &text)),
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|number| *number > 0)
+                .ok_or_else(|| wrong(key, &text)),
             None => Ok(default),
         };
         Ok(Self {
             sync_batch_period: duration("sync-batch-period", default.sync_batch_period)?,
             pod_failure_backoff: duration("pod-failure-backoff", default.pod_failure_backoff)?,
-            max_pod_failure_backoff: duration("max-pod-failure-backoff", default.max_pod_failure_backoff)?,
+            max_pod_failure_backoff: duration(
+                "max-pod-failure-backoff",
+                default.max_pod_failure_backoff,
+            )?,
             max_uncounted_pods: number("max-uncounted-pods", default.max_uncounted_pods)?,
             max_pod_create_delete_per_sync: number(
                 "max-pod-create-delete-per-sync",

@@ -5,7 +5,10 @@ use crate::views::{SuccessPolicy, SuccessRule};
 
 /// The message of the first rule that holds, if one does.
 pub fn met(policy: Option<&SuccessPolicy>, indexes: i64, succeeded: &Intervals) -> Option<String> {
-    let met = policy?.rules.iter().position(|rule| holds(rule, indexes, succeeded))?;
+    let met = policy?
+        .rules
+        .iter()
+        .position(|rule| holds(rule, indexes, succeeded))?;
     Some(format!("Matched rules at index {met}"))
 }
 
@@ -13,8 +16,13 @@ fn holds(rule: &SuccessRule, indexes: i64, succeeded: &Intervals) -> bool {
     if succeeded.is_empty() {
         return false;
     }
-    let is_enough = |count: i64| rule.succeeded_count.is_some_and(|wanted| count >= wanted.into());
-    let Some(wanted) = &rule.succeeded_indexes else { return is_enough(succeeded.total()) };
+    let is_enough = |count: i64| {
+        rule.succeeded_count
+            .is_some_and(|wanted| count >= wanted.into())
+    };
+    let Some(wanted) = &rule.succeeded_indexes else {
+        return is_enough(succeeded.total());
+    };
     let wanted = Intervals::parse(wanted, indexes);
     let shared = wanted.shared(succeeded);
     !wanted.is_empty() && (shared == wanted.total() || is_enough(shared))

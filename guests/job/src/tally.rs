@@ -27,22 +27,31 @@ impl<'p> Tally<'p> {
     pub fn of(job: &Job, pods: &'p [Pod]) -> Self {
         let status = &job.status;
         let uncounted = &status.uncounted_terminated_pods;
-        let [known_succeeded, known_failed] =
-            [&uncounted.succeeded, &uncounted.failed].map(|uids| uids.iter().map(String::as_str).collect());
+        let [known_succeeded, known_failed] = [&uncounted.succeeded, &uncounted.failed]
+            .map(|uids| uids.iter().map(String::as_str).collect());
         let new = |pod: &Pod, known: &HashSet<&str>| {
             pod.is_held()
                 && !known.contains(pod.meta.uid.as_str())
                 && (!job.is_indexed() || pod.index_in(job).is_some())
         };
-        let new_succeeded: Vec<&Pod> =
-            pods.iter().filter(|pod| pod.has_succeeded() && new(pod, &known_succeeded)).collect();
-        let new_failed: Vec<&Pod> = pods.iter().filter(|pod| pod.has_failed(job) && new(pod, &known_failed)).collect();
+        let new_succeeded: Vec<&Pod> = pods
+            .iter()
+            .filter(|pod| pod.has_succeeded() && new(pod, &known_succeeded))
+            .collect();
+        let new_failed: Vec<&Pod> = pods
+            .iter()
+            .filter(|pod| pod.has_failed(job) && new(pod, &known_failed))
+            .collect();
         let policy = job.pod_failure_policy.as_ref();
-        let failures = new_failed.iter().filter(|pod| failure_policy::counts(policy, pod)).count();
+        let failures = new_failed
+            .iter()
+            .filter(|pod| failure_policy::counts(policy, pod))
+            .count();
         Self {
             active: pods.iter().filter(|pod| pod.is_active()).collect(),
             terminating: pods.iter().filter(|pod| pod.is_terminating()).count(),
-            succeeded: i64::from(status.succeeded) + (new_succeeded.len() + uncounted.succeeded.len()) as i64,
+            succeeded: i64::from(status.succeeded)
+                + (new_succeeded.len() + uncounted.succeeded.len()) as i64,
             failed: i64::from(status.failed) + (failures + uncounted.failed.len()) as i64,
             new_succeeded,
             new_failed,

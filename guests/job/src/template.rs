@@ -52,7 +52,11 @@ pub struct CreatedMeta {
 ///
 /// # Errors
 /// The template gives them no labels, by which the job could know them.
-pub fn creations(job: &Job, numbers: &[Option<i64>], indexes: Option<&Indexes>) -> Result<Vec<Write>, Error> {
+pub fn creations(
+    job: &Job,
+    numbers: &[Option<i64>],
+    indexes: Option<&Indexes>,
+) -> Result<Vec<Write>, Error> {
     let mut template = job.template.clone();
     if !is_held(&template.metadata.finalizers) {
         template.metadata.finalizers.push(FINALIZER.into());
@@ -67,8 +71,13 @@ pub fn creations(job: &Job, numbers: &[Option<i64>], indexes: Option<&Indexes>) 
     };
     let mut spec = template.spec.value();
     for containers in ["initContainers", "containers"] {
-        let containers = spec.get_mut(containers).and_then(|containers| containers.as_array_mut());
-        containers.into_iter().flatten().for_each(add_index_variable);
+        let containers = spec
+            .get_mut(containers)
+            .and_then(|containers| containers.as_array_mut());
+        containers
+            .into_iter()
+            .flatten()
+            .for_each(add_index_variable);
     }
     let of_index = |index: i64| {
         spec["hostname"] = format!("{}-{index}", job.meta.name).into();
@@ -78,13 +87,22 @@ pub fn creations(job: &Job, numbers: &[Option<i64>], indexes: Option<&Indexes>) 
         metadata.annotations.insert(INDEX.into(), index.to_string());
         if job.backoff_limit_per_index.is_some() {
             let (failures, ignored) = indexes.failures_before(job, index);
-            metadata.annotations.insert(FAILURES.into(), failures.to_string());
+            metadata
+                .annotations
+                .insert(FAILURES.into(), failures.to_string());
             metadata.annotations.remove(IGNORED_FAILURES);
             if ignored > 0 {
-                metadata.annotations.insert(IGNORED_FAILURES.into(), ignored.to_string());
+                metadata
+                    .annotations
+                    .insert(IGNORED_FAILURES.into(), ignored.to_string());
             }
         }
-        creation(job, &prefix_of_index(&job.meta.name, index), &template, &owner)
+        creation(
+            job,
+            &prefix_of_index(&job.meta.name, index),
+            &template,
+            &owner,
+        )
     };
     Ok(numbers.iter().flatten().copied().map(of_index).collect())
 }
@@ -98,7 +116,12 @@ fn creation(job: &Job, prefix: &str, template: &Template, owner: &OwnerReference
         finalizers: &metadata.finalizers,
         owner_references: [owner],
     };
-    let pod = NewPod { api_version: "v1", kind: "Pod", metadata, spec };
+    let pod = NewPod {
+        api_version: "v1",
+        kind: "Pod",
+        metadata,
+        spec,
+    };
     Write::create("v1/Pod", &job.meta.namespace, &pod).returning(&["metadata.name"])
 }
 
@@ -108,8 +131,13 @@ fn add_index_variable(container: &mut serde_json::Value) {
     if env.is_null() {
         *env = json!([]);
     }
-    let Some(env) = env.as_array_mut() else { return };
-    if env.iter().all(|variable| variable["name"] != INDEX_VARIABLE) {
+    let Some(env) = env.as_array_mut() else {
+        return;
+    };
+    if env
+        .iter()
+        .all(|variable| variable["name"] != INDEX_VARIABLE)
+    {
         let field = format!("metadata.labels['{INDEX}']");
         env.push(json!({"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": field}}}));
     }
@@ -117,7 +145,11 @@ fn add_index_variable(container: &mut serde_json::Value) {
 
 /// What the names of a job's pods begin with. The dash is left out where the longest name has no room for it.
 fn prefix(job: &str) -> String {
-    if job.len() < 253 { format!("{job}-") } else { job.into() }
+    if job.len() < 253 {
+        format!("{job}-")
+    } else {
+        job.into()
+    }
 }
 
 /// What the names of an index's pods begin with: always with the index, which the server would cut off a long name.

@@ -26,18 +26,36 @@ pub fn track(
 ) -> Result<(), Error> {
     let Known { job, verdict, .. } = known;
     let account = account::account(known, status);
-    let mut writer = Writer { host, job, meta: job.meta.clone(), written };
-    writer.write(&account.status).doing(|| "adding uncounted pods to status".into())?;
+    let mut writer = Writer {
+        host,
+        job,
+        meta: job.meta.clone(),
+        written,
+    };
+    writer
+        .write(&account.status)
+        .doing(|| "adding uncounted pods to status".into())?;
     if let Some(record) = record
         && let Err(error) = host.remember(&job.meta.uid, record, &job.meta.uid)
     {
-        warning!(host, "failures of the pods of {} are forgotten: {error}", job.meta.key());
+        warning!(
+            host,
+            "failures of the pods of {} are forgotten: {error}",
+            job.meta.key()
+        );
     }
-    account.policy_actions.iter().for_each(|action| host.count(metrics::POLICY_ACTIONS, &[*action], 1.0));
+    account
+        .policy_actions
+        .iter()
+        .for_each(|action| host.count(metrics::POLICY_ACTIONS, &[*action], 1.0));
 
     let mut status = account.status;
     let (freed, failure) = free(host, &account.free);
-    let held: Vec<&Pod> = known.pods.iter().filter(|pod| is_held(&pod.meta.finalizers)).collect();
+    let held: Vec<&Pod> = known
+        .pods
+        .iter()
+        .filter(|pod| is_held(&pod.meta.finalizers))
+        .collect();
     let mut held = account::held(&held);
     for pod in freed {
         held.remove(pod.meta.uid.as_str());
@@ -46,7 +64,9 @@ pub fn track(
 
     let verdict = verdict.filter(|_| failure.is_none() && !account.is_full);
     let ended = verdict.filter(|verdict| account::finish(&mut status, verdict, known.now));
-    writer.write(&status).doing(|| "removing uncounted pods from status".into())?;
+    writer
+        .write(&status)
+        .doing(|| "removing uncounted pods from status".into())?;
     if let Some(verdict) = ended {
         tell_end(host, job, &status, verdict);
     }
@@ -55,7 +75,10 @@ pub fn track(
 
 /// Takes the finalizer off pods. Answers those that have lost it or are gone, and the first refusal.
 fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
-    let answers = host.batch().extend(pods.iter().map(|pod| claim::freeing(&pod.meta))).run();
+    let answers = host
+        .batch()
+        .extend(pods.iter().map(|pod| claim::freeing(&pod.meta)))
+        .run();
     let (mut freed, mut failure) = (Vec::new(), None);
     for (pod, answer) in pods.iter().zip(answers) {
         match answer.found() {
@@ -70,7 +93,10 @@ fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
 fn tell_end(host: &Host, job: &Job, status: &Status, verdict: &Verdict) {
     let about = job.meta.reference(Job::KIND);
     if verdict.is_success {
-        if job.completions.is_some_and(|completions| status.succeeded > completions) {
+        if job
+            .completions
+            .is_some_and(|completions| status.succeeded > completions)
+        {
             let message = "Too many succeeded pods running after completion count reached";
             host.warn(&about, "TooManySucceededPods", message);
         }
@@ -106,7 +132,9 @@ impl Writer<'_> {
             metadata: Meta,
         }
         let write = Write::modify(Job::KIND, &self.meta, &Change { status }).on("status");
-        let answer = self.host.write(write.returning(&["metadata.resourceVersion"]))?;
+        let answer = self
+            .host
+            .write(write.returning(&["metadata.resourceVersion"]))?;
         self.meta.resource_version = answer.parse::<Answered>()?.metadata.resource_version;
         metrics::count_pods(self.host, self.job, &self.written, status);
         self.written = status.clone();

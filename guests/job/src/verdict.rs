@@ -32,26 +32,45 @@ pub struct Verdict {
 
 impl Verdict {
     fn success(reason: &str, message: impl Into<String>) -> Self {
-        Self { is_success: true, reason: reason.into(), message: message.into() }
+        Self {
+            is_success: true,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 
     fn failure(reason: &str, message: impl Into<String>) -> Self {
-        Self { is_success: false, reason: reason.into(), message: message.into() }
+        Self {
+            is_success: false,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 
     /// All completions are reached.
     pub fn completed() -> Self {
-        Self::success("CompletionsReached", "Reached expected number of succeeded pods")
+        Self::success(
+            "CompletionsReached",
+            "Reached expected number of succeeded pods",
+        )
     }
 
     /// The condition that says it at once.
     pub fn interim_type(&self) -> &'static str {
-        if self.is_success { SUCCESS_CRITERIA_MET } else { FAILURE_TARGET }
+        if self.is_success {
+            SUCCESS_CRITERIA_MET
+        } else {
+            FAILURE_TARGET
+        }
     }
 
     /// The condition that says it at the end.
     pub fn final_type(&self) -> &'static str {
-        if self.is_success { "Complete" } else { "Failed" }
+        if self.is_success {
+            "Complete"
+        } else {
+            "Failed"
+        }
     }
 
     /// A condition that says it.
@@ -61,7 +80,13 @@ impl Verdict {
 }
 
 /// The verdict on a job, before any pod is made or deleted. What was said before stands; failures go before success.
-pub fn judge(job: &Job, pods: &[Pod], tally: &Tally, indexes: Option<&Indexes>, now: Time) -> Option<Verdict> {
+pub fn judge(
+    job: &Job,
+    pods: &[Pod],
+    tally: &Tally,
+    indexes: Option<&Indexes>,
+    now: Time,
+) -> Option<Verdict> {
     said(&job.status)
         .or_else(|| failed_by_policy(job, pods))
         .or_else(|| past_backoff_limit(job, pods, tally))
@@ -86,8 +111,16 @@ pub fn until_deadline(job: &Job, now: Time) -> Option<Duration> {
 /// Sets a condition of a job where it stands. One that is not there and is to be false stays away. Answers whether anything
 /// changed; then both of its times do.
 pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
-    match conditions.iter_mut().find(|condition| condition.condition_type == new.condition_type) {
-        Some(old) if (&old.status, &old.reason, &old.message) == (&new.status, &new.reason, &new.message) => false,
+    match conditions
+        .iter_mut()
+        .find(|condition| condition.condition_type == new.condition_type)
+    {
+        Some(old)
+            if (&old.status, &old.reason, &old.message)
+                == (&new.status, &new.reason, &new.message) =>
+        {
+            false
+        }
         Some(old) => {
             *old = new;
             true
@@ -101,46 +134,80 @@ pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
 }
 
 /// A condition with both of its times.
-pub fn stamped(condition_type: &str, status: &str, reason: &str, message: &str, now: Time) -> Condition {
+pub fn stamped(
+    condition_type: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: Time,
+) -> Condition {
     let now = Some(now.to_second());
     let condition = Condition::new(condition_type, status, reason, message);
-    Condition { last_probe_time: now, last_transition_time: now, ..condition }
+    Condition {
+        last_probe_time: now,
+        last_transition_time: now,
+        ..condition
+    }
 }
 
 fn said(status: &Status) -> Option<Verdict> {
-    let said = |condition_type| condition::get(&status.conditions, condition_type).filter(|said| said.is_true());
-    let success = said(SUCCESS_CRITERIA_MET).map(|said| Verdict::success(&said.reason, &said.message));
-    success.or_else(|| said(FAILURE_TARGET).map(|said| Verdict::failure(&said.reason, &said.message)))
+    let said = |condition_type| {
+        condition::get(&status.conditions, condition_type).filter(|said| said.is_true())
+    };
+    let success =
+        said(SUCCESS_CRITERIA_MET).map(|said| Verdict::success(&said.reason, &said.message));
+    success
+        .or_else(|| said(FAILURE_TARGET).map(|said| Verdict::failure(&said.reason, &said.message)))
 }
 
 fn failed_by_policy(job: &Job, pods: &[Pod]) -> Option<Verdict> {
     let policy = job.pod_failure_policy.as_ref()?;
-    { pods.iter().filter(|pod| pod.has_failed(job)) }.find_map(|pod| match failure_policy::action(Some(policy), pod) {
-        Some(Action::FailJob(message)) => Some(Verdict::failure("PodFailurePolicy", message)),
-        _ => None,
+    { pods.iter().filter(|pod| pod.has_failed(job)) }.find_map(|pod| {
+        match failure_policy::action(Some(policy), pod) {
+            Some(Action::FailJob(message)) => Some(Verdict::failure("PodFailurePolicy", message)),
+            _ => None,
+        }
     })
 }
 
 fn past_backoff_limit(job: &Job, pods: &[Pod], tally: &Tally) -> Option<Verdict> {
     let is_past = tally.failed > job.backoff_limit().into() || restarted_too_often(job, pods);
-    is_past.then(|| Verdict::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"))
+    is_past.then(|| {
+        Verdict::failure(
+            "BackoffLimitExceeded",
+            "Job has reached the specified backoff limit",
+        )
+    })
 }
 
 /// Whether containers that are restarted where they are have been so too often. A limit of 0 allows none.
 fn restarted_too_often(job: &Job, pods: &[Pod]) -> bool {
     let runs = |pod: &&Pod| matches!(pod.phase.as_str(), "Running" | "Pending");
-    let restarts = || pods.iter().filter(runs).map(Pod::restarts).fold(0, i32::saturating_add);
+    let restarts = || {
+        pods.iter()
+            .filter(runs)
+            .map(Pod::restarts)
+            .fold(0, i32::saturating_add)
+    };
     job.restarts_on_failure() && restarts() >= job.backoff_limit().max(1)
 }
 
 fn past_deadline(job: &Job, now: Time) -> Option<Verdict> {
     let is_past = until_deadline(job, now)?.is_zero();
-    is_past.then(|| Verdict::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
+    is_past.then(|| {
+        Verdict::failure(
+            "DeadlineExceeded",
+            "Job was active longer than specified deadline",
+        )
+    })
 }
 
 fn too_many_failed_indexes(job: &Job, indexes: &Indexes) -> Option<Verdict> {
     let failures = indexes.failures();
-    if job.max_failed_indexes.is_some_and(|most| failures > most.into()) {
+    if job
+        .max_failed_indexes
+        .is_some_and(|most| failures > most.into())
+    {
         let message = "Job has exceeded the specified maximal number of failed indexes";
         return Some(Verdict::failure("MaxFailedIndexesExceeded", message));
     }
@@ -149,6 +216,10 @@ fn too_many_failed_indexes(job: &Job, indexes: &Indexes) -> Option<Verdict> {
 }
 
 fn succeeded_by_policy(job: &Job, indexes: &Indexes) -> Option<Verdict> {
-    let met = success_policy::met(job.success_policy.as_ref(), job.indexes(), &indexes.succeeded)?;
+    let met = success_policy::met(
+        job.success_policy.as_ref(),
+        job.indexes(),
+        &indexes.succeeded,
+    )?;
     Some(Verdict::success("SuccessPolicy", met))
 }

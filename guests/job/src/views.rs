@@ -187,7 +187,10 @@ pub struct SuccessRule {
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// What is to be known. Those of others stay as they are.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub conditions: Vec<Condition>,
     /// Since when it runs without having been suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +208,10 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<i32>,
     /// Which indexes have succeeded, written as in `1,3-5`.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub completed_indexes: String,
     /// Which indexes have failed; none where indexes are not told apart.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,10 +229,16 @@ pub struct Status {
 #[serde(default)]
 pub struct Uncounted {
     /// Those that succeeded; always empty in an Indexed Job.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub succeeded: Vec<String>,
     /// Those that failed.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub failed: Vec<String>,
 }
 
@@ -287,12 +299,18 @@ pub struct InitContainer {
 impl Job {
     /// How many pods may run at once.
     pub fn parallelism(&self) -> usize {
-        self.parallelism.map_or(1, |pods| usize::try_from(pods).unwrap_or(0))
+        self.parallelism
+            .map_or(1, |pods| usize::try_from(pods).unwrap_or(0))
     }
 
     /// How many pods may fail.
     pub fn backoff_limit(&self) -> i32 {
-        self.backoff_limit.unwrap_or(if self.backoff_limit_per_index.is_some() { i32::MAX } else { 6 })
+        self.backoff_limit
+            .unwrap_or(if self.backoff_limit_per_index.is_some() {
+                i32::MAX
+            } else {
+                6
+            })
     }
 
     /// Whether each of its completions has an index.
@@ -307,12 +325,19 @@ impl Job {
 
     /// `Indexed` or `NonIndexed`, for metrics.
     pub fn mode(&self) -> &'static str {
-        if self.is_indexed() { "Indexed" } else { "NonIndexed" }
+        if self.is_indexed() {
+            "Indexed"
+        } else {
+            "NonIndexed"
+        }
     }
 
     /// Whether its completion mode is one that this controller knows.
     pub fn has_known_mode(&self) -> bool {
-        matches!(self.completion_mode.as_deref(), None | Some("Indexed" | "NonIndexed"))
+        matches!(
+            self.completion_mode.as_deref(),
+            None | Some("Indexed" | "NonIndexed")
+        )
     }
 
     /// Whether a pod is replaced only when it has ended, not already when it is being deleted.
@@ -359,6 +384,7 @@ fn other_controller(managed_by: Option<&str>) -> Option<&str> {
 }
 
 fn is_finished(conditions: &[Condition]) -> bool {
-    let holds = |condition_type| condition::get(conditions, condition_type).is_some_and(Condition::is_true);
+    let holds =
+        |condition_type| condition::get(conditions, condition_type).is_some_and(Condition::is_true);
     holds("Complete") || holds("Failed")
 }

@@ -96,26 +96,39 @@ impl Controller for LegacyTokens {
 fn period(host: &Host) -> Result<Duration, Error> {
     let text = host.config(CLEAN_UP_PERIOD).unwrap_or_default();
     let period = duration::parse(&text).filter(|period| !period.is_zero());
-    period.ok_or_else(|| Error::terminal(format!("the clean-up period `{text}` is not a duration above zero")))
+    period.ok_or_else(|| {
+        Error::terminal(format!(
+            "the clean-up period `{text}` is not a duration above zero"
+        ))
+    })
 }
 
 /// Since when each use is surely noted: the day after the one on which the API server began to.
 fn tracked_since(host: &Host) -> Result<Time, Error> {
     let tracking = host.live_get::<Tracking>(TRACKING_NAMESPACE, TRACKING)?;
     let Some(Tracking { since }) = tracking else {
-        return Err(Error::failed(format!("the ConfigMap {TRACKING} is not there: the API server has not made it")));
+        return Err(Error::failed(format!(
+            "the ConfigMap {TRACKING} is not there: the API server has not made it"
+        )));
     };
     let since = since.unwrap_or_default();
     let day = Time::of_date(&since);
-    let day =
-        day.ok_or_else(|| Error::failed(format!("the ConfigMap {TRACKING} has no date: its `since` is {since:?}")))?;
+    let day = day.ok_or_else(|| {
+        Error::failed(format!(
+            "the ConfigMap {TRACKING} has no date: its `since` is {since:?}"
+        ))
+    })?;
     Ok(day + INTERVAL)
 }
 
 /// Whether a token is old and was not used lately. One whose last use can't be read is left alone.
 fn is_unused(host: &Host, secret: &Secret, since: Time) -> bool {
     token::is_unused(secret, since).unwrap_or_else(|label| {
-        warning!(host, "the last use of secret {} is not a date: {label:?}", secret.meta.key());
+        warning!(
+            host,
+            "the last use of secret {} is not a date: {label:?}",
+            secret.meta.key()
+        );
         false
     })
 }
@@ -130,19 +143,36 @@ fn is_of_account(host: &Host, secret: &Secret) -> Result<bool, Error> {
     let account: Option<ServiceAccount> = host.get(&secret.meta.namespace, name)?;
     Ok(account.is_some_and(|account| {
         (uid.is_empty() || account.meta.uid == uid)
-            && account.secrets.iter().any(|named| named.name == secret.meta.name)
+            && account
+                .secrets
+                .iter()
+                .any(|named| named.name == secret.meta.name)
     }))
 }
 
 /// Runs the steps. A Secret that has changed or gone meanwhile waits for the next day.
 fn run(host: &Host, steps: &[(Secret, Step)]) -> Result<Outcome, Error> {
     for (secret, step) in steps {
-        info!(host, "{step} legacy service account token {}", secret.meta.key());
+        info!(
+            host,
+            "{step} legacy service account token {}",
+            secret.meta.key()
+        );
     }
-    let answers = host.batch().extend(steps.iter().map(|(secret, step)| step.write(secret))).run();
-    let refusals = steps.iter().zip(answers).filter_map(|((secret, step), answer)| {
-        let refusal = answer.err().filter(|error| !error.is_conflict() && !error.is_not_found())?;
-        Err::<(), _>(refusal).doing(|| format!("{step} secret {}", secret.meta.key())).err()
-    });
+    let answers = host
+        .batch()
+        .extend(steps.iter().map(|(secret, step)| step.write(secret)))
+        .run();
+    let refusals = steps
+        .iter()
+        .zip(answers)
+        .filter_map(|((secret, step), answer)| {
+            let refusal = answer
+                .err()
+                .filter(|error| !error.is_conflict() && !error.is_not_found())?;
+            Err::<(), _>(refusal)
+                .doing(|| format!("{step} secret {}", secret.meta.key()))
+                .err()
+        });
     Error::join(refusals).map_or(Ok(Outcome::Done), Err)
 }

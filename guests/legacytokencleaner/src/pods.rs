@@ -47,7 +47,11 @@ impl<'a> Mounted<'a> {
     /// None is read yet.
     pub fn new(host: &Host<'a>) -> Self {
         let path = |path: &&str| path.parse().unwrap_or_else(|error| panic!("{error}"));
-        Self { host: *host, paths: Pod::FIELDS.iter().map(path).collect(), namespaces: BTreeMap::new() }
+        Self {
+            host: *host,
+            paths: Pod::FIELDS.iter().map(path).collect(),
+            namespaces: BTreeMap::new(),
+        }
     }
 
     /// Whether a pod of this namespace names this Secret.
@@ -59,11 +63,14 @@ impl<'a> Mounted<'a> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
                 let mut names = BTreeSet::new();
-                self.host.list::<Pod>().namespace(namespace).each(|Pod(pod)| {
-                    let named = self.paths.iter().flat_map(|path| path.lookup(&pod));
-                    names.extend(named.map(str::to_owned));
-                    Ok(())
-                })?;
+                self.host
+                    .list::<Pod>()
+                    .namespace(namespace)
+                    .each(|Pod(pod)| {
+                        let named = self.paths.iter().flat_map(|path| path.lookup(&pod));
+                        names.extend(named.map(str::to_owned));
+                        Ok(())
+                    })?;
                 unknown.insert(names)
             }
         };

@@ -27,7 +27,10 @@ impl Secret {
     /// The name and the UID of the account whose token it holds; empty where they are not told.
     pub fn account(&self) -> (&str, &str) {
         let annotation = |key| self.meta.annotation(key).unwrap_or_default();
-        (annotation("kubernetes.io/service-account.name"), annotation("kubernetes.io/service-account.uid"))
+        (
+            annotation("kubernetes.io/service-account.name"),
+            annotation("kubernetes.io/service-account.uid"),
+        )
     }
 }
 
@@ -37,7 +40,10 @@ impl Secret {
 /// The note, if it is not a date.
 pub fn is_unused(secret: &Secret, since: Time) -> Result<bool, &str> {
     // One without a creation time is as old as can be.
-    let created = secret.meta.creation_timestamp.unwrap_or(Time::of_seconds(i64::MIN));
+    let created = secret
+        .meta
+        .creation_timestamp
+        .unwrap_or(Time::of_seconds(i64::MIN));
     if secret.meta.is_deleting() || created >= since {
         return Ok(false);
     }
@@ -59,7 +65,11 @@ pub enum Step {
 
 /// The next step: the mark, if it has none that can be read; the end, if it was marked before `marked_before`.
 pub fn step(secret: &Secret, now: Time, marked_before: Time) -> Option<Step> {
-    match secret.meta.label(INVALID_SINCE).filter(|day| Time::of_date(day).is_some()) {
+    match secret
+        .meta
+        .label(INVALID_SINCE)
+        .filter(|day| Time::of_date(day).is_some())
+    {
         None => Some(Step::Mark(now.date())),
         Some(day) => (*day < *marked_before.date()).then_some(Step::Delete),
     }
@@ -72,9 +82,17 @@ impl Step {
         match self {
             Self::Mark(day) => {
                 let patch = json!({"metadata": {"uid": meta.uid, "labels": {INVALID_SINCE: day}}});
-                Write::patch(Secret::KIND, &meta.namespace, &meta.name, PatchType::Merge, &patch)
+                Write::patch(
+                    Secret::KIND,
+                    &meta.namespace,
+                    &meta.name,
+                    PatchType::Merge,
+                    &patch,
+                )
             }
-            Self::Delete => Write::delete_exactly(Secret::KIND, meta).resource_version(&meta.resource_version),
+            Self::Delete => {
+                Write::delete_exactly(Secret::KIND, meta).resource_version(&meta.resource_version)
+            }
         }
     }
 }
@@ -103,8 +121,10 @@ mod tests {
     }
 
     fn secret(created: &str, labels: Value) -> Secret {
-        view(json!({"metadata": {"name": "t", "namespace": "n", "uid": "u", "resourceVersion": "7",
-                                 "creationTimestamp": created, "labels": labels}}))
+        view(
+            json!({"metadata": {"name": "t", "namespace": "n", "uid": "u", "resourceVersion": "7",
+                                 "creationTimestamp": created, "labels": labels}}),
+        )
     }
 
     fn old(labels: Value) -> Secret {
@@ -114,20 +134,36 @@ mod tests {
     #[test]
     fn a_token_is_unused_if_it_was_made_and_last_used_before_the_period() {
         let never = json!({});
-        assert_eq!(is_unused(&secret("2025-06-15T11:59:59Z", never.clone()), time(SINCE)), Ok(true));
+        assert_eq!(
+            is_unused(&secret("2025-06-15T11:59:59Z", never.clone()), time(SINCE)),
+            Ok(true)
+        );
         assert_eq!(is_unused(&secret(SINCE, never), time(SINCE)), Ok(false));
-        for (day, expected) in
-            [("2025-06-14", true), ("2025-06-15", false), ("2025-06-16", false), ("2024-12-31", true)]
-        {
-            assert_eq!(is_unused(&old(json!({LAST_USED: day})), time(SINCE)), Ok(expected), "{day}");
+        for (day, expected) in [
+            ("2025-06-14", true),
+            ("2025-06-15", false),
+            ("2025-06-16", false),
+            ("2024-12-31", true),
+        ] {
+            assert_eq!(
+                is_unused(&old(json!({LAST_USED: day})), time(SINCE)),
+                Ok(expected),
+                "{day}"
+            );
         }
-        assert_eq!(is_unused(&view(json!({"metadata": {"name": "t"}})), time(SINCE)), Ok(true));
+        assert_eq!(
+            is_unused(&view(json!({"metadata": {"name": "t"}})), time(SINCE)),
+            Ok(true)
+        );
     }
 
     #[test]
     fn a_last_use_that_is_no_date_is_an_error() {
         for day in ["", "yesterday", "2020-1-1", "2020-02-30"] {
-            assert_eq!(is_unused(&old(json!({LAST_USED: day})), time(SINCE)), Err(day));
+            assert_eq!(
+                is_unused(&old(json!({LAST_USED: day})), time(SINCE)),
+                Err(day)
+            );
         }
     }
 
@@ -146,7 +182,10 @@ mod tests {
         assert_eq!(step(json!({INVALID_SINCE: "not a date"})), mark);
         assert_eq!(step(json!({INVALID_SINCE: "2026-06-14"})), None);
         assert_eq!(step(json!({INVALID_SINCE: "2025-06-15"})), None);
-        assert_eq!(step(json!({INVALID_SINCE: "2025-06-14"})), Some(Step::Delete));
+        assert_eq!(
+            step(json!({INVALID_SINCE: "2025-06-14"})),
+            Some(Step::Delete)
+        );
     }
 
     #[test]
@@ -154,8 +193,14 @@ mod tests {
         let secret = old(json!({}));
         let mark = Step::Mark("2026-06-15".into()).write(&secret);
         let body = json!({"metadata": {"uid": "u", "labels": {INVALID_SINCE: "2026-06-15"}}});
-        assert_eq!(mark, Write::patch("v1/Secret", "n", "t", PatchType::Merge, &body));
+        assert_eq!(
+            mark,
+            Write::patch("v1/Secret", "n", "t", PatchType::Merge, &body)
+        );
         let delete = Step::Delete.write(&secret);
-        assert_eq!(delete.options["preconditions"], json!({"uid": "u", "resourceVersion": "7"}));
+        assert_eq!(
+            delete.options["preconditions"],
+            json!({"uid": "u", "resourceVersion": "7"})
+        );
     }
 }

@@ -59,7 +59,10 @@ fn a_token_that_nobody_uses_is_marked_and_deleted_a_period_later() {
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [MARK]);
     let labels = cluster.object("v1/Secret", "team", "token").unwrap()["metadata"]["labels"].take();
-    assert_eq!(labels, json!({"theirs": "stays", INVALID_SINCE: "2026-06-15"}));
+    assert_eq!(
+        labels,
+        json!({"theirs": "stays", INVALID_SINCE: "2026-06-15"})
+    );
 
     let day = Duration::from_secs(86_400);
     for _ in 0..=365 {
@@ -74,8 +77,14 @@ fn a_token_that_nobody_uses_is_marked_and_deleted_a_period_later() {
 
 #[test]
 fn what_was_used_or_made_lately_is_kept() {
-    assert_eq!(written([account(), token(json!({LAST_USED: "2025-06-15"}))]), [""; 0]);
-    assert_eq!(written([account(), token(json!({LAST_USED: "2025-06-14"}))]), [MARK]);
+    assert_eq!(
+        written([account(), token(json!({LAST_USED: "2025-06-15"}))]),
+        [""; 0]
+    );
+    assert_eq!(
+        written([account(), token(json!({LAST_USED: "2025-06-14"}))]),
+        [MARK]
+    );
     let mut young = token(json!({}));
     young["metadata"]["creationTimestamp"] = "2025-06-15T12:00:00Z".into();
     assert_eq!(written([account(), young]), [""; 0]);
@@ -114,7 +123,10 @@ fn a_token_that_its_account_does_not_name_was_made_by_a_person_and_is_kept() {
         vec![with("/secrets", Value::Null), token(json!({}))],
         vec![with("/secrets/1/name", "more".into()), token(json!({}))],
         vec![with("/metadata/uid", "uid-new".into()), token(json!({}))],
-        vec![with("/metadata/namespace", "other".into()), token(json!({}))],
+        vec![
+            with("/metadata/namespace", "other".into()),
+            token(json!({})),
+        ],
     ];
     for objects in kept {
         assert_eq!(written(objects), [""; 0]);
@@ -134,7 +146,8 @@ fn without_the_accounts_uid_its_name_is_enough() {
 #[test]
 fn a_token_that_a_pod_names_is_kept_wherever_it_is_named() {
     let env = json!([{"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "token", "key": "token"}}}]}]);
-    let env_from = json!([{"envFrom": [{"configMapRef": {"name": "x"}}, {"secretRef": {"name": "token"}}]}]);
+    let env_from =
+        json!([{"envFrom": [{"configMapRef": {"name": "x"}}, {"secretRef": {"name": "token"}}]}]);
     let mut specs = vec![json!({"imagePullSecrets": [{"name": "x"}, {"name": "token"}]})];
     for containers in ["initContainers", "containers", "ephemeralContainers"] {
         specs.push(json!({containers: env}));
@@ -154,9 +167,16 @@ fn a_token_that_a_pod_names_is_kept_wherever_it_is_named() {
         json!({"storageos": {"secretRef": {"name": "token"}}}),
     ];
     specs.extend(sources.map(|source| json!({"volumes": [{"name": "a", "emptyDir": {}}, source]})));
-    assert_eq!(specs.len(), <flyball_legacytokencleaner::pods::Pod as View>::FIELDS.len());
+    assert_eq!(
+        specs.len(),
+        <flyball_legacytokencleaner::pods::Pod as View>::FIELDS.len()
+    );
     for spec in specs {
-        assert_eq!(written([account(), token(json!({})), pod(spec.clone())]), [""; 0], "{spec}");
+        assert_eq!(
+            written([account(), token(json!({})), pod(spec.clone())]),
+            [""; 0],
+            "{spec}"
+        );
     }
 }
 
@@ -164,7 +184,10 @@ fn a_token_that_a_pod_names_is_kept_wherever_it_is_named() {
 fn a_name_elsewhere_in_a_pod_or_in_another_namespace_does_not_count() {
     let config_map = json!({"volumes": [{"name": "token", "configMap": {"name": "token"}}],
                             "containers": [{"name": "token"}]});
-    assert_eq!(written([account(), token(json!({})), pod(config_map)]), [MARK]);
+    assert_eq!(
+        written([account(), token(json!({})), pod(config_map)]),
+        [MARK]
+    );
     let mut elsewhere = pod(json!({"volumes": [{"name": "a", "secret": {"secretName": "token"}}]}));
     elsewhere["metadata"]["namespace"] = "other".into();
     assert_eq!(written([account(), token(json!({})), elsewhere]), [MARK]);
@@ -187,13 +210,25 @@ fn without_a_date_since_when_uses_are_noted_nothing_is_done_and_it_is_tried_agai
         assert_eq!(cluster.written(), [""; 0]);
     }
     let cluster = cluster([account(), token(json!({}))]);
-    cluster.remove("v1/ConfigMap", "kube-system", "kube-apiserver-legacy-service-account-token-tracking");
-    assert!(reconcile(&cluster).unwrap_err().to_string().contains("is not there"));
+    cluster.remove(
+        "v1/ConfigMap",
+        "kube-system",
+        "kube-apiserver-legacy-service-account-token-tracking",
+    );
+    assert!(
+        reconcile(&cluster)
+            .unwrap_err()
+            .to_string()
+            .contains("is not there")
+    );
 }
 
 #[test]
 fn the_period_is_the_operators() {
-    let cluster = cluster([account(), token(json!({LAST_USED: "2026-06-14", INVALID_SINCE: "2026-06-14"}))]);
+    let cluster = cluster([
+        account(),
+        token(json!({LAST_USED: "2026-06-14", INVALID_SINCE: "2026-06-14"})),
+    ]);
     cluster.set_config("clean-up-period", "12h");
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [DELETE]);
@@ -223,7 +258,10 @@ fn each_refusal_is_told_and_stops_no_other_token() {
     let cluster = cluster([account(), token(json!({})), second()]);
     cluster.fail("patch", "v1/Secret", refusal(403, "Forbidden"));
     let error = reconcile(&cluster).unwrap_err();
-    assert!(!error.is_terminal() && error.to_string().contains("secret team/other"), "{error}");
+    assert!(
+        !error.is_terminal() && error.to_string().contains("secret team/other"),
+        "{error}"
+    );
     assert_eq!(cluster.written()[1], MARK);
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), ["patch v1/Secret team/other"]);
@@ -233,5 +271,12 @@ fn each_refusal_is_told_and_stops_no_other_token() {
 fn it_wakes_once_a_day_and_by_nothing_else() {
     let description = LegacyTokens::describe();
     assert!(description.watches.iter().all(|watch| watch.map.is_empty()));
-    assert_eq!(description.tickers.iter().map(|ticker| ticker.period_ms).collect::<Vec<_>>(), [86_400_000]);
+    assert_eq!(
+        description
+            .tickers
+            .iter()
+            .map(|ticker| ticker.period_ms)
+            .collect::<Vec<_>>(),
+        [86_400_000]
+    );
 }

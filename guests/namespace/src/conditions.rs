@@ -10,18 +10,33 @@ pub fn of(kinds: &Kinds, content: &Content) -> [Condition; 5] {
     [
         condition(
             "NamespaceDeletionDiscoveryFailure",
-            kinds.undiscovered.clone().map(|message| ("DiscoveryFailed", message)),
-            ("ResourcesDiscovered", "All resources successfully discovered"),
+            kinds
+                .undiscovered
+                .clone()
+                .map(|message| ("DiscoveryFailed", message)),
+            (
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
         ),
         condition(
             "NamespaceDeletionGroupVersionParsingFailure",
-            kinds.unreadable.clone().map(|message| ("GroupVersionParsingFailed", message)),
-            ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+            kinds
+                .unreadable
+                .clone()
+                .map(|message| ("GroupVersionParsingFailed", message)),
+            (
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
         ),
         condition(
             "NamespaceDeletionContentFailure",
             failures(&content.failures).map(|message| ("ContentDeletionFailed", message)),
-            ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+            (
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
         ),
         condition(
             "NamespaceContentRemaining",
@@ -31,7 +46,10 @@ pub fn of(kinds: &Kinds, content: &Content) -> [Condition; 5] {
         condition(
             "NamespaceFinalizersRemaining",
             finalizers(content).map(|message| ("SomeFinalizersRemain", message)),
-            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+            (
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            ),
         ),
     ]
 }
@@ -46,21 +64,34 @@ fn condition(condition_type: &str, bad: Option<(&str, String)>, good: (&str, &st
 
 fn failures(failures: &[String]) -> Option<String> {
     let list = sorted(failures.iter().cloned())?;
-    Some(format!("Failed to delete all resource types, {} remaining: {list}", failures.len()))
+    Some(format!(
+        "Failed to delete all resource types, {} remaining: {list}",
+        failures.len()
+    ))
 }
 
 /// What remains. kube-controller-manager 1.36 does not tell of pods while they keep the rest waiting, and says instead that
 /// all content was removed; here they are told of as all else is.
 fn remaining(content: &Content) -> Option<String> {
-    let counted =
-        content.remaining.iter().map(|(resource, count)| format!("{resource} has {count} resource instances"));
-    Some(format!("Some resources are remaining: {}", sorted(counted)?))
+    let counted = content
+        .remaining
+        .iter()
+        .map(|(resource, count)| format!("{resource} has {count} resource instances"));
+    Some(format!(
+        "Some resources are remaining: {}",
+        sorted(counted)?
+    ))
 }
 
 fn finalizers(content: &Content) -> Option<String> {
-    let counted =
-        content.finalizers.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"));
-    Some(format!("Some content in the namespace has finalizers remaining: {}", sorted(counted)?))
+    let counted = content
+        .finalizers
+        .iter()
+        .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"));
+    Some(format!(
+        "Some content in the namespace has finalizers remaining: {}",
+        sorted(counted)?
+    ))
 }
 
 /// These texts in one, the same whatever their order; none if there are none.

@@ -30,7 +30,8 @@ pub struct Content {
 
 /// Deletes what lies in a namespace: pods and, once there are none, all else.
 pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Content {
-    let (pods, others): (Vec<&Deletable>, Vec<&Deletable>) = kinds.iter().partition(|kind| kind.is_pods());
+    let (pods, others): (Vec<&Deletable>, Vec<&Deletable>) =
+        kinds.iter().partition(|kind| kind.is_pods());
     let mut content = Content::default();
     if !pods.is_empty() {
         match seconds_to_end(host, namespace) {
@@ -54,13 +55,26 @@ fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
         Ok(())
     })?;
     let longest = longest.unsigned_abs();
-    let since = namespace.meta.deletion_timestamp.map_or(Duration::ZERO, |deleted| host.now().since(deleted));
-    Ok(if since >= Duration::from_secs(longest) { 0 } else { longest })
+    let since = namespace
+        .meta
+        .deletion_timestamp
+        .map_or(Duration::ZERO, |deleted| host.now().since(deleted));
+    Ok(if since >= Duration::from_secs(longest) {
+        0
+    } else {
+        longest
+    })
 }
 
 /// Deletes all objects of these kinds, and counts what remains. `seconds` is how long their end may take; 0 if they should
 /// be gone at once.
-fn delete_all(host: &Host, namespace: &str, kinds: &[&Deletable], seconds: u64, content: &mut Content) {
+fn delete_all(
+    host: &Host,
+    namespace: &str,
+    kinds: &[&Deletable],
+    seconds: u64,
+    content: &mut Content,
+) {
     let deleted = delete_collections(host, namespace, kinds);
     let deleted = delete_each(host, namespace, deleted, kinds);
     for (kind, deleted) in kinds.iter().zip(deleted) {
@@ -72,10 +86,15 @@ fn delete_all(host: &Host, namespace: &str, kinds: &[&Deletable], seconds: u64, 
 }
 
 /// Deletes each kind's objects at once, the kinds side by side. Of each kind: whether that could be done.
-fn delete_collections(host: &Host, namespace: &str, kinds: &[&Deletable]) -> Vec<Result<bool, Error>> {
+fn delete_collections(
+    host: &Host,
+    namespace: &str,
+    kinds: &[&Deletable],
+) -> Vec<Result<bool, Error>> {
     let at_once = kinds.iter().filter(|kind| kind.has_delete_collection);
-    let writes = at_once
-        .map(|kind| Write::delete_collection(&kind.kind, namespace, "", "").propagation(Propagation::Background));
+    let writes = at_once.map(|kind| {
+        Write::delete_collection(&kind.kind, namespace, "", "").propagation(Propagation::Background)
+    });
     let mut answers = host.batch().extend(writes).run().into_iter();
     let answer = |kind: &&Deletable| {
         if !kind.has_delete_collection {
@@ -102,10 +121,15 @@ fn delete_each(
         if deleted? {
             return Ok(());
         }
-        let Some(items) = list(host, namespace, kind)? else { return Ok(()) };
+        let Some(items) = list(host, namespace, kind)? else {
+            return Ok(());
+        };
         let write = |item: &Item| delete_exactly(namespace, kind, &item.metadata);
         let answers = host.batch().extend(items.iter().map(write)).run();
-        let mut failures = answers.into_iter().filter_map(Result::err).filter(|error| !is_not_supported(error));
+        let mut failures = answers
+            .into_iter()
+            .filter_map(Result::err)
+            .filter(|error| !is_not_supported(error));
         failures.next().map_or(Ok(()), |error| Err(error.into()))
     };
     deleted.into_iter().zip(kinds).map(delete_listed).collect()
@@ -113,14 +137,27 @@ fn delete_each(
 
 /// The write that deletes an object, and no other that has taken its place.
 fn delete_exactly(namespace: &str, kind: &Deletable, meta: &Meta) -> Write {
-    let write = Write::delete(&kind.kind, namespace, &meta.name).propagation(Propagation::Background);
+    let write =
+        Write::delete(&kind.kind, namespace, &meta.name).propagation(Propagation::Background);
     // Some aggregated servers give their objects no UID.
-    if meta.uid.is_empty() { write } else { write.uid(&meta.uid) }
+    if meta.uid.is_empty() {
+        write
+    } else {
+        write.uid(&meta.uid)
+    }
 }
 
 /// Counts what remains of a kind. What neither a finalizer nor its own end holds is a failure.
-fn count(host: &Host, namespace: &str, kind: &Deletable, seconds: u64, content: &mut Content) -> Result<(), Error> {
-    let Some(items) = list(host, namespace, kind)?.filter(|items| !items.is_empty()) else { return Ok(()) };
+fn count(
+    host: &Host,
+    namespace: &str,
+    kind: &Deletable,
+    seconds: u64,
+    content: &mut Content,
+) -> Result<(), Error> {
+    let Some(items) = list(host, namespace, kind)?.filter(|items| !items.is_empty()) else {
+        return Ok(());
+    };
     content.remaining.insert(kind.resource(), items.len());
     let mut is_held = false;
     for finalizer in items.iter().flat_map(|item| &item.metadata.finalizers) {
@@ -135,7 +172,12 @@ fn count(host: &Host, namespace: &str, kind: &Deletable, seconds: u64, content: 
     if wait > 0 {
         return Ok(());
     }
-    let Deletable { group, version, plural, .. } = kind;
+    let Deletable {
+        group,
+        version,
+        plural,
+        ..
+    } = kind;
     Err(Error::failed(format!(
         "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={plural}"
     )))

@@ -4,7 +4,9 @@ use flyball_sdk::prelude::*;
 
 /// What the API server said, in its own words; else what is known of why the call failed.
 pub fn said(error: &Error) -> String {
-    error.api().map_or_else(|| error.to_string(), |refusal| refusal.message.clone())
+    error
+        .api()
+        .map_or_else(|| error.to_string(), |refusal| refusal.message.clone())
 }
 
 /// Whether the server does not serve this kind or does not know the verb for it, whatever its discovery says. A kind that is

@@ -53,15 +53,28 @@ impl Deletable {
 pub fn deletable(found: Result<Discovered, Error>) -> Kinds {
     let found = match found {
         Ok(found) => found,
-        Err(error) => return Kinds { undiscovered: Some(said(&error)), ..Kinds::default() },
+        Err(error) => {
+            return Kinds {
+                undiscovered: Some(said(&error)),
+                ..Kinds::default()
+            };
+        }
     };
-    let mut kinds = Kinds { undiscovered: incomplete(&found.failed), ..Kinds::default() };
+    let mut kinds = Kinds {
+        undiscovered: incomplete(&found.failed),
+        ..Kinds::default()
+    };
     let mut seen = BTreeSet::new();
-    for served in found.kinds.iter().filter(|served| found.knows(served.group_version())) {
+    for served in found
+        .kinds
+        .iter()
+        .filter(|served| found.knows(served.group_version()))
+    {
         let is_deletable = served.namespaced && served.has("delete");
         let Ok(Kind { group, version, .. }) = served.kind.parse() else {
             if is_deletable {
-                let message = || format!("unexpected GroupVersion string: {}", served.group_version());
+                let message =
+                    || format!("unexpected GroupVersion string: {}", served.group_version());
                 kinds.unreadable.get_or_insert_with(message);
             }
             continue;
@@ -87,8 +100,10 @@ fn of(served: &Served, group: String, version: String) -> Deletable {
 
 /// What is said of group versions whose discovery failed; none if there are none.
 fn incomplete(failed: &[Undiscovered]) -> Option<String> {
-    let mut groups: Vec<String> =
-        failed.iter().map(|failed| format!("{}: {}", failed.group_version, failed.message)).collect();
+    let mut groups: Vec<String> = failed
+        .iter()
+        .map(|failed| format!("{}: {}", failed.group_version, failed.message))
+        .collect();
     groups.sort();
     (!groups.is_empty()).then(|| {
         format!(

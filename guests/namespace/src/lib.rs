@@ -61,7 +61,9 @@ impl Controller for NamespaceController {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         grace_period(host)?;
         let name = &request.key.name;
-        let is_going = host.get::<Presence>("", name)?.is_some_and(|namespace| namespace.meta.is_deleting());
+        let is_going = host
+            .get::<Presence>("", name)?
+            .is_some_and(|namespace| namespace.meta.is_deleting());
         if !is_going {
             return Ok(Outcome::Done);
         }
@@ -80,7 +82,10 @@ impl Controller for NamespaceController {
             if let Some(namespace) = delta.after::<Presence>()?
                 && namespace.meta.is_deleting()
             {
-                routed.push(Routed { delay, ..Routed::now(namespace.meta.key()) });
+                routed.push(Routed {
+                    delay,
+                    ..Routed::now(namespace.meta.key())
+                });
             }
         }
         Ok(routed)
@@ -88,8 +93,14 @@ impl Controller for NamespaceController {
 }
 
 fn grace_period(host: &Host) -> Result<Duration, Error> {
-    let Some(text) = host.config(GRACE_PERIOD) else { return Ok(DEFAULT_GRACE_PERIOD) };
-    let wrong = || Error::terminal(format!("the setting {GRACE_PERIOD} makes no sense: `{text}`"));
+    let Some(text) = host.config(GRACE_PERIOD) else {
+        return Ok(DEFAULT_GRACE_PERIOD);
+    };
+    let wrong = || {
+        Error::terminal(format!(
+            "the setting {GRACE_PERIOD} makes no sense: `{text}`"
+        ))
+    };
     flyball_sdk::duration::parse(&text).ok_or_else(wrong)
 }
 
@@ -108,8 +119,13 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
         return Err(failure);
     }
     if content.wait_seconds > 0 {
-        debug!(host, "content remains, for {} s as far as can be told", content.wait_seconds);
-        return Ok(Outcome::RequeueAfter(Duration::from_secs(content.wait_seconds / 2 + 1)));
+        debug!(
+            host,
+            "content remains, for {} s as far as can be told", content.wait_seconds
+        );
+        return Ok(Outcome::RequeueAfter(Duration::from_secs(
+            content.wait_seconds / 2 + 1,
+        )));
     }
     update::apply(host, namespace, update::finalize)?;
     Ok(Outcome::Done)
@@ -117,6 +133,10 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
 
 /// Why the namespace may hold more than is known, or holds what could not be deleted: it is not let go then.
 fn failure(kinds: &Kinds, content: &Content) -> Option<Error> {
-    let found_out = kinds.undiscovered.iter().chain(&kinds.unreadable).chain(&content.failures);
+    let found_out = kinds
+        .undiscovered
+        .iter()
+        .chain(&kinds.unreadable)
+        .chain(&content.failures);
     Error::join(found_out.map(Error::failed))
 }

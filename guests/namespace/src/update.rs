@@ -27,14 +27,18 @@ pub fn apply(
 ) -> Result<Option<Namespace>, Error> {
     let mut attempt = 1;
     loop {
-        let Some(write) = write(&namespace) else { return Ok(Some(namespace)) };
+        let Some(write) = write(&namespace) else {
+            return Ok(Some(namespace));
+        };
         match host.write(write.returning(Namespace::FIELDS)) {
             Ok(answer) => return answer.parse().map(Some),
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error.into()),
         }
-        let Some(latest) = host.live_get::<Namespace>("", &namespace.meta.name)? else { return Ok(None) };
+        let Some(latest) = host.live_get::<Namespace>("", &namespace.meta.name)? else {
+            return Ok(None);
+        };
         if latest.meta.uid != namespace.meta.uid {
             return Err(Error::failed("namespace uid has changed across retries"));
         }
@@ -50,7 +54,11 @@ pub fn mark_terminating(namespace: &Namespace) -> Option<Write> {
 
 /// The write that takes our finalizer from a namespace and leaves those of others; none if ours is not there.
 pub fn finalize(namespace: &Namespace) -> Option<Write> {
-    let others: BTreeSet<&String> = namespace.finalizers.iter().filter(|name| *name != FINALIZER).collect();
+    let others: BTreeSet<&String> = namespace
+        .finalizers
+        .iter()
+        .filter(|name| *name != FINALIZER)
+        .collect();
     let is_due = others.len() < namespace.finalizers.len();
     is_due.then(|| {
         let change = json!({"spec": {"finalizers": others}});
@@ -71,7 +79,10 @@ pub fn tell(host: &Host, namespace: Namespace, conditions: &[Condition]) -> Name
         return namespace;
     }
     let write = status(&namespace, &namespace.phase, &told).returning(Namespace::FIELDS);
-    let written = host.write(write).map_err(Error::from).and_then(|answer| answer.parse());
+    let written = host
+        .write(write)
+        .map_err(Error::from)
+        .and_then(|answer| answer.parse());
     written.unwrap_or_else(|error| {
         warning!(host, "the conditions were not written: {}", said(&error));
         namespace

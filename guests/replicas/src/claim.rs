@@ -10,7 +10,12 @@ use crate::views::{Pod, Presence, Set};
 impl Claimed for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
         // Only an orphan is asked whether it is free, and the list of those has none that is controlled.
-        Facts { name: &self.name, uid: &self.uid, labels: &self.labels, is_free: self.deleted.is_none() }
+        Facts {
+            name: &self.name,
+            uid: &self.uid,
+            labels: &self.labels,
+            is_free: self.deleted.is_none(),
+        }
     }
 }
 
@@ -43,5 +48,7 @@ pub fn claim<F: Flavored>(
 
 /// How many of the pods that are being deleted are the set's own.
 pub fn count_terminating(selector: &LabelSelector, own: &[Pod]) -> usize {
-    own.iter().filter(|pod| pod.is_terminating() && selector.matches(&pod.labels)).count()
+    own.iter()
+        .filter(|pod| pod.is_terminating() && selector.matches(&pod.labels))
+        .count()
 }

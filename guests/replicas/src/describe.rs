@@ -22,7 +22,9 @@ pub fn describe<F: Flavored>() -> Description {
         .allow_on(flavor.kind, "finalizers", ["update"])
         .concurrency(5)
         .event_source(flavor.event_source);
-    let Some(age_ratio) = flavor.age_ratio else { return description };
+    let Some(age_ratio) = flavor.age_ratio else {
+        return description;
+    };
     description.metric(
         MetricType::Histogram(vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0]),
         age_ratio,
@@ -49,11 +51,22 @@ const READY: &str = "status.conditions[type=Ready]";
 /// Their pods, and those that could become so: an orphan's end concerns nobody.
 fn pods<F: Flavored>() -> describe::Watch {
     let kind = F::FLAVOR.kind;
-    let what_counts = ["metadata.ownerReferences", "metadata.deletionTimestamp", "status.phase", READY];
-    let watch = what_counts
-        .iter()
-        .fold(watch::<Pod>().and_view::<Candidate>().and_view::<Bystander>().when(Change::Labels), |watch, path| {
-            watch.when(Change::Path((*path).into()))
-        });
-    watch.to_controller(kind).selecting(kind, "spec.selector").orphans().on(&[DeltaType::Added, DeltaType::Modified])
+    let what_counts = [
+        "metadata.ownerReferences",
+        "metadata.deletionTimestamp",
+        "status.phase",
+        READY,
+    ];
+    let watch = what_counts.iter().fold(
+        watch::<Pod>()
+            .and_view::<Candidate>()
+            .and_view::<Bystander>()
+            .when(Change::Labels),
+        |watch, path| watch.when(Change::Path((*path).into())),
+    );
+    watch
+        .to_controller(kind)
+        .selecting(kind, "spec.selector")
+        .orphans()
+        .on(&[DeltaType::Added, DeltaType::Modified])
 }

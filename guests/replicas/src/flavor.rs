@@ -78,6 +78,9 @@ impl<F: Flavored, V: View> View for Of<F, V> {
 
 impl<'de, F, V: Deserialize<'de>> Deserialize<'de> for Of<F, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        V::deserialize(deserializer).map(|view| Self { view, flavor: PhantomData })
+        V::deserialize(deserializer).map(|view| Self {
+            view,
+            flavor: PhantomData,
+        })
     }
 }

@@ -69,15 +69,33 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         }
     };
 
-    let own = host.list::<Pod>().namespace(&key.namespace).controller(&set.meta.uid).all()?;
-    let orphans = host.list::<Pod>().namespace(&key.namespace).orphans().selector(&selector).all()?;
+    let own = host
+        .list::<Pod>()
+        .namespace(&key.namespace)
+        .controller(&set.meta.uid)
+        .all()?;
+    let orphans = host
+        .list::<Pod>()
+        .namespace(&key.namespace)
+        .orphans()
+        .selector(&selector)
+        .all()?;
     let terminating = claim::count_terminating(&selector, &own);
     let active = claim::claim::<F>(host, &set, &selector, own, orphans)?;
 
-    let report = if set.meta.is_deleting() { Report::default() } else { scale::<F>(host, &set, &active)? };
+    let report = if set.meta.is_deleting() {
+        Report::default()
+    } else {
+        scale::<F>(host, &set, &active)?
+    };
 
     let judged = host.now();
-    let known = status::Known { active: &active, terminating, failure: report.failure.as_ref(), now: judged };
+    let known = status::Known {
+        active: &active,
+        terminating,
+        failure: report.failure.as_ref(),
+        now: judged,
+    };
     let status = status::status(&F::FLAVOR, &set, &known);
     let waits = || report.is_success() && status.repeats(&set.status) && begins_to_wait(host, &set);
     if status != set.status && !waits() {
@@ -85,8 +103,10 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
     }
     match report.failure {
         Some(failure) => Err(Error::failed(failure.message)),
-        None => Ok(status::next_availability(&set, &active, &status, judged, host.now())
-            .map_or(Outcome::Done, Outcome::RequeueAfter)),
+        None => Ok(
+            status::next_availability(&set, &active, &status, judged, host.now())
+                .map_or(Outcome::Done, Outcome::RequeueAfter),
+        ),
     }
 }
 
@@ -113,35 +133,72 @@ fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
     let owner = set.meta.controller_reference(F::FLAVOR.kind);
     let creation = match scale::creation(set, &owner) {
         Ok(creation) => creation,
-        Err(failure) => return Report { notes: Vec::new(), failure: Some(failure) },
+        Err(failure) => {
+            return Report {
+                notes: Vec::new(),
+                failure: Some(failure),
+            };
+        }
     };
-    let answers = host.batch().extend(std::iter::repeat_n(creation, missing)).slow_start(1).run();
-    let name = |answer: Answer| answer.parse::<Created>().map(|pod| pod.metadata.name).unwrap_or_default();
+    let answers = host
+        .batch()
+        .extend(std::iter::repeat_n(creation, missing))
+        .slow_start(1)
+        .run();
+    let name = |answer: Answer| {
+        answer
+            .parse::<Created>()
+            .map(|pod| pod.metadata.name)
+            .unwrap_or_default()
+    };
     scale::report_creations(answers.into_iter().map(|answer| answer.map(name)))
 }
 
 /// Deletes the pods that serve least.
-fn delete<F: Flavored>(host: &Host, set: &Set, active: &[Pod], surplus: usize) -> Result<Report, Error> {
-    debug!(host, "too many pods for {}: deleting {surplus}", set.wanted());
+fn delete<F: Flavored>(
+    host: &Host,
+    set: &Set,
+    active: &[Pod],
+    surplus: usize,
+) -> Result<Report, Error> {
+    debug!(
+        host,
+        "too many pods for {}: deleting {surplus}",
+        set.wanted()
+    );
     let now = host.now();
     let candidates = candidates(host, set, active)?;
     let surplus = surplus.min(candidates.len().saturating_sub(set.wanted()));
     let is_choice = surplus < candidates.len();
-    let crowds = if is_choice { crowds::<F>(host, set)? } else { Crowds::default() };
+    let crowds = if is_choice {
+        crowds::<F>(host, set)?
+    } else {
+        Crowds::default()
+    };
     let doomed = rank::least_useful(&candidates, surplus, &crowds, now);
     if let (true, Some(metric)) = (is_choice, F::FLAVOR.age_ratio) {
         for ratio in rank::age_ratios(&candidates, &doomed, now) {
             host.observe(metric, &[], ratio);
         }
     }
-    let answers = host.batch().extend(doomed.iter().map(|pod| scale::deletion(pod))).run();
-    Ok(scale::report_deletions(&doomed, answers.into_iter().map(|answer| answer.map(drop))))
+    let answers = host
+        .batch()
+        .extend(doomed.iter().map(|pod| scale::deletion(pod)))
+        .run();
+    Ok(scale::report_deletions(
+        &doomed,
+        answers.into_iter().map(|answer| answer.map(drop)),
+    ))
 }
 
 /// All that is to be known of the active pods to choose among them. Those that went in the meantime are not among them.
 fn candidates(host: &Host, set: &Set, active: &[Pod]) -> Result<Vec<Candidate>, Error> {
     let active: HashSet<&str> = active.iter().map(|pod| pod.uid.as_str()).collect();
-    let mut own = host.list::<Candidate>().namespace(&set.meta.namespace).controller(&set.meta.uid).all()?;
+    let mut own = host
+        .list::<Candidate>()
+        .namespace(&set.meta.namespace)
+        .controller(&set.meta.uid)
+        .all()?;
     own.retain(|pod| active.contains(pod.meta.uid.as_str()));
     Ok(own)
 }
@@ -150,14 +207,26 @@ fn candidates(host: &Host, set: &Set, active: &[Pod]) -> Result<Vec<Candidate>, 
 fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
     let mut crowds = Crowds::default();
     let owner = set.meta.controller().filter(|_| F::FLAVOR.has_siblings);
-    let Some(owner) = owner else { return Ok(crowds) };
+    let Some(owner) = owner else {
+        return Ok(crowds);
+    };
     let namespace = &set.meta.namespace;
-    for Of { view: sibling, .. } in host.list::<Of<F, Sibling>>().namespace(namespace).controller(&owner.uid).all()? {
-        let Ok(selector) = LabelSelector::of_json(sibling.selector.text().as_bytes()) else { continue };
-        host.list::<Bystander>().namespace(namespace).selector(&selector).each(|pod| {
-            crowds.add(pod);
-            Ok(())
-        })?;
+    for Of { view: sibling, .. } in host
+        .list::<Of<F, Sibling>>()
+        .namespace(namespace)
+        .controller(&owner.uid)
+        .all()?
+    {
+        let Ok(selector) = LabelSelector::of_json(sibling.selector.text().as_bytes()) else {
+            continue;
+        };
+        host.list::<Bystander>()
+            .namespace(namespace)
+            .selector(&selector)
+            .each(|pod| {
+                crowds.add(pod);
+                Ok(())
+            })?;
     }
     Ok(crowds)
 }
@@ -174,8 +243,14 @@ fn begins_to_wait(host: &Host, set: &Set) -> bool {
 /// newest version: the status says which generation it is for, so it is true of that one as well.
 fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<(), Error> {
     let kind = F::FLAVOR.kind;
-    let Err(first) = host.update_status(kind, &set.meta, status) else { return Ok(()) };
-    debug!(host, "the status of {} was refused: {first}", set.meta.key());
+    let Err(first) = host.update_status(kind, &set.meta, status) else {
+        return Ok(());
+    };
+    debug!(
+        host,
+        "the status of {} was refused: {first}",
+        set.meta.key()
+    );
     let newest = host.live_get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
     match newest {
         Some(Of { view: newest, .. }) if newest.meta.uid == set.meta.uid => {

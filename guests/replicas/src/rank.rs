@@ -46,7 +46,12 @@ impl Crowds {
 }
 
 /// The `surplus` pods that go first. If that is all, they keep the order that they came in.
-pub fn least_useful<'p>(pods: &'p [Candidate], surplus: usize, crowds: &Crowds, now: Time) -> Vec<&'p Candidate> {
+pub fn least_useful<'p>(
+    pods: &'p [Candidate],
+    surplus: usize,
+    crowds: &Crowds,
+    now: Time,
+) -> Vec<&'p Candidate> {
     let mut pods: Vec<&Candidate> = pods.iter().collect();
     if surplus < pods.len() {
         merge_sort(&mut pods, &|a, b| compare(a, b, crowds, now));
@@ -58,10 +63,24 @@ pub fn least_useful<'p>(pods: &'p [Candidate], surplus: usize, crowds: &Crowds, 
 /// How many times as old as the youngest ready pod each doomed ready pod is, in whole numbers, as
 /// `replicaset_controller_sorting_deletion_age_ratio` has always counted.
 pub fn age_ratios(pods: &[Candidate], doomed: &[&Candidate], now: Time) -> Vec<f64> {
-    let age = |pod: &Candidate| pod.meta.creation_timestamp.map(|created| now.since(created).as_millis());
-    let youngest = pods.iter().filter(|pod| pod.is_ready()).filter_map(age).min();
-    let Some(youngest) = youngest.filter(|&age| age > 0) else { return Vec::new() };
-    doomed.iter().filter(|pod| pod.is_ready()).filter_map(|pod| Some((age(pod)? / youngest) as f64)).collect()
+    let age = |pod: &Candidate| {
+        pod.meta
+            .creation_timestamp
+            .map(|created| now.since(created).as_millis())
+    };
+    let youngest = pods
+        .iter()
+        .filter(|pod| pod.is_ready())
+        .filter_map(age)
+        .min();
+    let Some(youngest) = youngest.filter(|&age| age > 0) else {
+        return Vec::new();
+    };
+    doomed
+        .iter()
+        .filter(|pod| pod.is_ready())
+        .filter_map(|pod| Some((age(pod)? / youngest) as f64))
+        .collect()
 }
 
 /// Which of two pods goes first: `Less` if the first one does.
@@ -79,7 +98,15 @@ fn compare(a: &Candidate, b: &Candidate, crowds: &Crowds, now: Time) -> Ordering
     by_use
         .then_with(by_readiness)
         .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| by_age(a, b, a.meta.creation_timestamp, b.meta.creation_timestamp, now))
+        .then_with(|| {
+            by_age(
+                a,
+                b,
+                a.meta.creation_timestamp,
+                b.meta.creation_timestamp,
+                now,
+            )
+        })
 }
 
 fn is_assigned(pod: &Candidate) -> bool {
@@ -96,28 +123,50 @@ fn phase_rank(pod: &Candidate) -> u8 {
 
 /// 0 if it is not said, or not in the way that the API accepts: no plus sign, no leading zero.
 fn deletion_cost(pod: &Candidate) -> i32 {
-    let Some(cost) = pod.meta.annotation(DELETION_COST) else { return 0 };
-    if cost == "0" || cost.starts_with(|c| matches!(c, '-' | '1'..='9')) { cost.parse().unwrap_or(0) } else { 0 }
+    let Some(cost) = pod.meta.annotation(DELETION_COST) else {
+        return 0;
+    };
+    if cost == "0" || cost.starts_with(|c| matches!(c, '-' | '1'..='9')) {
+        cost.parse().unwrap_or(0)
+    } else {
+        0
+    }
 }
 
 /// The most restarts of any container, then of any sidecar.
 fn restarts(pod: &Candidate) -> (i32, i32) {
     let is_sidecar = |name: &str| {
-        pod.init_specs.iter().any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
+        pod.init_specs
+            .iter()
+            .any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
     };
-    let sidecars = pod.init_containers.iter().filter(|container| is_sidecar(&container.name));
+    let sidecars = pod
+        .init_containers
+        .iter()
+        .filter(|container| is_sidecar(&container.name));
     let most = |counts: &mut dyn Iterator<Item = i32>| counts.max().unwrap_or(0).max(0);
-    (most(&mut pod.containers.iter().map(|c| c.restart_count)), most(&mut sidecars.map(|c| c.restart_count)))
+    (
+        most(&mut pod.containers.iter().map(|c| c.restart_count)),
+        most(&mut sidecars.map(|c| c.restart_count)),
+    )
 }
 
 /// The later time first; one that is not known is the latest of all.
-fn by_age(a: &Candidate, b: &Candidate, time_of_a: Option<Time>, time_of_b: Option<Time>, now: Time) -> Ordering {
+fn by_age(
+    a: &Candidate,
+    b: &Candidate,
+    time_of_a: Option<Time>,
+    time_of_b: Option<Time>,
+    now: Time,
+) -> Ordering {
     let power = |time: Time| now.since(time).as_nanos().checked_ilog2();
     match (time_of_a, time_of_b) {
         (a, b) if a == b => Ordering::Equal,
         (None, _) => Ordering::Less,
         (_, None) => Ordering::Greater,
-        (Some(since_a), Some(since_b)) => power(since_a).cmp(&power(since_b)).then_with(|| a.meta.uid.cmp(&b.meta.uid)),
+        (Some(since_a), Some(since_b)) => power(since_a)
+            .cmp(&power(since_b))
+            .then_with(|| a.meta.uid.cmp(&b.meta.uid)),
     }
 }
 
@@ -130,10 +179,17 @@ fn merge_sort<T: Copy>(items: &mut [T], compare: &impl Fn(T, T) -> Ordering) {
     let (left, right) = items.split_at_mut(items.len() / 2);
     merge_sort(left, compare);
     merge_sort(right, compare);
-    let (mut l, mut r) = (left.iter().copied().peekable(), right.iter().copied().peekable());
+    let (mut l, mut r) = (
+        left.iter().copied().peekable(),
+        right.iter().copied().peekable(),
+    );
     let mut merged = Vec::with_capacity(left.len() + right.len());
     while let (Some(&a), Some(&b)) = (l.peek(), r.peek()) {
-        merged.extend(if compare(b, a).is_lt() { r.next() } else { l.next() });
+        merged.extend(if compare(b, a).is_lt() {
+            r.next()
+        } else {
+            l.next()
+        });
     }
     merged.extend(l.chain(r));
     items.copy_from_slice(&merged);

@@ -89,7 +89,10 @@ pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
     }
     let template = &set.template;
     if template.metadata.labels.is_empty() {
-        return Err(Failure { reason: FAILED_CREATE, message: "unable to create pods, no labels".into() });
+        return Err(Failure {
+            reason: FAILED_CREATE,
+            message: "unable to create pods, no labels".into(),
+        });
     }
     let metadata = NewMeta {
         generate_name: format!("{}-", set.meta.name),
@@ -98,7 +101,12 @@ pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
         finalizers: &template.metadata.finalizers,
         owner_references: [owner],
     };
-    let pod = NewPod { api_version: "v1", kind: "Pod", metadata, spec: &template.spec };
+    let pod = NewPod {
+        api_version: "v1",
+        kind: "Pod",
+        metadata,
+        spec: &template.spec,
+    };
     Ok(Write::create("v1/Pod", &set.meta.namespace, &pod).returning(&["metadata.name"]))
 }
 
@@ -113,7 +121,11 @@ pub fn report_creations(answers: impl IntoIterator<Item = Result<String, ApiErro
             Ok(name) => report.tell(false, "SuccessfulCreate", format!("Created pod: {name}")),
             Err(error) if was_skipped(&error) || is_namespace_terminating(&error) => {}
             Err(error) => {
-                report.tell(true, FAILED_CREATE, format!("Error creating: {}", error.message));
+                report.tell(
+                    true,
+                    FAILED_CREATE,
+                    format!("Error creating: {}", error.message),
+                );
                 report.fail(FAILED_CREATE, error.message);
             }
         }
@@ -127,15 +139,29 @@ pub fn deletion(pod: &Candidate) -> Write {
 }
 
 /// What deletions came to, in the order of the pods. A pod that is gone already is no failure.
-pub fn report_deletions(pods: &[&Candidate], answers: impl IntoIterator<Item = Result<(), ApiError>>) -> Report {
+pub fn report_deletions(
+    pods: &[&Candidate],
+    answers: impl IntoIterator<Item = Result<(), ApiError>>,
+) -> Report {
     let mut report = Report::default();
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
-            Ok(()) => report.tell(false, "SuccessfulDelete", format!("Deleted pod: {}", pod.meta.name)),
+            Ok(()) => report.tell(
+                false,
+                "SuccessfulDelete",
+                format!("Deleted pod: {}", pod.meta.name),
+            ),
             Err(error) if error.is_not_found() => {}
             Err(error) => {
-                report.tell(true, FAILED_DELETE, format!("Error deleting: {}", error.message));
-                report.fail(FAILED_DELETE, format!("unable to delete pods: {}", error.message));
+                report.tell(
+                    true,
+                    FAILED_DELETE,
+                    format!("Error deleting: {}", error.message),
+                );
+                report.fail(
+                    FAILED_DELETE,
+                    format!("unable to delete pods: {}", error.message),
+                );
             }
         }
     }
@@ -163,7 +189,11 @@ impl Report {
     }
 
     fn tell(&mut self, is_warning: bool, reason: &'static str, message: String) {
-        self.notes.push(Note { is_warning, reason, message });
+        self.notes.push(Note {
+            is_warning,
+            reason,
+            message,
+        });
     }
 
     fn fail(&mut self, reason: &'static str, message: String) {

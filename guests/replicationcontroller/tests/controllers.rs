@@ -63,7 +63,10 @@ fn pods_are_made_as_its_own_and_events_are_about_it() {
                 "controller": true, "blockOwnerDeletion": true}])
     );
     let event = &cluster.recorded_events()[0];
-    assert_eq!((event.about.kind.as_str(), event.reason.as_str()), (KIND, "SuccessfulCreate"));
+    assert_eq!(
+        (event.about.kind.as_str(), event.reason.as_str()),
+        (KIND, "SuccessfulCreate")
+    );
 }
 
 #[test]
@@ -83,7 +86,12 @@ fn without_a_selector_no_pod_is_its_own() {
     none["spec"]["selector"] = Value::Null;
     let cluster = Cluster::with([none, orphan("a", json!({"app": "web"}), "n")]);
     reconcile(&cluster).unwrap();
-    assert!(cluster.written().iter().all(|line| !line.starts_with("patch")));
+    assert!(
+        cluster
+            .written()
+            .iter()
+            .all(|line| !line.starts_with("patch"))
+    );
 }
 
 #[test]
@@ -107,23 +115,31 @@ fn a_refused_pod_is_said_in_its_condition() {
     cluster.fail("create", "v1/Pod", refusal(403, "Forbidden"));
     reconcile(&cluster).unwrap_err();
     let condition = status(&cluster)["conditions"][0].take();
-    assert_eq!((&condition["type"], &condition["reason"]), (&"ReplicaFailure".into(), &"FailedCreate".into()));
+    assert_eq!(
+        (&condition["type"], &condition["reason"]),
+        (&"ReplicaFailure".into(), &"FailedCreate".into())
+    );
     assert!(cluster.events()[0].starts_with("Warning FailedCreate Error creating: "));
 }
 
 #[test]
 fn the_pods_of_others_of_the_same_owner_do_not_decide_who_goes() {
-    let owner =
-        json!([{"apiVersion": "example.com/v1", "kind": "Rollout", "name": "d", "uid": "uid-d", "controller": true}]);
+    let owner = json!([{"apiVersion": "example.com/v1", "kind": "Rollout", "name": "d", "uid": "uid-d", "controller": true}]);
     let mut ours = web(1);
     ours["metadata"]["ownerReferences"] = owner.clone();
     let mut sibling = web(1);
-    sibling["metadata"] = json!({"name": "new", "namespace": "default", "uid": "uid-new", "ownerReferences": owner});
+    sibling["metadata"] =
+        json!({"name": "new", "namespace": "default", "uid": "uid-new", "ownerReferences": owner});
     sibling["spec"]["selector"] = json!({"app": "new"});
     let mut young = pod("young", "lonely");
     young["status"]["conditions"][0]["lastTransitionTime"] = "2025-12-31T00:00:00Z".into();
-    let cluster =
-        Cluster::with([ours, sibling, orphan("new-1", json!({"app": "new"}), "shared"), pod("a", "shared"), young]);
+    let cluster = Cluster::with([
+        ours,
+        sibling,
+        orphan("new-1", json!({"app": "new"}), "shared"),
+        pod("a", "shared"),
+        young,
+    ]);
     reconcile(&cluster).unwrap();
     // With the sibling's pods in mind it would be `a`, which shares its node with one of them.
     assert_eq!(cluster.written()[0], "delete v1/Pod default/young");
@@ -136,5 +152,9 @@ fn its_description_names_its_kind_alone() {
     assert_eq!(description.name, "replicationcontroller-controller");
     assert_eq!(description.event_source, "replication-controller");
     assert_eq!(description.queues[0].name, "replicationmanager");
-    assert!(!serde_json::to_string(&description).unwrap().contains("ReplicaSet"));
+    assert!(
+        !serde_json::to_string(&description)
+            .unwrap()
+            .contains("ReplicaSet")
+    );
 }

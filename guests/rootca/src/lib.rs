@@ -50,25 +50,38 @@ impl Controller for RootCa {
     fn describe() -> Description {
         let only_ours = format!("metadata.name={NAME}");
         let changed = [DeltaType::Modified, DeltaType::Deleted];
-        describe("root-ca-certificate-publisher-controller", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Namespace>().itself().on(&[DeltaType::Added, DeltaType::Modified]))
-            .watch(watch::<ConfigMap>().fields(&["."]).fields_match(&only_ours).to_namespace().on(&changed))
-            .queue("root_ca_cert_publisher")
-            .allow(ConfigMap::KIND, ["create", "update"])
-            .config(ROOT_CA, None, "The CA bundle of the API server, in PEM.")
-            .metric(
-                MetricType::Counter,
-                SYNCS,
-                &["code"],
-                "Number of namespace syncs happened in root ca cert publisher.",
-            )
-            .metric(
-                MetricType::Histogram((0..15).map(|power| 0.001 * f64::from(1 << power)).collect()),
-                DURATION,
-                &["code"],
-                "How long a namespace sync took in root ca cert publisher, in seconds.",
-            )
-            .concurrency(1)
+        describe(
+            "root-ca-certificate-publisher-controller",
+            env!("CARGO_PKG_VERSION"),
+        )
+        .watch(
+            watch::<Namespace>()
+                .itself()
+                .on(&[DeltaType::Added, DeltaType::Modified]),
+        )
+        .watch(
+            watch::<ConfigMap>()
+                .fields(&["."])
+                .fields_match(&only_ours)
+                .to_namespace()
+                .on(&changed),
+        )
+        .queue("root_ca_cert_publisher")
+        .allow(ConfigMap::KIND, ["create", "update"])
+        .config(ROOT_CA, None, "The CA bundle of the API server, in PEM.")
+        .metric(
+            MetricType::Counter,
+            SYNCS,
+            &["code"],
+            "Number of namespace syncs happened in root ca cert publisher.",
+        )
+        .metric(
+            MetricType::Histogram((0..15).map(|power| 0.001 * f64::from(1 << power)).collect()),
+            DURATION,
+            &["code"],
+            "How long a namespace sync took in root ca cert publisher, in seconds.",
+        )
+        .concurrency(1)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -101,7 +114,9 @@ fn publish(host: &Host, namespace: &str) -> Result<(), Error> {
 
 /// Makes it, unless the namespace goes or is gone.
 fn create(host: &Host, namespace: &str, bundle: &str) -> Result<(), Error> {
-    let is_going = host.get::<Namespace>("", namespace)?.is_none_or(|namespace| namespace.phase == "Terminating");
+    let is_going = host
+        .get::<Namespace>("", namespace)?
+        .is_none_or(|namespace| namespace.phase == "Terminating");
     if is_going {
         return Ok(());
     }
@@ -122,18 +137,33 @@ fn config_map(bundle: &str) -> Value {
 /// Whether it holds the bundle, nothing else, and is described.
 fn is_right(found: &ConfigMap, bundle: &str) -> bool {
     let holds_it = found.data.len() == 1 && found.data.get(FILE).is_some_and(|data| data == bundle);
-    holds_it && found.meta.annotation(DESCRIPTION).is_some_and(|text| !text.is_empty())
+    holds_it
+        && found
+            .meta
+            .annotation(DESCRIPTION)
+            .is_some_and(|text| !text.is_empty())
 }
 
 /// The change, as a merge patch, that puts it right: what else is in its data goes.
 fn repair(found: &ConfigMap, bundle: &str) -> Value {
-    let mut data: Map<String, Value> = found.data.keys().map(|key| (key.clone(), Value::Null)).collect();
+    let mut data: Map<String, Value> = found
+        .data
+        .keys()
+        .map(|key| (key.clone(), Value::Null))
+        .collect();
     data.insert(FILE.into(), bundle.into());
     json!({"metadata": {"annotations": {DESCRIPTION: PURPOSE}}, "data": data})
 }
 
 /// What the metrics call a result: 200, or the status of the refusal.
 fn code(result: &Result<(), Error>) -> u16 {
-    let status = |error: &Error| error.api().map(|refusal| refusal.status).filter(|status| *status != 0);
-    result.as_ref().map_or_else(|error| status(error).unwrap_or(500), |()| 200)
+    let status = |error: &Error| {
+        error
+            .api()
+            .map(|refusal| refusal.status)
+            .filter(|status| *status != 0)
+    };
+    result
+        .as_ref()
+        .map_or_else(|error| status(error).unwrap_or(500), |()| 200)
 }

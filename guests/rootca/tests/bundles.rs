@@ -32,15 +32,26 @@ fn reconcile(cluster: &Cluster) -> Result<Outcome, Error> {
 
 /// The ConfigMap as it is in the end.
 fn found(cluster: &Cluster) -> Value {
-    cluster.object("v1/ConfigMap", "team", "kube-root-ca.crt").unwrap()
+    cluster
+        .object("v1/ConfigMap", "team", "kube-root-ca.crt")
+        .unwrap()
 }
 
 /// The codes that were counted, each observed as well.
 fn codes(cluster: &Cluster) -> Vec<String> {
     let mut metrics = cluster.metrics().into_iter();
     let mut codes = Vec::new();
-    while let (Some((operation, name, labels, value)), Some(observed)) = (metrics.next(), metrics.next()) {
-        assert_eq!((operation, name.as_str(), value), (MetricOperation::Add, "root_ca_cert_publisher_sync_total", 1.0));
+    while let (Some((operation, name, labels, value)), Some(observed)) =
+        (metrics.next(), metrics.next())
+    {
+        assert_eq!(
+            (operation, name.as_str(), value),
+            (
+                MetricOperation::Add,
+                "root_ca_cert_publisher_sync_total",
+                1.0
+            )
+        );
         assert_eq!(observed.1, "root_ca_cert_publisher_sync_duration_seconds");
         assert_eq!(observed.2, labels);
         codes.extend(labels);
@@ -55,7 +66,8 @@ fn a_namespace_gets_the_bundle_and_what_it_is_for() {
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     assert_eq!(cluster.written(), [CREATE]);
     assert_eq!(found(&cluster)["data"], json!({"ca.crt": PEM}));
-    let description = found(&cluster)["metadata"]["annotations"]["kubernetes.io/description"].take();
+    let description =
+        found(&cluster)["metadata"]["annotations"]["kubernetes.io/description"].take();
     assert_eq!(
         description,
         "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the \
@@ -67,7 +79,10 @@ fn a_namespace_gets_the_bundle_and_what_it_is_for() {
 
 #[test]
 fn one_that_is_right_is_left_alone_whatever_its_description_says() {
-    let cluster = cluster([namespace("Active"), config_map(json!({"ca.crt": PEM}), "theirs")]);
+    let cluster = cluster([
+        namespace("Active"),
+        config_map(json!({"ca.crt": PEM}), "theirs"),
+    ]);
     reconcile(&cluster).unwrap();
     assert!(cluster.written().is_empty());
 }
@@ -99,11 +114,17 @@ fn a_changed_one_is_put_right_and_what_is_not_ours_stays() {
         let found = found(&cluster);
         assert_eq!(found["data"], json!({"ca.crt": PEM}));
         assert_eq!(
-            (&found["metadata"]["labels"]["theirs"], &found["binaryData"]["theirs"]),
+            (
+                &found["metadata"]["labels"]["theirs"],
+                &found["binaryData"]["theirs"]
+            ),
             (&"stays".into(), &"AA==".into())
         );
         assert!(
-            found["metadata"]["annotations"]["kubernetes.io/description"].as_str().unwrap().starts_with("Contains")
+            found["metadata"]["annotations"]["kubernetes.io/description"]
+                .as_str()
+                .unwrap()
+                .starts_with("Contains")
         );
     }
 }
@@ -111,7 +132,10 @@ fn a_changed_one_is_put_right_and_what_is_not_ours_stays() {
 #[test]
 fn one_without_any_annotation_is_described() {
     let mut bare = config_map(json!({"ca.crt": PEM}), "x");
-    bare["metadata"].as_object_mut().unwrap().remove("annotations");
+    bare["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("annotations");
     let cluster = cluster([namespace("Active"), bare]);
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [UPDATE]);
@@ -145,7 +169,11 @@ fn a_namespace_that_goes_or_is_gone_by_the_servers_word_is_no_failure() {
 #[test]
 fn a_refusal_is_retried_and_counted_by_its_status() {
     let cluster = cluster([namespace("Active")]);
-    for (status, reason, code) in [(403, "Forbidden", "403"), (409, "AlreadyExists", "409"), (0, "Timeout", "500")] {
+    for (status, reason, code) in [
+        (403, "Forbidden", "403"),
+        (409, "AlreadyExists", "409"),
+        (0, "Timeout", "500"),
+    ] {
         cluster.fail("create", "v1/ConfigMap", refusal(status, reason));
         assert!(!reconcile(&cluster).unwrap_err().is_terminal());
         assert_eq!(codes(&cluster), [code]);
@@ -167,7 +195,10 @@ fn an_update_of_what_has_changed_meanwhile_is_retried() {
 fn without_a_bundle_nothing_is_written_and_no_retry_is_made() {
     let cluster = Cluster::with([namespace("Active"), config_map(json!({"ca.crt": PEM}), "x")]);
     let error = reconcile(&cluster).unwrap_err();
-    assert!(error.is_terminal() && error.to_string().contains("`root-ca`"), "{error}");
+    assert!(
+        error.is_terminal() && error.to_string().contains("`root-ca`"),
+        "{error}"
+    );
     assert!(cluster.written().is_empty());
 }
 

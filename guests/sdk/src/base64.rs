@@ -11,7 +11,11 @@ pub fn encode(bytes: &[u8]) -> String {
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for place in 0..4 {
             let letter = ALPHABET[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > group.len() { '=' } else { char::from(letter) });
+            text.push(if place > group.len() {
+                '='
+            } else {
+                char::from(letter)
+            });
         }
     }
     text
@@ -23,8 +27,17 @@ mod tests {
 
     #[test]
     fn bytes_are_written_as_rfc_4648_says() {
-        let vectors = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
-        for (bytes, expected) in vectors.into_iter().chain([("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")]) {
+        let vectors = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ];
+        for (bytes, expected) in vectors
+            .into_iter()
+            .chain([("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")])
+        {
             assert_eq!(encode(bytes.as_bytes()), expected);
         }
         assert_eq!(encode(&[0xfb, 0xff, 0xfe, 0]), "+//+AA==");

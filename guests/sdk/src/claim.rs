@@ -33,7 +33,12 @@ pub struct Facts<'a, L> {
 impl Claimed for Meta {
     fn facts(&self) -> Facts<'_, impl Labels> {
         let is_free = self.controller().is_none() && !self.is_deleting();
-        Facts { name: &self.name, uid: &self.uid, labels: &self.labels, is_free }
+        Facts {
+            name: &self.name,
+            uid: &self.uid,
+            labels: &self.labels,
+            is_free,
+        }
     }
 }
 
@@ -55,14 +60,25 @@ impl<T: Claimed> Claims<T> {
         let is_selected = |one: &T| selector.matches(one.facts().labels);
         let (kept, mut released): (Vec<_>, Vec<_>) = own.into_iter().partition(is_selected);
         // The two lists are not of one moment: what lost its controller between them is in both.
-        let is_new = |one: &T| !kept.iter().chain(&released).any(|own| own.facts().uid == one.facts().uid);
-        let mut adopted: Vec<_> =
-            orphans.into_iter().filter(|one| is_selected(one) && one.facts().is_free && is_new(one)).collect();
+        let is_new = |one: &T| {
+            !kept
+                .iter()
+                .chain(&released)
+                .any(|own| own.facts().uid == one.facts().uid)
+        };
+        let mut adopted: Vec<_> = orphans
+            .into_iter()
+            .filter(|one| is_selected(one) && one.facts().is_free && is_new(one))
+            .collect();
         if owner.is_deleting() {
             released.clear();
             adopted.clear();
         }
-        Self { kept, adopted, released }
+        Self {
+            kept,
+            adopted,
+            released,
+        }
     }
 
     /// Adopts and releases, and answers what `owner` owns now. `noun` is what errors call one of them; `recheck` asks the
@@ -81,7 +97,9 @@ impl<T: Claimed> Claims<T> {
     ) -> Result<Vec<T>, Error> {
         let refused = match self.adopted.is_empty() {
             true => None,
-            false => recheck().doing(|| format!("adopting {} {noun}s", self.adopted.len())).err(),
+            false => recheck()
+                .doing(|| format!("adopting {} {noun}s", self.adopted.len()))
+                .err(),
         };
         if refused.is_some() {
             self.adopted.clear();
@@ -89,7 +107,11 @@ impl<T: Claimed> Claims<T> {
         let adoptions = self.adopted.iter().map(adoption);
         let releases = self.released.iter().map(release);
         let answers = host.batch().extend(adoptions.chain(releases)).run();
-        let settled = self.settle(&owner.namespace, noun, answers.into_iter().map(|answer| answer.map(drop)));
+        let settled = self.settle(
+            &owner.namespace,
+            noun,
+            answers.into_iter().map(|answer| answer.map(drop)),
+        );
         match (refused, settled) {
             (None, settled) => settled,
             (Some(refused), settled) => {
@@ -108,10 +130,17 @@ impl<T: Claimed> Claims<T> {
         noun: &str,
         mut answers: impl Iterator<Item = Result<(), ApiError>>,
     ) -> Result<Vec<T>, Error> {
-        let Self { mut kept, adopted, released } = self;
+        let Self {
+            mut kept,
+            adopted,
+            released,
+        } = self;
         let mut errors = Vec::new();
         let refusal = |what: &str, one: &T, error: ApiError| {
-            Error::Doing(format!("{what} {noun} {}", Key::new(namespace, one.facts().name)), Box::new(error.into()))
+            Error::Doing(
+                format!("{what} {noun} {}", Key::new(namespace, one.facts().name)),
+                Box::new(error.into()),
+            )
         };
         for (one, answer) in adopted.into_iter().zip(answers.by_ref()) {
             match answer {
@@ -141,7 +170,9 @@ pub fn may_adopt(owner: &Meta, live: Option<&Meta>) -> Result<(), Error> {
     let key = owner.key();
     match live {
         None => Err(Error::failed(format!("{key} is gone"))),
-        Some(live) if live.uid != owner.uid => Err(Error::failed(format!("{key} is gone: another has its name"))),
+        Some(live) if live.uid != owner.uid => Err(Error::failed(format!(
+            "{key} is gone: another has its name"
+        ))),
         Some(live) if live.is_deleting() => Err(Error::failed(format!("{key} is being deleted"))),
         Some(_) => Ok(()),
     }
@@ -149,7 +180,12 @@ pub fn may_adopt(owner: &Meta, live: Option<&Meta>) -> Result<(), Error> {
 
 /// The write that makes an owner, by its reference, the controller of an object of its namespace. It fails if another one controls it, or has
 /// its name.
-pub fn adoption(kind: &str, namespace: &str, object: &impl Claimed, owner: &OwnerReference) -> Write {
+pub fn adoption(
+    kind: &str,
+    namespace: &str,
+    object: &impl Claimed,
+    owner: &OwnerReference,
+) -> Write {
     #[derive(Serialize)]
     struct Patch<'a> {
         metadata: Metadata<'a>,
@@ -160,7 +196,17 @@ pub fn adoption(kind: &str, namespace: &str, object: &impl Claimed, owner: &Owne
         owner_references: [&'a OwnerReference; 1],
         uid: &'a str,
     }
-    patch(kind, namespace, object, &Patch { metadata: Metadata { owner_references: [owner], uid: object.facts().uid } })
+    patch(
+        kind,
+        namespace,
+        object,
+        &Patch {
+            metadata: Metadata {
+                owner_references: [owner],
+                uid: object.facts().uid,
+            },
+        },
+    )
 }
 
 /// The write that frees an object of an owner. It fails if another one has its name.
@@ -171,5 +217,11 @@ pub fn release(kind: &str, object: &impl Claimed, owner: &Meta) -> Write {
 }
 
 fn patch(kind: &str, namespace: &str, object: &impl Claimed, patch: &impl Serialize) -> Write {
-    Write::patch(kind, namespace, object.facts().name, PatchType::Strategic, patch)
+    Write::patch(
+        kind,
+        namespace,
+        object.facts().name,
+        PatchType::Strategic,
+        patch,
+    )
 }

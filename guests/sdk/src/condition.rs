@@ -22,9 +22,15 @@ pub struct Condition {
     pub last_update_time: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub reason: String,
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub message: String,
 }
 
@@ -48,7 +54,9 @@ impl Condition {
 
 /// The condition of this type.
 pub fn get<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.condition_type == condition_type)
+    conditions
+        .iter()
+        .find(|condition| condition.condition_type == condition_type)
 }
 
 /// Takes the condition of this type away. Answers whether there was one.
@@ -62,14 +70,27 @@ pub fn remove(conditions: &mut Vec<Condition>, condition_type: &str) -> bool {
 /// status changes. Answers whether anything changed.
 pub fn set(conditions: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     let given = new.last_transition_time.unwrap_or(now.to_second());
-    match conditions.iter_mut().find(|condition| condition.condition_type == new.condition_type) {
+    match conditions
+        .iter_mut()
+        .find(|condition| condition.condition_type == new.condition_type)
+    {
         None => {
-            conditions.push(Condition { last_transition_time: Some(given), ..new });
+            conditions.push(Condition {
+                last_transition_time: Some(given),
+                ..new
+            });
             true
         }
         Some(old) => {
-            let kept = if old.status == new.status { old.last_transition_time } else { Some(given) };
-            let new = Condition { last_transition_time: kept, ..new };
+            let kept = if old.status == new.status {
+                old.last_transition_time
+            } else {
+                Some(given)
+            };
+            let new = Condition {
+                last_transition_time: kept,
+                ..new
+            };
             let changed = *old != new;
             *old = new;
             changed
@@ -84,7 +105,9 @@ pub fn set_at_end(conditions: &mut Vec<Condition>, mut new: Condition, now: Time
     if old.is_some_and(|old| old.status == new.status && old.reason == new.reason) {
         return false;
     }
-    let kept = old.filter(|old| old.status == new.status).and_then(|old| old.last_transition_time);
+    let kept = old
+        .filter(|old| old.status == new.status)
+        .and_then(|old| old.last_transition_time);
     new.last_transition_time = kept.or(new.last_transition_time).or(Some(now.to_second()));
     remove(conditions, &new.condition_type);
     conditions.push(new);
@@ -97,7 +120,10 @@ mod tests {
 
     fn condition(status: &str, reason: &str, at: i64) -> Condition {
         let last_transition_time = Some(Time::of_seconds(at));
-        Condition { last_transition_time, ..Condition::new("Ready", status, reason, "") }
+        Condition {
+            last_transition_time,
+            ..Condition::new("Ready", status, reason, "")
+        }
     }
 
     fn other() -> Condition {
@@ -107,20 +133,44 @@ mod tests {
     #[test]
     fn the_transition_time_moves_only_with_the_status() {
         let mut all = vec![condition("False", "Starting", 1), other()];
-        assert!(set(&mut all, Condition::new("Ready", "False", "StillStarting", ""), Time::of_seconds(2)));
+        assert!(set(
+            &mut all,
+            Condition::new("Ready", "False", "StillStarting", ""),
+            Time::of_seconds(2)
+        ));
         assert_eq!(all, [condition("False", "StillStarting", 1), other()]);
-        assert!(!set(&mut all, Condition::new("Ready", "False", "StillStarting", ""), Time::of_seconds(3)));
-        assert!(set(&mut all, Condition::new("Ready", "True", "Up", ""), Time::of_seconds(4)));
+        assert!(!set(
+            &mut all,
+            Condition::new("Ready", "False", "StillStarting", ""),
+            Time::of_seconds(3)
+        ));
+        assert!(set(
+            &mut all,
+            Condition::new("Ready", "True", "Up", ""),
+            Time::of_seconds(4)
+        ));
         assert_eq!(all, [condition("True", "Up", 4), other()]);
     }
 
     #[test]
     fn the_workloads_rule_does_nothing_for_the_same_status_and_reason() {
         let mut all = vec![condition("False", "Starting", 1), other()];
-        assert!(!set_at_end(&mut all, Condition::new("Ready", "False", "Starting", "new text"), Time::of_seconds(2)));
-        assert!(set_at_end(&mut all, Condition::new("Ready", "False", "Stuck", ""), Time::of_seconds(2)));
+        assert!(!set_at_end(
+            &mut all,
+            Condition::new("Ready", "False", "Starting", "new text"),
+            Time::of_seconds(2)
+        ));
+        assert!(set_at_end(
+            &mut all,
+            Condition::new("Ready", "False", "Stuck", ""),
+            Time::of_seconds(2)
+        ));
         assert_eq!(all, [other(), condition("False", "Stuck", 1)]);
-        assert!(set_at_end(&mut all, Condition::new("Ready", "True", "Up", ""), Time::of_seconds(3)));
+        assert!(set_at_end(
+            &mut all,
+            Condition::new("Ready", "True", "Up", ""),
+            Time::of_seconds(3)
+        ));
         assert_eq!(all, [other(), condition("True", "Up", 3)]);
     }
 

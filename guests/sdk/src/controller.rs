@@ -59,7 +59,11 @@ pub struct Request {
 impl Request {
     /// The first attempt at this key.
     pub fn new(queue: &str, key: &str) -> Self {
-        Self { queue: queue.into(), key: Key::parse(key), attempt: 0 }
+        Self {
+            queue: queue.into(),
+            key: Key::parse(key),
+            attempt: 0,
+        }
     }
 
     /// The object of whatever kind that the key names, where mappings make [references](Reference).
@@ -67,7 +71,10 @@ impl Request {
     /// # Errors
     /// The key is none; no retry can help.
     pub fn reference(&self) -> Result<Reference, Error> {
-        self.key.to_string().parse().map_err(|error: ReferenceError| Error::Terminal(error.to_string()))
+        self.key
+            .to_string()
+            .parse()
+            .map_err(|error: ReferenceError| Error::Terminal(error.to_string()))
     }
 }
 
@@ -83,7 +90,10 @@ pub struct Key {
 impl Key {
     /// The key of an object.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// Reads a key. Every text is one: what has no slash is a name alone.
@@ -170,6 +180,10 @@ pub struct Routed {
 impl Routed {
     /// A key for the first queue, at once.
     pub fn now(key: Key) -> Self {
-        Self { queue: String::new(), key, delay: Duration::ZERO }
+        Self {
+            queue: String::new(),
+            key,
+            delay: Duration::ZERO,
+        }
     }
 }

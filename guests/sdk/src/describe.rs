@@ -21,8 +21,8 @@
 use std::time::Duration;
 
 pub use flyball_types::description::{
-    Change, ConfigKey, DeltaType, Description, Discovered, FORMAT, Having, Index, Mapping, Metric, MetricType, Owners,
-    Permission, Queue, Ticker, To, Watch,
+    Change, ConfigKey, DeltaType, Description, Discovered, FORMAT, Having, Index, Mapping, Metric,
+    MetricType, Owners, Permission, Queue, Ticker, To, Watch,
 };
 use flyball_types::{Kind, KindPattern};
 
@@ -31,7 +31,13 @@ use crate::view::View;
 
 /// A description to be filled. `name` is the controller's canonical name: lower-case letters, digits and dashes.
 pub fn describe(name: &str, version: &str) -> Description {
-    Description { format: FORMAT, name: name.into(), version: version.into(), concurrency: 1, ..Description::default() }
+    Description {
+        format: FORMAT,
+        name: name.into(),
+        version: version.into(),
+        concurrency: 1,
+        ..Description::default()
+    }
 }
 
 /// A watch of a view's kind that declares the view's fields.
@@ -41,19 +47,31 @@ pub fn watch<T: View>() -> Watch {
 
 /// A watch of a kind that declares no field.
 pub fn watch_kind(kind_name: &str) -> Watch {
-    Watch { kind: Some(kind(kind_name)), ..Watch::default() }
+    Watch {
+        kind: Some(kind(kind_name)),
+        ..Watch::default()
+    }
 }
 
 /// A watch of whatever the API server serves, to be narrowed by [`can`](WatchExt::can) and [`except`](WatchExt::except). It
 /// keeps metadata alone, and declares no field.
 pub fn watch_discovered(period: Duration) -> Watch {
-    let discovered = Discovered { period_ms: millis(period), ..Discovered::default() };
-    Watch { discovered: Some(discovered), ..Watch::default() }
+    let discovered = Discovered {
+        period_ms: millis(period),
+        ..Discovered::default()
+    };
+    Watch {
+        discovered: Some(discovered),
+        ..Watch::default()
+    }
 }
 
 /// A queue with client-go's defaults.
 pub fn queue(name: &str) -> Queue {
-    Queue { name: name.into(), ..Queue::default() }
+    Queue {
+        name: name.into(),
+        ..Queue::default()
+    }
 }
 
 /// Builds a [`Description`].
@@ -71,7 +89,12 @@ pub trait DescriptionExt: Sized {
     /// Asks for verbs on a kind; `*` for all kinds.
     fn allow<'v>(self, kind: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self;
     /// Asks for verbs on a subresource of a kind, or of all.
-    fn allow_on<'v>(self, kind: &str, subresource: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self;
+    fn allow_on<'v>(
+        self,
+        kind: &str,
+        subresource: &str,
+        verbs: impl IntoIterator<Item = &'v str>,
+    ) -> Self;
     /// Asks for an import that needs a grant: `discovery`, `signer`, `raw`.
     fn import(self, name: &str) -> Self;
     /// Declares a key of the configuration and its default.
@@ -102,12 +125,21 @@ impl DescriptionExt for Description {
     }
 
     fn index(mut self, name: &str, kind_name: &str, path: &str) -> Self {
-        self.indexes.push(Index { name: name.into(), kind: kind(kind_name), path: path.into() });
+        self.indexes.push(Index {
+            name: name.into(),
+            kind: kind(kind_name),
+            path: path.into(),
+        });
         self
     }
 
     fn ticker(mut self, key: &str, period: Duration) -> Self {
-        let ticker = Ticker { key: key.into(), queue: String::new(), period_ms: millis(period), config: String::new() };
+        let ticker = Ticker {
+            key: key.into(),
+            queue: String::new(),
+            period_ms: millis(period),
+            config: String::new(),
+        };
         self.tickers.push(ticker);
         self
     }
@@ -116,9 +148,17 @@ impl DescriptionExt for Description {
         self.allow_on(kind, "", verbs)
     }
 
-    fn allow_on<'v>(mut self, kind_name: &str, subresource: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self {
-        let mut permission =
-            Permission { kind: pattern(kind_name), subresource: subresource.into(), verbs: Default::default() };
+    fn allow_on<'v>(
+        mut self,
+        kind_name: &str,
+        subresource: &str,
+        verbs: impl IntoIterator<Item = &'v str>,
+    ) -> Self {
+        let mut permission = Permission {
+            kind: pattern(kind_name),
+            subresource: subresource.into(),
+            verbs: Default::default(),
+        };
         // Not collected: that would bring a sorting algorithm into every guest.
         for verb in verbs {
             permission.verbs.insert(verb.into());
@@ -133,13 +173,24 @@ impl DescriptionExt for Description {
     }
 
     fn config(mut self, key: &str, default: Option<&str>, help: &str) -> Self {
-        self.config.insert(key.into(), ConfigKey { default: default.map(str::to_owned), help: help.into() });
+        self.config.insert(
+            key.into(),
+            ConfigKey {
+                default: default.map(str::to_owned),
+                help: help.into(),
+            },
+        );
         self
     }
 
     fn metric(mut self, metric_type: MetricType, name: &str, labels: &[&str], help: &str) -> Self {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
-        self.metrics.push(Metric { name: name.into(), help: help.into(), labels, metric_type });
+        self.metrics.push(Metric {
+            name: name.into(),
+            help: help.into(),
+            labels,
+            metric_type,
+        });
         self
     }
 
@@ -193,34 +244,52 @@ pub trait WatchExt: Sized {
     }
     /// The key is the controller owner, if it is of this kind.
     fn to_controller(self, kind_name: &str) -> Self {
-        self.map(To::Controller { kind: kind(kind_name) })
+        self.map(To::Controller {
+            kind: kind(kind_name),
+        })
     }
     /// The keys are the owners of this kind.
     fn to_owners(self, kind_name: &str) -> Self {
-        self.map(To::Owner { kind: kind(kind_name) })
+        self.map(To::Owner {
+            kind: kind(kind_name),
+        })
     }
     /// The keys are the names at this path, each in the object's namespace.
     fn named(self, path: &str) -> Self {
-        self.map(To::Named { path: path.into(), namespaced: true })
+        self.map(To::Named {
+            path: path.into(),
+            namespaced: true,
+        })
     }
     /// The keys are the names at this path, of cluster-scoped objects.
     fn named_in_cluster(self, path: &str) -> Self {
-        self.map(To::Named { path: path.into(), namespaced: false })
+        self.map(To::Named {
+            path: path.into(),
+            namespaced: false,
+        })
     }
     /// The keys are the objects of this kind, in the object's namespace, whose selector (at `path`) matches its labels.
     fn selecting(self, kind_name: &str, path: &str) -> Self {
-        self.map(To::Selecting { kind: kind(kind_name), path: path.into(), whose: Vec::new() })
+        self.map(To::Selecting {
+            kind: kind(kind_name),
+            path: path.into(),
+            whose: Vec::new(),
+        })
     }
     /// The last mapping, which is [`selecting`](Self::selecting), yields only objects with this value in this field, as they
     /// are when the watched object changes. Each call adds one.
     fn whose(self, path: &str, value: &str) -> Self;
     /// The keys are all objects of this kind in the object's namespace.
     fn in_namespace(self, kind_name: &str) -> Self {
-        self.map(To::InNamespace { kind: kind(kind_name) })
+        self.map(To::InNamespace {
+            kind: kind(kind_name),
+        })
     }
     /// The keys are all objects of this kind.
     fn all_of(self, kind_name: &str) -> Self {
-        self.map(To::All { kind: kind(kind_name) })
+        self.map(To::All {
+            kind: kind(kind_name),
+        })
     }
     /// The key is the object's namespace.
     fn to_namespace(self) -> Self {
@@ -263,7 +332,11 @@ pub trait WatchExt: Sized {
 
 impl WatchExt for Watch {
     fn and_view<T: View>(self) -> Self {
-        assert_eq!(self.kind, Some(kind(T::KIND)), "the view is of another kind");
+        assert_eq!(
+            self.kind,
+            Some(kind(T::KIND)),
+            "the view is of another kind"
+        );
         self.fields(T::FIELDS)
     }
 
@@ -325,7 +398,15 @@ impl WatchExt for Watch {
 
     fn map(mut self, to: To) -> Self {
         let (on, queue) = (Vec::new(), String::new());
-        self.map.push(Mapping { to, on, queue, delay_ms: 0, orphans: false, deleting: false, having: Vec::new() });
+        self.map.push(Mapping {
+            to,
+            on,
+            queue,
+            delay_ms: 0,
+            orphans: false,
+            deleting: false,
+            having: Vec::new(),
+        });
         self
     }
 
@@ -345,13 +426,21 @@ impl WatchExt for Watch {
     }
 
     fn having(mut self, path: &str, value: &str) -> Self {
-        last(&mut self).having.push(Having { path: path.into(), value: value.into() });
+        last(&mut self).having.push(Having {
+            path: path.into(),
+            value: value.into(),
+        });
         self
     }
 
     fn whose(mut self, path: &str, value: &str) -> Self {
-        let To::Selecting { whose, .. } = &mut last(&mut self).to else { panic!("`whose` is about `selecting` alone") };
-        whose.push(Having { path: path.into(), value: value.into() });
+        let To::Selecting { whose, .. } = &mut last(&mut self).to else {
+            panic!("`whose` is about `selecting` alone")
+        };
+        whose.push(Having {
+            path: path.into(),
+            value: value.into(),
+        });
         self
     }
 
@@ -367,11 +456,17 @@ impl WatchExt for Watch {
 }
 
 fn last(watch: &mut Watch) -> &mut Mapping {
-    watch.map.last_mut().expect("a mapping comes before what is said of it")
+    watch
+        .map
+        .last_mut()
+        .expect("a mapping comes before what is said of it")
 }
 
 fn discovered(watch: &mut Watch) -> &mut Discovered {
-    watch.discovered.as_mut().expect("the watch is one of discovered kinds")
+    watch
+        .discovered
+        .as_mut()
+        .expect("the watch is one of discovered kinds")
 }
 
 /// A kind by its name. A wrong one is a mistake in the guest's source, found by the first test that calls `describe`.

@@ -48,14 +48,18 @@ pub struct Undiscovered {
 impl Discovered {
     /// Whether the discovery of this group version succeeded.
     pub fn knows(&self, group_version: &str) -> bool {
-        self.failed.iter().all(|failed| failed.group_version != group_version)
+        self.failed
+            .iter()
+            .all(|failed| failed.group_version != group_version)
     }
 }
 
 impl Served {
     /// Its group and version, as in `apps/v1`; the core group has no group part.
     pub fn group_version(&self) -> &str {
-        self.kind.rsplit_once('/').map_or("", |(group_version, _)| group_version)
+        self.kind
+            .rsplit_once('/')
+            .map_or("", |(group_version, _)| group_version)
     }
 
     /// Whether it has this verb.
@@ -72,7 +76,8 @@ impl Host<'_> {
     /// The server was not asked with success.
     pub fn discover(&self) -> Result<Discovered, Error> {
         let kinds = self.imports().kinds()?;
-        flyball_types::read(&kinds).map_err(|error| Error::Malformed("what discovery found".into(), error))
+        flyball_types::read(&kinds)
+            .map_err(|error| Error::Malformed("what discovery found".into(), error))
     }
 }
 
@@ -83,14 +88,25 @@ mod tests {
     #[test]
     fn what_is_served_is_discovered_with_what_failed() {
         let cluster = Cluster::new();
-        cluster.serve("apps/v1/Deployment", "deployments", true, &["delete", "list"]);
+        cluster.serve(
+            "apps/v1/Deployment",
+            "deployments",
+            true,
+            &["delete", "list"],
+        );
         cluster.serve("v1/Node", "nodes", false, &["list"]);
         cluster.fail_discovery("metrics.k8s.io/v1beta1", "no answer");
         let found = cluster.host().discover().unwrap();
         let (deployment, node) = (&found.kinds[0], &found.kinds[1]);
-        assert_eq!((deployment.group_version(), deployment.plural.as_str()), ("apps/v1", "deployments"));
+        assert_eq!(
+            (deployment.group_version(), deployment.plural.as_str()),
+            ("apps/v1", "deployments")
+        );
         assert!(deployment.namespaced && deployment.has("delete") && !deployment.has("watch"));
-        assert_eq!((node.group_version(), node.namespaced, node.preferred), ("v1", false, true));
+        assert_eq!(
+            (node.group_version(), node.namespaced, node.preferred),
+            ("v1", false, true)
+        );
         assert!(found.knows("v1") && !found.knows("metrics.k8s.io/v1beta1"));
         assert_eq!(found.failed[0].message, "no answer");
     }
@@ -99,7 +115,10 @@ mod tests {
     fn discovery_can_fail_altogether() {
         let cluster = Cluster::new();
         cluster.fail("discover", "", refusal(0, "Unreachable"));
-        assert_eq!(cluster.host().discover().unwrap_err().api().unwrap().reason, "Unreachable");
+        assert_eq!(
+            cluster.host().discover().unwrap_err().api().unwrap().reason,
+            "Unreachable"
+        );
         assert_eq!(cluster.host().discover().unwrap(), Default::default());
     }
 }

@@ -24,7 +24,9 @@ pub fn parse(text: &str) -> Option<Duration> {
         nanoseconds = nanoseconds.checked_add(times(number, nanoseconds_of(unit)?)?)?;
         rest = after;
     }
-    i64::try_from(nanoseconds).is_ok().then_some(Duration::from_nanos(nanoseconds))
+    i64::try_from(nanoseconds)
+        .is_ok()
+        .then_some(Duration::from_nanos(nanoseconds))
 }
 
 /// A decimal number of a unit.
@@ -33,9 +35,19 @@ fn times(number: &str, unit: u64) -> Option<u64> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let fraction: f64 = if fraction.is_empty() { 0.0 } else { format!("0.{fraction}").parse().ok()? };
-    whole.checked_mul(unit)?.checked_add((fraction * unit as f64) as u64)
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let fraction: f64 = if fraction.is_empty() {
+        0.0
+    } else {
+        format!("0.{fraction}").parse().ok()?
+    };
+    whole
+        .checked_mul(unit)?
+        .checked_add((fraction * unit as f64) as u64)
 }
 
 fn nanoseconds_of(unit: &str) -> Option<u64> {
@@ -71,14 +83,28 @@ mod tests {
         ] {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        assert_eq!(parse("2562047h47m16.854775807s"), Some(Duration::from_nanos(i64::MAX as u64)));
+        assert_eq!(
+            parse("2562047h47m16.854775807s"),
+            Some(Duration::from_nanos(i64::MAX as u64))
+        );
     }
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in
-            ["", "+", "1", "h", ".h", "1.2.3s", "1d", "-1s", "1 h", "1h ", "3000000h", "2562047h47m16.854775808s"]
-        {
+        for text in [
+            "",
+            "+",
+            "1",
+            "h",
+            ".h",
+            "1.2.3s",
+            "1d",
+            "-1s",
+            "1 h",
+            "1h ",
+            "3000000h",
+            "2562047h47m16.854775808s",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -55,8 +55,16 @@ impl Error {
             return errors.pop();
         }
         let terminal = errors.iter().all(Error::is_terminal);
-        let text = errors.iter().map(Error::to_string).collect::<Vec<_>>().join("; ");
-        Some(if terminal { Self::Terminal(text) } else { Self::Failed(text) })
+        let text = errors
+            .iter()
+            .map(Error::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
+        Some(if terminal {
+            Self::Terminal(text)
+        } else {
+            Self::Failed(text)
+        })
     }
 }
 

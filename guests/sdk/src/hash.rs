@@ -36,7 +36,10 @@ pub fn fnv32a(bytes: &[u8]) -> u32 {
 
 /// A letter for each byte, as the API machinery's `SafeEncodeString` maps them.
 pub fn safe_letters(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| char::from(SAFE[usize::from(byte) % SAFE.len()])).collect()
+    bytes
+        .iter()
+        .map(|&byte| char::from(SAFE[usize::from(byte) % SAFE.len()]))
+        .collect()
 }
 
 /// A hash as a suffix of names: its decimal digits as safe letters, as in the name of a Deployment's ReplicaSet.
@@ -51,7 +54,10 @@ mod tests {
     #[test]
     fn the_hash_is_fnv_1a() {
         // From the test vectors of draft-eastlake-fnv.
-        assert_eq!([fnv32a(b""), fnv32a(b"a"), fnv32a(b"foobar")], [0x811c_9dc5, 0xe40c_292c, 0xbf9c_f968]);
+        assert_eq!(
+            [fnv32a(b""), fnv32a(b"a"), fnv32a(b"foobar")],
+            [0x811c_9dc5, 0xe40c_292c, 0xbf9c_f968]
+        );
     }
 
     #[test]

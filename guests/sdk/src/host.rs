@@ -45,7 +45,9 @@ impl<'a> Host<'a> {
     /// The plugin may not read it, or it is not as the view wants it.
     pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
         let found = self.imports.get(T::KIND, namespace, name, T::FIELDS)?;
-        found.map(|bytes| parse(&bytes, T::KIND, namespace, name)).transpose()
+        found
+            .map(|bytes| parse(&bytes, T::KIND, namespace, name))
+            .transpose()
     }
 
     /// The object of this key.
@@ -67,8 +69,18 @@ impl Host<'_> {
     /// Whether this object, of this kind and version, was seen to go. Yes is certain; no says nothing. Known of objects on
     /// whose deletion the mapping [`dependents`](crate::describe::WatchExt::dependents) found some.
     pub fn saw_go(&self, object: &Reference) -> bool {
-        let Reference { kind, namespace, name, uid } = object.clone();
-        self.imports.gone(&ObjectReference { kind: kind.to_string(), namespace, name, uid })
+        let Reference {
+            kind,
+            namespace,
+            name,
+            uid,
+        } = object.clone();
+        self.imports.gone(&ObjectReference {
+            kind: kind.to_string(),
+            namespace,
+            name,
+            uid,
+        })
     }
 }
 
@@ -104,7 +116,11 @@ impl Host<'_> {
     ///
     /// # Errors
     /// The call failed, or an object is not as the view wants it.
-    pub fn live_list<T: View>(&self, namespace: &str, parameters: &[(&str, &str)]) -> Result<LiveList<T>, Error> {
+    pub fn live_list<T: View>(
+        &self,
+        namespace: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<LiveList<T>, Error> {
         self.live_page(T::KIND, namespace, parameters, T::FIELDS)
     }
 
@@ -144,9 +160,15 @@ impl Host<'_> {
         parameters: &[(&str, &str)],
         fields: &[&str],
     ) -> Result<LiveList<T>, Error> {
-        let parameters: Vec<_> = parameters.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let bytes = self.imports.live_list(kind, namespace, &parameters, fields)?;
-        flyball_types::read(&bytes).map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
+        let parameters: Vec<_> = parameters
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let bytes = self
+            .imports
+            .live_list(kind, namespace, &parameters, fields)?;
+        flyball_types::read(&bytes)
+            .map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
     }
 
     /// The answer to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Granted by the import `raw`.
@@ -155,7 +177,8 @@ impl Host<'_> {
     /// The call failed, or the answer is not a `T`.
     pub fn live_raw<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let bytes = self.imports.live_raw(path)?;
-        flyball_types::read(&bytes).map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
+        flyball_types::read(&bytes)
+            .map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
     }
 }
 
@@ -193,14 +216,23 @@ impl<'a> Host<'a> {
     /// # Errors
     /// The server's refusal, or the host's.
     pub fn write(&self, write: Write) -> Result<Answer, ApiError> {
-        self.batch().with(write).run().pop().unwrap_or_else(|| Err(ApiError::unanswered("the host gave no answer")))
+        self.batch()
+            .with(write)
+            .run()
+            .pop()
+            .unwrap_or_else(|| Err(ApiError::unanswered("the host gave no answer")))
     }
 
     /// Runs [`Write::create`]; nothing is wanted back.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn create(&self, kind: &str, namespace: &str, object: &impl Serialize) -> Result<Answer, ApiError> {
+    pub fn create(
+        &self,
+        kind: &str,
+        namespace: &str,
+        object: &impl Serialize,
+    ) -> Result<Answer, ApiError> {
         self.write(Write::create(kind, namespace, object))
     }
 
@@ -209,7 +241,12 @@ impl<'a> Host<'a> {
     ///
     /// # Errors
     /// As [`write`](Self::write); `Conflict` if the object has changed since it was read.
-    pub fn modify(&self, kind: &str, meta: &Meta, change: &impl Serialize) -> Result<Answer, ApiError> {
+    pub fn modify(
+        &self,
+        kind: &str,
+        meta: &Meta,
+        change: &impl Serialize,
+    ) -> Result<Answer, ApiError> {
         self.write(Write::modify(kind, meta, change))
     }
 
@@ -217,7 +254,12 @@ impl<'a> Host<'a> {
     ///
     /// # Errors
     /// As [`modify`](Self::modify).
-    pub fn update_status(&self, kind: &str, meta: &Meta, status: &impl Serialize) -> Result<Answer, ApiError> {
+    pub fn update_status(
+        &self,
+        kind: &str,
+        meta: &Meta,
+        status: &impl Serialize,
+    ) -> Result<Answer, ApiError> {
         #[derive(Serialize)]
         struct Change<'a, S> {
             status: &'a S,
@@ -301,17 +343,20 @@ impl Host<'_> {
 
     /// Adds to a counter of the plugin's own; `labels` in the order in which they were declared.
     pub fn count(&self, metric: &str, labels: &[&str], value: f64) {
-        self.imports.metric(MetricOperation::Add, metric, labels, value);
+        self.imports
+            .metric(MetricOperation::Add, metric, labels, value);
     }
 
     /// Sets a gauge of the plugin's own.
     pub fn gauge(&self, metric: &str, labels: &[&str], value: f64) {
-        self.imports.metric(MetricOperation::Set, metric, labels, value);
+        self.imports
+            .metric(MetricOperation::Set, metric, labels, value);
     }
 
     /// Observes a value in a histogram of the plugin's own.
     pub fn observe(&self, metric: &str, labels: &[&str], value: f64) {
-        self.imports.metric(MetricOperation::Observe, metric, labels, value);
+        self.imports
+            .metric(MetricOperation::Observe, metric, labels, value);
     }
 
     /// The operator's value of a key, else its declared default, else none.
@@ -337,7 +382,8 @@ impl Host<'_> {
     /// As [`sign_jwt`](Self::sign_jwt); `Unauthorized` if another key, or nobody, has signed it; or the claims are not a `T`.
     pub fn verify_jwt<T: DeserializeOwned>(&self, key: &str, token: &str) -> Result<T, Error> {
         let claims = self.imports.verify_jwt(key, token)?;
-        flyball_types::read(&claims).map_err(|error| Error::Malformed("the claims of a token".into(), error))
+        flyball_types::read(&claims)
+            .map_err(|error| Error::Malformed("the claims of a token".into(), error))
     }
 }
 
@@ -354,7 +400,12 @@ impl Host<'_> {
     ///
     /// # Errors
     /// The memo is full, or another instance was quicker.
-    pub fn remember(&self, key: &str, value: &impl Serialize, object_uid: &str) -> Result<(), ApiError> {
+    pub fn remember(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        object_uid: &str,
+    ) -> Result<(), ApiError> {
         self.put(key, value, object_uid, Duration::ZERO)
     }
 
@@ -362,14 +413,27 @@ impl Host<'_> {
     ///
     /// # Errors
     /// As [`remember`](Self::remember).
-    pub fn remember_for(&self, key: &str, value: &impl Serialize, time: Duration) -> Result<(), ApiError> {
+    pub fn remember_for(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        time: Duration,
+    ) -> Result<(), ApiError> {
         self.put(key, value, "", time)
     }
 
-    fn put(&self, key: &str, value: &impl Serialize, object_uid: &str, time: Duration) -> Result<(), ApiError> {
+    fn put(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        object_uid: &str,
+        time: Duration,
+    ) -> Result<(), ApiError> {
         let version = self.imports.memo_get(key).map_or(0, |(_, version)| version);
         let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
-        self.imports.memo_put(key, version, &value, object_uid, millis(time)).map(drop)
+        self.imports
+            .memo_put(key, version, &value, object_uid, millis(time))
+            .map(drop)
     }
 
     /// Remembers nothing under this key.
@@ -380,13 +444,21 @@ impl Host<'_> {
 
 /// Whole milliseconds, rounded up and capped at 49 days.
 pub(crate) fn millis(duration: Duration) -> u32 {
-    let millis =
-        duration.as_secs().saturating_mul(1000).saturating_add(duration.subsec_nanos().div_ceil(1_000_000).into());
+    let millis = duration
+        .as_secs()
+        .saturating_mul(1000)
+        .saturating_add(duration.subsec_nanos().div_ceil(1_000_000).into());
     u32::try_from(millis).unwrap_or(u32::MAX)
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str, namespace: &str, name: &str) -> Result<T, Error> {
-    flyball_types::read(bytes).map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
+fn parse<T: DeserializeOwned>(
+    bytes: &[u8],
+    kind: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<T, Error> {
+    flyball_types::read(bytes)
+        .map_err(|error| Error::Malformed(format!("{kind} {}", Key::new(namespace, name)), error))
 }
 
 #[cfg(test)]
@@ -398,17 +470,25 @@ mod tests {
     #[test]
     fn a_long_live_list_is_read_page_by_page() {
         let count = 2 * super::LIVE_PAGE + 1;
-        let pod =
-            |n| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{n:04}"), "namespace": "a"}});
+        let pod = |n| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{n:04}"), "namespace": "a"}});
         let cluster = Cluster::with((0..count).map(pod));
         let mut names = Vec::new();
         let visit = |pod: serde_json::Value| {
             names.push(pod["metadata"]["name"].as_str().unwrap().to_owned());
             Ok(())
         };
-        cluster.host().live_each("v1/Pod", "a", &["spec"], visit).unwrap();
-        assert_eq!(names, (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>());
-        assert_eq!(cluster.live_reads(), ["list v1/Pod a", "list v1/Pod a", "list v1/Pod a"]);
+        cluster
+            .host()
+            .live_each("v1/Pod", "a", &["spec"], visit)
+            .unwrap();
+        assert_eq!(
+            names,
+            (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            cluster.live_reads(),
+            ["list v1/Pod a", "list v1/Pod a", "list v1/Pod a"]
+        );
     }
 
     #[test]
@@ -418,7 +498,14 @@ mod tests {
         assert_eq!(host.recall::<u32>("a"), None);
         host.remember("a", &1, "").unwrap();
         host.remember("a", &2, "uid-1").unwrap();
-        assert_eq!((host.recall("a"), host.recall::<String>("a"), host.recall::<u32>("b")), (Some(2), None, None));
+        assert_eq!(
+            (
+                host.recall("a"),
+                host.recall::<String>("a"),
+                host.recall::<u32>("b")
+            ),
+            (Some(2), None, None)
+        );
         host.unremember("a");
         assert_eq!(host.recall::<u32>("a"), None);
     }
@@ -430,9 +517,23 @@ mod tests {
         cluster.add_key("b");
         let host = cluster.host();
         let token = host.sign_jwt("a", &json!({"sub": "me"})).unwrap();
-        assert_eq!(host.verify_jwt::<Value>("a", &token).unwrap(), json!({"sub": "me"}));
-        for (key, token, status) in [("b", token.as_str(), 401), ("a", "made up", 401), ("c", token.as_str(), 404)] {
-            assert_eq!(host.verify_jwt::<Value>(key, token).unwrap_err().api().unwrap().status, status);
+        assert_eq!(
+            host.verify_jwt::<Value>("a", &token).unwrap(),
+            json!({"sub": "me"})
+        );
+        for (key, token, status) in [
+            ("b", token.as_str(), 401),
+            ("a", "made up", 401),
+            ("c", token.as_str(), 404),
+        ] {
+            assert_eq!(
+                host.verify_jwt::<Value>(key, token)
+                    .unwrap_err()
+                    .api()
+                    .unwrap()
+                    .status,
+                status
+            );
         }
         assert!(host.sign_jwt("c", &json!({})).unwrap_err().is_not_found());
     }

@@ -12,7 +12,13 @@ use crate::write::Batch;
 /// The world's imports. `wit/` says what each function does.
 pub trait Imports {
     /// `lister.get`: an object of the cache.
-    fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Option<Vec<u8>>, ApiError>;
+    fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Option<Vec<u8>>, ApiError>;
     /// `lister.query`: a list of the cache, to be read page by page.
     fn open(&self, question: &Question) -> Box<dyn Pages + '_>;
 
@@ -20,7 +26,13 @@ pub trait Imports {
     fn gone(&self, object: &ObjectReference) -> bool;
 
     /// `reader.get`: an object of the API server.
-    fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError>;
+    fn live_get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Vec<u8>, ApiError>;
     /// `reader.list`: a list of the API server.
     fn live_list(
         &self,
@@ -64,7 +76,14 @@ pub trait Imports {
     /// `memo.get`: the value and its version.
     fn memo_get(&self, key: &str) -> Option<(Vec<u8>, u32)>;
     /// `memo.put`: the new version.
-    fn memo_put(&self, key: &str, expected: u32, value: &[u8], object_uid: &str, ttl_ms: u32) -> Result<u32, ApiError>;
+    fn memo_put(
+        &self,
+        key: &str,
+        expected: u32,
+        value: &[u8],
+        object_uid: &str,
+        ttl_ms: u32,
+    ) -> Result<u32, ApiError>;
     /// `memo.remove`.
     fn memo_remove(&self, key: &str);
 
@@ -73,7 +92,8 @@ pub trait Imports {
     /// `signer.verify-jwt`.
     fn verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError>;
     /// `signer.sign-certificate`.
-    fn sign_certificate(&self, key: &str, request: &str, options: &str) -> Result<String, ApiError>;
+    fn sign_certificate(&self, key: &str, request: &str, options: &str)
+    -> Result<String, ApiError>;
     /// `signer.trust-bundle`.
     fn trust_bundle(&self, key: &str) -> Result<String, ApiError>;
 }

@@ -24,12 +24,16 @@ impl IntOrPercent {
     pub fn of(&self, total: i32, round_up: bool) -> Result<i32, Error> {
         let percent = match self {
             Self::Int(number) => return Ok(*number),
-            Self::Percent(text) => text.strip_suffix('%').and_then(|digits| digits.parse::<i32>().ok()),
+            Self::Percent(text) => text
+                .strip_suffix('%')
+                .and_then(|digits| digits.parse::<i32>().ok()),
         };
-        let percent =
-            percent.ok_or_else(|| Error::terminal(format!("`{self}` is neither a number nor a percentage")))?;
+        let percent = percent.ok_or_else(|| {
+            Error::terminal(format!("`{self}` is neither a number nor a percentage"))
+        })?;
         let hundredths = i64::from(percent) * i64::from(total);
-        let number = hundredths.div_euclid(100) + i64::from(round_up && hundredths.rem_euclid(100) != 0);
+        let number =
+            hundredths.div_euclid(100) + i64::from(round_up && hundredths.rem_euclid(100) != 0);
         Ok(number.clamp(i32::MIN.into(), i32::MAX.into()) as i32)
     }
 }
@@ -80,11 +84,15 @@ impl<'de> Deserialize<'de> for IntOrPercent {
             }
 
             fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<IntOrPercent, E> {
-                i32::try_from(number).map(IntOrPercent::Int).map_err(E::custom)
+                i32::try_from(number)
+                    .map(IntOrPercent::Int)
+                    .map_err(E::custom)
             }
 
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<IntOrPercent, E> {
-                i32::try_from(number).map(IntOrPercent::Int).map_err(E::custom)
+                i32::try_from(number)
+                    .map(IntOrPercent::Int)
+                    .map_err(E::custom)
             }
         }
 
@@ -109,14 +117,25 @@ mod tests {
 
     #[test]
     fn a_percentage_is_rounded_as_asked() {
-        assert_eq!((of(r#""25%""#, 10, true), of(r#""25%""#, 10, false)), (Some(3), Some(2)));
-        assert_eq!((of(r#""50%""#, 10, true), of(r#""0%""#, 10, true)), (Some(5), Some(0)));
+        assert_eq!(
+            (of(r#""25%""#, 10, true), of(r#""25%""#, 10, false)),
+            (Some(3), Some(2))
+        );
+        assert_eq!(
+            (of(r#""50%""#, 10, true), of(r#""0%""#, 10, true)),
+            (Some(5), Some(0))
+        );
         assert_eq!(of(r#""200%""#, i32::MAX, true), Some(i32::MAX));
     }
 
     #[test]
     fn any_other_text_is_a_terminal_error() {
         assert_eq!(of(r#""some""#, 10, true), None);
-        assert!(IntOrPercent::Percent("3".into()).of(10, true).unwrap_err().is_terminal());
+        assert!(
+            IntOrPercent::Percent("3".into())
+                .of(10, true)
+                .unwrap_err()
+                .is_terminal()
+        );
     }
 }

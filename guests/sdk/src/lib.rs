@@ -119,9 +119,9 @@ pub mod prelude {
     pub use crate::describe::{Change, DeltaType, Description};
     pub use crate::describe::{DescriptionExt as _, WatchExt as _, describe, watch, watch_kind};
     pub use crate::{
-        Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host, IntOrPercent, Key,
-        LabelSelector, LabelSet, Labels, Meta, Outcome, OwnerReference, PatchType, Propagation, Quantity, Raw, Request,
-        Selector, Time, View, Write, export, view,
+        Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host,
+        IntOrPercent, Key, LabelSelector, LabelSet, Labels, Meta, Outcome, OwnerReference,
+        PatchType, Propagation, Quantity, Raw, Request, Selector, Time, View, Write, export, view,
     };
 }
 

@@ -20,10 +20,22 @@ impl<'a, T: View> List<'a, T> {
         let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
         let kind = T::KIND.into();
         let question = match T::COLUMNS {
-            [] => Question { kind, fields: owned(T::FIELDS), ..Question::default() },
-            columns => Question { kind, columns: owned(columns), ..Question::default() },
+            [] => Question {
+                kind,
+                fields: owned(T::FIELDS),
+                ..Question::default()
+            },
+            columns => Question {
+                kind,
+                columns: owned(columns),
+                ..Question::default()
+            },
         };
-        Self { imports, question, view: PhantomData }
+        Self {
+            imports,
+            question,
+            view: PhantomData,
+        }
     }
 
     /// Only those of this namespace.

@@ -47,10 +47,14 @@ fn quote(text: &str) -> Option<usize> {
 impl From<&StringMap> for LabelSet {
     /// A label that would need an escape in JSON, which the API allows in none, is left out.
     fn from(labels: &StringMap) -> Self {
-        let is_plain = |text: &String| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
+        let is_plain =
+            |text: &String| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
         let pair = |(key, value)| format!("\"{key}\":\"{value}\"");
-        let pairs: Vec<String> =
-            labels.iter().filter(|(key, value)| is_plain(key) && is_plain(value)).map(pair).collect();
+        let pairs: Vec<String> = labels
+            .iter()
+            .filter(|(key, value)| is_plain(key) && is_plain(value))
+            .map(pair)
+            .collect();
         Self(format!("{{{}}}", pairs.join(",")).into())
     }
 }
@@ -92,13 +96,25 @@ pub struct Meta {
     pub deletion_timestamp: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub labels: StringMap,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub annotations: StringMap,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub owner_references: Vec<OwnerReference>,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub finalizers: Vec<String>,
 }
 
@@ -145,7 +161,11 @@ impl Meta {
 
     /// The owner reference by which this object, of `kind`, controls another; it blocks the owner's deletion.
     pub fn controller_reference(&self, kind: &str) -> OwnerReference {
-        OwnerReference { controller: true, block_owner_deletion: true, ..self.owner_reference(kind) }
+        OwnerReference {
+            controller: true,
+            block_owner_deletion: true,
+            ..self.owner_reference(kind)
+        }
     }
 
     /// The owner reference by which this object, of `kind`, owns another but does not control it.
@@ -184,7 +204,8 @@ impl OwnerReference {
     /// Whether it names an object of this group and kind; the version does not matter.
     pub fn is_of(&self, kind: &str) -> bool {
         let own = Kind::of_object(&self.api_version, &self.kind);
-        kind.parse::<Kind>().is_ok_and(|other| (other.group, other.kind) == (own.group, own.kind))
+        kind.parse::<Kind>()
+            .is_ok_and(|other| (other.group, other.kind) == (own.group, own.kind))
     }
 }
 
@@ -209,7 +230,9 @@ impl Deref for Selector {
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
-        LabelSelector::of_json(json.get().as_bytes()).map(Self).map_err(serde::de::Error::custom)
+        LabelSelector::of_json(json.get().as_bytes())
+            .map(Self)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -217,7 +240,9 @@ impl<'de> Deserialize<'de> for Selector {
 ///
 /// # Errors
 /// What is not null is not as `T` wants it.
-pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(value: D) -> Result<T, D::Error> {
+pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    value: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(value)?.unwrap_or_default())
 }
 
@@ -237,14 +262,23 @@ mod tests {
 
     #[test]
     fn labels_are_found_in_the_text_that_came() {
-        let labels: LabelSet = serde_json::from_str(r#"{"app": "web", "x.io/y":"","esc":"a\u0022"}"#).unwrap();
+        let labels: LabelSet =
+            serde_json::from_str(r#"{"app": "web", "x.io/y":"","esc":"a\u0022"}"#).unwrap();
         assert_eq!(
             ["app", "x.io/y", "web", "esc", ""].map(|key| labels.label(key)),
             [Some("web"), Some(""), None, None, None]
         );
         let plain: LabelSet = serde_json::from_str(r#"{"app": "web", "x.io/y":""}"#).unwrap();
-        assert_eq!(["app", "x.io/y", "web", "ap"].map(|key| plain.label(key)), [Some("web"), Some(""), None, None]);
-        assert_eq!(serde_json::from_str::<LabelSet>("null").unwrap().label("app"), None);
+        assert_eq!(
+            ["app", "x.io/y", "web", "ap"].map(|key| plain.label(key)),
+            [Some("web"), Some(""), None, None]
+        );
+        assert_eq!(
+            serde_json::from_str::<LabelSet>("null")
+                .unwrap()
+                .label("app"),
+            None
+        );
         assert!(serde_json::from_str::<LabelSet>("[1]").is_err());
     }
 
@@ -262,7 +296,11 @@ mod tests {
 
     #[test]
     fn a_controller_reference_blocks_the_deletion_of_its_owner() {
-        let owner = Meta { name: "web".into(), uid: "2".into(), ..Meta::default() };
+        let owner = Meta {
+            name: "web".into(),
+            uid: "2".into(),
+            ..Meta::default()
+        };
         assert_eq!(
             serde_json::to_value(owner.controller_reference("apps/v1/ReplicaSet")).unwrap(),
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2",
@@ -274,7 +312,11 @@ mod tests {
     fn an_absent_selector_matches_nothing_and_an_empty_one_everything() {
         let labels = StringMap::new();
         assert!(!Selector::default().matches(&labels));
-        assert!(serde_json::from_str::<Selector>("{}").unwrap().matches(&labels));
+        assert!(
+            serde_json::from_str::<Selector>("{}")
+                .unwrap()
+                .matches(&labels)
+        );
         let web: Selector = serde_json::from_str(r#"{"matchLabels": {"app": "web"}}"#).unwrap();
         assert_eq!(web.to_string(), "app=web");
     }

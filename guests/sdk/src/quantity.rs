@@ -43,12 +43,18 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 impl Quantity {
     /// So many whole units.
     pub fn of_units(units: i64) -> Self {
-        Self { nanos: i128::from(units) * NANOS, format: Format::Decimal }
+        Self {
+            nanos: i128::from(units) * NANOS,
+            format: Format::Decimal,
+        }
     }
 
     /// So many thousandths.
     pub fn of_millis(millis: i64) -> Self {
-        Self { nanos: i128::from(millis) * 1_000_000, format: Format::Decimal }
+        Self {
+            nanos: i128::from(millis) * 1_000_000,
+            format: Format::Decimal,
+        }
     }
 
     /// Whole units, a fraction rounded up.
@@ -82,7 +88,9 @@ fn parse(text: &str) -> Option<Quantity> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let end = unsigned
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -90,9 +98,14 @@ fn parse(text: &str) -> Option<Quantity> {
     }
     let (factor, power, format) = scale(suffix)?;
     let digits = format!("{whole}{fraction}");
-    let exponent = power.checked_add(9)?.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let exponent = power
+        .checked_add(9)?
+        .checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let nanos = scaled(digits.trim_start_matches('0'), factor, exponent).min(GREATEST);
-    Some(Quantity { nanos: if negative { -nanos } else { nanos }, format })
+    Some(Quantity {
+        nanos: if negative { -nanos } else { nanos },
+        format,
+    })
 }
 
 /// `digits · factor · 10^exponent`, a fraction rounded up, what is too great saturated. Of the digits as many count as fit
@@ -104,7 +117,10 @@ fn scaled(digits: &str, factor: i128, exponent: i32) -> i128 {
     let (counted, rest) = digits.split_at(digits.len().min(if factor == 1 { 36 } else { 20 }));
     let exponent = exponent.saturating_add(i32::try_from(rest.len()).unwrap_or(i32::MAX));
     let more = rest.bytes().any(|digit| digit != b'0');
-    let value = counted.bytes().fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0')) * factor;
+    let value = counted
+        .bytes()
+        .fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'))
+        * factor;
     let power = 10i128.checked_pow(exponent.unsigned_abs());
     match (exponent >= 0, power) {
         (true, power) => power.map_or(i128::MAX, |power| value.saturating_mul(power)),
@@ -115,7 +131,11 @@ fn scaled(digits: &str, factor: i128, exponent: i32) -> i128 {
 
 /// A suffix as a factor, a power of ten and the format that it belongs to.
 fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
-    if let Some(at) = BINARY.iter().position(|known| *known == suffix).filter(|at| *at > 0) {
+    if let Some(at) = BINARY
+        .iter()
+        .position(|known| *known == suffix)
+        .filter(|at| *at > 0)
+    {
         return Some((1i128 << (10 * at), 0, Format::Binary));
     }
     if let Some(at) = DECIMAL.iter().position(|known| *known == suffix) {
@@ -131,8 +151,14 @@ fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
 /// fraction, is written as a decimal one.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_binary = self.format == Format::Binary && self.nanos.abs() >= 1024 * NANOS && self.nanos % NANOS == 0;
-        let (mut value, step) = if is_binary { (self.nanos / NANOS, 1024) } else { (self.nanos, 1000) };
+        let is_binary = self.format == Format::Binary
+            && self.nanos.abs() >= 1024 * NANOS
+            && self.nanos % NANOS == 0;
+        let (mut value, step) = if is_binary {
+            (self.nanos / NANOS, 1024)
+        } else {
+            (self.nanos, 1000)
+        };
         if value == 0 {
             return f.write_str("0");
         }
@@ -173,7 +199,10 @@ impl Add for Quantity {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { nanos: self.nanos + other.nanos, format: self.sum_format(other) }
+        Self {
+            nanos: self.nanos + other.nanos,
+            format: self.sum_format(other),
+        }
     }
 }
 
@@ -181,7 +210,10 @@ impl Sub for Quantity {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
-        Self { nanos: self.nanos - other.nanos, format: self.sum_format(other) }
+        Self {
+            nanos: self.nanos - other.nanos,
+            format: self.sum_format(other),
+        }
     }
 }
 
@@ -194,7 +226,11 @@ impl Sum for Quantity {
 impl Quantity {
     /// A sum is written as its first part, or as its second if the first is nothing.
     fn sum_format(self, other: Self) -> Format {
-        if self.is_zero() { other.format } else { self.format }
+        if self.is_zero() {
+            other.format
+        } else {
+            self.format
+        }
     }
 }
 
@@ -208,7 +244,11 @@ fn clamp(value: i128) -> i64 {
 
 impl fmt::Display for QuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a quantity: write it as `100m`, `2` or `1.5Gi`", self.0)
+        write!(
+            f,
+            "`{}` is not a quantity: write it as `100m`, `2` or `1.5Gi`",
+            self.0
+        )
     }
 }
 
@@ -318,12 +358,22 @@ mod tests {
 
     #[test]
     fn whole_units_round_up() {
-        assert_eq!((quantity("1500m").units(), quantity("-1500m").units(), quantity("1u").millis()), (2, -1, 1));
+        assert_eq!(
+            (
+                quantity("1500m").units(),
+                quantity("-1500m").units(),
+                quantity("1u").millis()
+            ),
+            (2, -1, 1)
+        );
     }
 
     #[test]
     fn what_is_no_quantity_is_refused() {
-        for text in ["", "-", ".", "1.2.3", "1 Gi", "Gi", "1gi", "1e", "1e+", "1e1.5", "1K", "--1", "1Gi2", "é"] {
+        for text in [
+            "", "-", ".", "1.2.3", "1 Gi", "Gi", "1gi", "1e", "1e+", "1e1.5", "1K", "--1", "1Gi2",
+            "é",
+        ] {
             assert_eq!(text.parse::<Quantity>(), Err(QuantityError(text.into())));
         }
     }

@@ -41,7 +41,9 @@ impl Place {
     fn below(self, field: &str) -> Self {
         match field {
             _ if self == Self::OfQuantities => Self::Quantity,
-            "limits" | "requests" | "capacity" | "allocatable" | "overhead" | "hard" | "used" => Self::OfQuantities,
+            "limits" | "requests" | "capacity" | "allocatable" | "overhead" | "hard" | "used" => {
+                Self::OfQuantities
+            }
             "sizeLimit" | "divisor" => Self::Quantity,
             _ => Self::Plain,
         }
@@ -52,17 +54,33 @@ fn equal_at(one: &Value, other: &Value, place: Place) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => equal_fields(one, other, place),
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal_at(one, other, Place::Plain))
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| equal_at(one, other, Place::Plain))
         }
         _ if is_empty(one) || is_empty(other) => is_empty(one) && is_empty(other),
-        _ => one == other || place == Place::Quantity && quantity(one).is_some_and(|own| Some(own) == quantity(other)),
+        _ => {
+            one == other
+                || place == Place::Quantity
+                    && quantity(one).is_some_and(|own| Some(own) == quantity(other))
+        }
     }
 }
 
 fn equal_fields(one: &Map<String, Value>, other: &Map<String, Value>, place: Place) -> bool {
-    let missing = |(key, value): (&String, &Value)| other.contains_key(key) || equal_at(value, &Value::Null, place);
+    let missing = |(key, value): (&String, &Value)| {
+        other.contains_key(key) || equal_at(value, &Value::Null, place)
+    };
     one.iter().all(missing)
-        && other.iter().all(|(key, value)| equal_at(one.get(key).unwrap_or(&Value::Null), value, place.below(key)))
+        && other.iter().all(|(key, value)| {
+            equal_at(
+                one.get(key).unwrap_or(&Value::Null),
+                value,
+                place.below(key),
+            )
+        })
 }
 
 /// Whether a value means nothing.
@@ -99,10 +117,21 @@ mod tests {
             json!({"a": {}}),
             json!({"metadata": {"creationTimestamp": null}, "b": {"c": []}}),
         ] {
-            assert!(equal(&nothing, &something) && equal(&something, &nothing), "{something}");
+            assert!(
+                equal(&nothing, &something) && equal(&something, &nothing),
+                "{something}"
+            );
         }
-        for something in [json!({"a": 0}), json!({"a": ""}), json!({"a": false}), json!({"a": [null]})] {
-            assert!(!equal(&nothing, &something) && !equal(&something, &nothing), "{something}");
+        for something in [
+            json!({"a": 0}),
+            json!({"a": ""}),
+            json!({"a": false}),
+            json!({"a": [null]}),
+        ] {
+            assert!(
+                !equal(&nothing, &something) && !equal(&something, &nothing),
+                "{something}"
+            );
         }
     }
 
@@ -111,14 +140,26 @@ mod tests {
         let one = json!({"containers": [{"resources": {"limits": {"cpu": "1", "memory": "1Gi", "x": 2}}}]});
         let other = json!({"containers": [{"resources": {"limits": {"cpu": "1000m", "memory": "1024Mi", "x": "2"}}}]});
         assert!(equal(&one, &other));
-        assert!(!equal(&json!({"limits": {"cpu": "1"}}), &json!({"limits": {"cpu": "2"}})));
-        assert!(!equal(&json!({"args": {"cpu": "1"}}), &json!({"args": {"cpu": "1000m"}})));
-        assert!(equal(&json!({"emptyDir": {"sizeLimit": "1Gi"}}), &json!({"emptyDir": {"sizeLimit": "1024Mi"}})));
+        assert!(!equal(
+            &json!({"limits": {"cpu": "1"}}),
+            &json!({"limits": {"cpu": "2"}})
+        ));
+        assert!(!equal(
+            &json!({"args": {"cpu": "1"}}),
+            &json!({"args": {"cpu": "1000m"}})
+        ));
+        assert!(equal(
+            &json!({"emptyDir": {"sizeLimit": "1Gi"}}),
+            &json!({"emptyDir": {"sizeLimit": "1024Mi"}})
+        ));
     }
 
     #[test]
     fn order_counts_in_lists_only() {
-        assert!(equal_raw(&serde_json::from_str(r#"{"a":1,"b":2}"#).unwrap(), &Raw::of(&json!({"b": 2, "a": 1}))));
+        assert!(equal_raw(
+            &serde_json::from_str(r#"{"a":1,"b":2}"#).unwrap(),
+            &Raw::of(&json!({"b": 2, "a": 1}))
+        ));
         assert!(!equal(&json!([1, 2]), &json!([2, 1])));
         assert!(!equal(&json!([1]), &json!([1, 2])));
         assert!(!equal(&json!({"a": 1}), &json!({"a": {"b": 1}})));

@@ -134,7 +134,9 @@ impl fmt::Display for Written {
             "" => write!(f, " {}", self.namespace)?,
             name => write!(f, " {}", crate::Key::new(&self.namespace, name))?,
         }
-        self.error.iter().try_for_each(|error| write!(f, ": {error}"))
+        self.error
+            .iter()
+            .try_for_each(|error| write!(f, ": {error}"))
     }
 }
 
@@ -170,9 +172,11 @@ pub fn permissions(description: &Description) -> Vec<String> {
 /// Sets the field of an object at a JSON pointer; its parents are made, where they are missing.
 pub fn set_at(object: &mut Value, pointer: &str, value: impl Into<Value>) {
     let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
-    *keys.fold(object, |at, key| match (at.is_array(), key.parse::<usize>()) {
-        (true, Ok(item)) => &mut at[item],
-        _ => &mut at[key],
+    *keys.fold(object, |at, key| {
+        match (at.is_array(), key.parse::<usize>()) {
+            (true, Ok(item)) => &mut at[item],
+            _ => &mut at[key],
+        }
     }) = value.into();
 }
 
@@ -221,7 +225,9 @@ impl Default for Cluster {
             random: 0x9e37_79b9_7f4a_7c15,
             lister: None,
         };
-        Self { state: RefCell::new(state) }
+        Self {
+            state: RefCell::new(state),
+        }
     }
 }
 
@@ -251,7 +257,11 @@ impl Cluster {
     /// If there is no such object.
     pub fn edit(&self, kind: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let state = &mut *self.state.borrow_mut();
-        let mut object = state.store.get(&Id::new(kind, namespace, name)).expect("the object exists").clone();
+        let mut object = state
+            .store
+            .get(&Id::new(kind, namespace, name))
+            .expect("the object exists")
+            .clone();
         change(&mut object);
         state.store.touch(&mut object);
         state.store.put(object);
@@ -259,23 +269,37 @@ impl Cluster {
 
     /// Takes an object away at once.
     pub fn remove(&self, kind: &str, namespace: &str, name: &str) {
-        self.state.borrow_mut().store.remove(&Id::new(kind, namespace, name));
+        self.state
+            .borrow_mut()
+            .store
+            .remove(&Id::new(kind, namespace, name));
     }
 
     /// Lets live reads see this object while the cache still holds another, or none.
     pub fn put_live(&self, object: Value) {
-        self.state.borrow_mut().live.insert(Id::of_object(&object), Some(object));
+        self.state
+            .borrow_mut()
+            .live
+            .insert(Id::of_object(&object), Some(object));
     }
 
     /// Lets live reads find no such object while the cache still holds it.
     pub fn remove_live(&self, kind: &str, namespace: &str, name: &str) {
-        self.state.borrow_mut().live.insert(Id::new(kind, namespace, name), None);
+        self.state
+            .borrow_mut()
+            .live
+            .insert(Id::new(kind, namespace, name), None);
     }
 
     /// Lets the host have seen this object go.
     pub fn see_go(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
         let [kind, namespace, name, uid] = [kind, namespace, name, uid].map(str::to_owned);
-        self.state.borrow_mut().gone.push(ObjectReference { kind, namespace, name, uid });
+        self.state.borrow_mut().gone.push(ObjectReference {
+            kind,
+            namespace,
+            name,
+            uid,
+        });
     }
 
     /// Answers a raw GET of this path.
@@ -294,11 +318,12 @@ impl Cluster {
         let kinds = &mut self.state.borrow_mut().kinds["kinds"];
         let group = |kind: &Value| kind_of(kind["kind"].as_str().expect("it is a text")).group;
         let version = |kind: &Value| kind_of(kind["kind"].as_str().expect("it is a text")).version;
-        let mut served =
-            json!({"kind": kind, "plural": plural, "namespaced": namespaced, "verbs": verbs, "subresources": {}});
+        let mut served = json!({"kind": kind, "plural": plural, "namespaced": namespaced, "verbs": verbs, "subresources": {}});
         let kinds = kinds.as_array_mut().expect("the kinds are a list");
         let first = kinds.iter().find(|known| group(known) == group(&served));
-        served["preferred"] = first.is_none_or(|first| version(first) == version(&served)).into();
+        served["preferred"] = first
+            .is_none_or(|first| version(first) == version(&served))
+            .into();
         kinds.push(served);
     }
 
@@ -306,7 +331,10 @@ impl Cluster {
     pub fn fail_discovery(&self, group_version: &str, message: &str) {
         let failed = json!({"groupVersion": group_version, "message": message});
         let kinds = &mut self.state.borrow_mut().kinds;
-        kinds["failed"].as_array_mut().expect("the failures are a list").push(failed);
+        kinds["failed"]
+            .as_array_mut()
+            .expect("the failures are a list")
+            .push(failed);
     }
 
     /// Fails the next write (or live `get` or `list`) of this verb and kind; `discover` of no kind is discovery itself.
@@ -317,7 +345,12 @@ impl Cluster {
     /// Fails the `nth` write of this verb and kind from now; 1 is the next one. The kind may name a subresource:
     /// `apps/v1/ReplicaSet/status`.
     pub fn fail_nth(&self, verb: &str, kind: &str, nth: usize, error: ApiError) {
-        let fault = Fault { verb: verb.into(), kind: kind.into(), skip: nth.saturating_sub(1), error };
+        let fault = Fault {
+            verb: verb.into(),
+            kind: kind.into(),
+            skip: nth.saturating_sub(1),
+            error,
+        };
         self.state.borrow_mut().faults.push(fault);
     }
 
@@ -334,7 +367,10 @@ impl Cluster {
 
     /// Sets the operator's value of a key.
     pub fn set_config(&self, key: &str, value: &str) {
-        self.state.borrow_mut().config.insert(key.into(), value.into());
+        self.state
+            .borrow_mut()
+            .config
+            .insert(key.into(), value.into());
     }
 
     /// Answers lists from elsewhere, in bytes, in place of what the cluster holds.
@@ -355,7 +391,11 @@ impl Cluster {
     /// # Errors
     /// What the controller answers.
     pub fn reconcile<C: Controller>(&self, key: &str) -> Result<Outcome, Error> {
-        let queue = C::describe().queues.first().map(|queue| queue.name.clone()).unwrap_or_default();
+        let queue = C::describe()
+            .queues
+            .first()
+            .map(|queue| queue.name.clone())
+            .unwrap_or_default();
         self.reconcile_request::<C>(&Request::new(&queue, key))
     }
 
@@ -381,7 +421,11 @@ impl Cluster {
 impl Cluster {
     /// An object, whole.
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
-        self.state.borrow().store.get(&Id::new(kind, namespace, name)).cloned()
+        self.state
+            .borrow()
+            .store
+            .get(&Id::new(kind, namespace, name))
+            .cloned()
     }
 
     /// All objects of a kind, in order of namespace and name.
@@ -406,7 +450,10 @@ impl Cluster {
 
     /// Every event since the last call of a function of this group, each as a line: `Normal Created Created pod: web-1`.
     pub fn events(&self) -> Vec<String> {
-        self.recorded_events().iter().map(Event::to_string).collect()
+        self.recorded_events()
+            .iter()
+            .map(Event::to_string)
+            .collect()
     }
 
     /// As [`events`](Self::events), as they were emitted.

@@ -28,7 +28,10 @@ pub struct TimeError(pub String);
 impl Time {
     /// So many seconds after 1970-01-01T00:00:00Z.
     pub fn of_seconds(seconds: i64) -> Self {
-        Self { seconds, nanoseconds: 0 }
+        Self {
+            seconds,
+            nanoseconds: 0,
+        }
     }
 
     /// How much later this is than `earlier`; zero if it is not.
@@ -66,7 +69,10 @@ impl Time {
 
     fn of_nanos(nanos: i128) -> Self {
         let seconds = nanos.div_euclid(1_000_000_000);
-        Self { seconds: seconds as i64, nanoseconds: nanos.rem_euclid(1_000_000_000) as u32 }
+        Self {
+            seconds: seconds as i64,
+            nanoseconds: nanos.rem_euclid(1_000_000_000) as u32,
+        }
     }
 }
 
@@ -96,7 +102,12 @@ impl fmt::Display for Time {
 /// `2026-01-31T12:00:00.000000Z`
 impl fmt::Display for MicroTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:06}Z", Civil(self.0.seconds), self.0.nanoseconds / 1000)
+        write!(
+            f,
+            "{}.{:06}Z",
+            Civil(self.0.seconds),
+            self.0.nanoseconds / 1000
+        )
     }
 }
 
@@ -108,7 +119,10 @@ impl fmt::Display for Civil {
         let (year, month, day) = date_of(self.0.div_euclid(86_400));
         let second = self.0.rem_euclid(86_400);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )
     }
 }
 
@@ -146,7 +160,10 @@ fn parse(text: &str) -> Option<Time> {
     let (date_time, rest) = text.split_at_checked(19)?;
     let bytes = date_time.as_bytes();
     let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    if separators.iter().any(|&(at, separator)| bytes[at] != separator) {
+    if separators
+        .iter()
+        .any(|&(at, separator)| bytes[at] != separator)
+    {
         return None;
     }
     let number = |from: usize, to: usize| digits(date_time.get(from..to)?);
@@ -169,7 +186,10 @@ fn parse(text: &str) -> Option<Time> {
         None => (0, rest),
     };
     let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
-    Some(Time { seconds, nanoseconds })
+    Some(Time {
+        seconds,
+        nanoseconds,
+    })
 }
 
 /// A zone's seconds ahead of UTC.
@@ -188,7 +208,9 @@ fn offset(zone: &str) -> Option<i64> {
 }
 
 fn digits(text: &str) -> Option<i64> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 impl fmt::Display for TimeError {
@@ -239,7 +261,10 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
         }
-        assert_eq!("2106-02-07T06:28:15Z".parse(), Ok(Time::of_seconds(i64::from(u32::MAX))));
+        assert_eq!(
+            "2106-02-07T06:28:15Z".parse(),
+            Ok(Time::of_seconds(i64::from(u32::MAX)))
+        );
     }
 
     #[test]
@@ -253,7 +278,10 @@ mod tests {
     #[test]
     fn fractions_and_zones_are_read() {
         let time: Time = "2026-01-01T02:00:00.25+02:00".parse().unwrap();
-        assert_eq!((time.to_string(), time.nanoseconds), ("2026-01-01T00:00:00Z".into(), 250_000_000));
+        assert_eq!(
+            (time.to_string(), time.nanoseconds),
+            ("2026-01-01T00:00:00Z".into(), 250_000_000)
+        );
         let text = "2026-01-01T00:00:00.123456Z";
         assert_eq!(MicroTime(text.parse().unwrap()).to_string(), text);
     }
@@ -282,7 +310,14 @@ mod tests {
         assert_eq!(start.to_string(), "2024-02-29T00:00:00Z");
         assert_eq!((start + Duration::from_secs(86_399)).date(), "2024-02-29");
         assert_eq!((start - Duration::from_secs(1)).date(), "2024-02-28");
-        for text in ["", "2026-02-29", "2026-1-1", "2026-01-01T00:00:00Z", "01-01-2026", "2026-01-01 "] {
+        for text in [
+            "",
+            "2026-02-29",
+            "2026-1-1",
+            "2026-01-01T00:00:00Z",
+            "01-01-2026",
+            "2026-01-01 ",
+        ] {
             assert_eq!(Time::of_date(text), None, "{text}");
         }
     }
@@ -291,7 +326,10 @@ mod tests {
     fn durations_are_added_and_measured() {
         let noon: Time = "2026-01-01T12:00:00Z".parse().unwrap();
         let later = noon + Duration::from_millis(1500);
-        assert_eq!((later.since(noon), noon.since(later)), (Duration::from_millis(1500), Duration::ZERO));
+        assert_eq!(
+            (later.since(noon), noon.since(later)),
+            (Duration::from_millis(1500), Duration::ZERO)
+        );
         assert_eq!(later - Duration::from_millis(1500), noon);
     }
 }

@@ -7,7 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess,
+    Unexpected, Visitor,
 };
 use serde_json::Value;
 
@@ -148,7 +149,8 @@ pub const fn are_same(one: &[&str], other: &[&str]) -> bool {
     }
     let mut at = 0;
     while at < one.len() {
-        if one[at].len() != other[at].len() || !is_within(one[at].as_bytes(), other[at].as_bytes()) {
+        if one[at].len() != other[at].len() || !is_within(one[at].as_bytes(), other[at].as_bytes())
+        {
             return false;
         }
         at += 1;
@@ -204,16 +206,30 @@ impl<'de, S: Slots> Visitor<'de> for Whole<'_, S> {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
         let wanted: Vec<_> = S::PATHS.iter().copied().enumerate().collect();
-        Level { slots: self.0, wanted: &wanted }.visit_map(map)
+        Level {
+            slots: self.0,
+            wanted: &wanted,
+        }
+        .visit_map(map)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<(), A::Error> {
         let mut slot = 0;
-        while slot < S::PATHS.len() && row.next_element_seed(Fill { slots: self.0, slot })?.is_some() {
+        while slot < S::PATHS.len()
+            && row
+                .next_element_seed(Fill {
+                    slots: self.0,
+                    slot,
+                })?
+                .is_some()
+        {
             slot += 1;
         }
         if slot < S::PATHS.len() || row.next_element::<IgnoredAny>()?.is_some() {
-            return Err(A::Error::invalid_length(slot, &"a row with a value for each column"));
+            return Err(A::Error::invalid_length(
+                slot,
+                &"a row with a value for each column",
+            ));
         }
         Ok(())
     }
@@ -246,18 +262,32 @@ impl<'de, S: Slots> Visitor<'de> for Level<'_, S> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
         // Known when it is compiled, so that views without filters don't carry the code for them.
-        if !const { has_filters(S::PATHS) } || self.wanted.iter().any(|(_, path)| split_filter(path).is_none()) {
+        if !const { has_filters(S::PATHS) }
+            || self
+                .wanted
+                .iter()
+                .any(|(_, path)| split_filter(path).is_none())
+        {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
         self.visit_filtered(list)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(here) = map.next_key_seed(Step { wanted: self.wanted, lifetime: PhantomData })? {
+        while let Some(here) = map.next_key_seed(Step {
+            wanted: self.wanted,
+            lifetime: PhantomData,
+        })? {
             match here.as_slice() {
                 [] => drop(map.next_value::<IgnoredAny>()?),
-                [(slot, "")] => map.next_value_seed(Fill { slots: self.slots, slot: *slot })?,
-                below => map.next_value_seed(Level { slots: self.slots, wanted: below })?,
+                [(slot, "")] => map.next_value_seed(Fill {
+                    slots: self.slots,
+                    slot: *slot,
+                })?,
+                below => map.next_value_seed(Level {
+                    slots: self.slots,
+                    wanted: below,
+                })?,
             }
         }
         Ok(())
@@ -270,7 +300,8 @@ impl<'a, S: Slots> Level<'a, S> {
         let mut left: Vec<_> = self.wanted.to_vec();
         while let Some(element) = list.next_element::<Value>()? {
             let means = |&(_, path): &(usize, &'static str)| {
-                split_filter(path).is_some_and(|(field, value, _)| element[field].as_str() == Some(value))
+                split_filter(path)
+                    .is_some_and(|(field, value, _)| element[field].as_str() == Some(value))
             };
             let (meant, others) = left.into_iter().partition::<Vec<_>, _>(means);
             left = others;
@@ -281,7 +312,12 @@ impl<'a, S: Slots> Level<'a, S> {
             let wanted: Vec<_> = meant.into_iter().map(below).collect();
             match wanted.as_slice() {
                 [(slot, "")] => self.slots.fill(*slot, element).map_err(A::Error::custom)?,
-                _ => Level { slots: self.slots, wanted: &wanted }.deserialize(element).map_err(A::Error::custom)?,
+                _ => Level {
+                    slots: self.slots,
+                    wanted: &wanted,
+                }
+                .deserialize(element)
+                .map_err(A::Error::custom)?,
             }
         }
         Ok(())
@@ -310,7 +346,11 @@ impl Visitor<'_> for Step<'_> {
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.wanted.iter().filter_map(|&(slot, path)| Some((slot, below(path, key)?))).collect())
+        Ok(self
+            .wanted
+            .iter()
+            .filter_map(|&(slot, path)| Some((slot, below(path, key)?)))
+            .collect())
     }
 }
 
@@ -334,7 +374,9 @@ fn below<'a>(path: &'a str, key: &str) -> Option<&'a str> {
     let rest = match path.strip_prefix("['") {
         Some(quoted) => quoted.strip_prefix(key)?.strip_prefix("']")?,
         // A key with a dot is none that a path can name like this.
-        None => path.strip_prefix(key).filter(|_| !key.contains(['.', '[']))?,
+        None => path
+            .strip_prefix(key)
+            .filter(|_| !key.contains(['.', '[']))?,
     };
     match rest.as_bytes().first() {
         Some(b'.') => Some(&rest[1..]),
@@ -377,14 +419,23 @@ mod tests {
                 "metadata2": {"annotations": {"example.com/note": "hi", "example.com": "no"}}, "metadata": {"name": "n"}}"#,
         );
         assert_eq!((sample.replicas, sample.note.as_deref()), (2, Some("hi")));
-        assert_eq!((sample.names, sample.meta.name.as_str()), (vec!["a".to_owned()], "n"));
+        assert_eq!(
+            (sample.names, sample.meta.name.as_str()),
+            (vec!["a".to_owned()], "n")
+        );
     }
 
     #[test]
     fn what_is_absent_or_null_is_the_default() {
         assert_eq!(read("{}"), Sample::default());
-        assert_eq!(read(r#"{"spec": null, "metadata": null}"#), Sample::default());
-        assert_eq!(read(r#"{"spec": {"deep": {"names": null}, "replicas": null}}"#), Sample::default());
+        assert_eq!(
+            read(r#"{"spec": null, "metadata": null}"#),
+            Sample::default()
+        );
+        assert_eq!(
+            read(r#"{"spec": {"deep": {"names": null}, "replicas": null}}"#),
+            Sample::default()
+        );
     }
 
     #[test]
@@ -397,17 +448,42 @@ mod tests {
                 replicas: i32 = "spec.replicas",
             }
         }
-        assert_eq!(Flat::COLUMNS, ["metadata.name", "status.conditions[type=Ready].status", "spec.replicas"]);
+        assert_eq!(
+            Flat::COLUMNS,
+            [
+                "metadata.name",
+                "status.conditions[type=Ready].status",
+                "spec.replicas"
+            ]
+        );
         assert!(Sample::COLUMNS.is_empty());
         let object = r#"{"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Other", "status": "x"},
             {"status": "True", "type": "Ready"}]}, "spec": {"replicas": 2}}"#;
-        let ready = Flat { name: "a".into(), ready: Some("True".into()), replicas: 2 };
+        let ready = Flat {
+            name: "a".into(),
+            ready: Some("True".into()),
+            replicas: 2,
+        };
         assert_eq!(serde_json::from_str::<Flat>(object).unwrap(), ready);
-        let flat: Vec<Flat> = serde_json::from_str(r#"[["a", "True", 2], ["b", null, null]]"#).unwrap();
-        assert_eq!(flat, [ready, Flat { name: "b".into(), ready: None, replicas: 0 }]);
+        let flat: Vec<Flat> =
+            serde_json::from_str(r#"[["a", "True", 2], ["b", null, null]]"#).unwrap();
+        assert_eq!(
+            flat,
+            [
+                ready,
+                Flat {
+                    name: "b".into(),
+                    ready: None,
+                    replicas: 0
+                }
+            ]
+        );
         for row in [r#"["a", "True"]"#, r#"["a", "True", 2, 3]"#] {
             assert!(
-                serde_json::from_str::<Flat>(row).unwrap_err().to_string().contains("a value for each column"),
+                serde_json::from_str::<Flat>(row)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("a value for each column"),
                 "{row}"
             );
         }
@@ -443,15 +519,25 @@ mod tests {
 
     #[test]
     fn paths_below_one_another_are_seen() {
-        assert!(are_apart(&["metadata", "spec.replicas", "spec.replicasMax", "spec.a['b']", "spec.a['c']"]));
+        assert!(are_apart(&[
+            "metadata",
+            "spec.replicas",
+            "spec.replicasMax",
+            "spec.a['b']",
+            "spec.a['c']"
+        ]));
         assert!(!are_apart(&["metadata", "metadata.annotations['a']"]));
         assert!(!are_apart(&["spec.a", "spec.a"]));
     }
 
     #[test]
     fn the_fields_come_from_the_paths_and_suffixes() {
-        let expected =
-            ["metadata.labels", "metadata2.annotations['example.com/note']", "spec.replicas", "spec.deep.names"];
+        let expected = [
+            "metadata.labels",
+            "metadata2.annotations['example.com/note']",
+            "spec.replicas",
+            "spec.deep.names",
+        ];
         assert_eq!(Sample::FIELDS, expected);
     }
 }

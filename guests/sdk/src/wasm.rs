@@ -13,7 +13,13 @@ use crate::write::{Action, Batch, Write};
 use bindings::exports::flyball::controller::guest;
 use bindings::flyball::controller as wit;
 
-#[allow(unsafe_code, missing_docs, unreachable_pub, clippy::all, reason = "generated from wit/")]
+#[allow(
+    unsafe_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    reason = "generated from wit/"
+)]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",
@@ -30,12 +36,17 @@ pub struct Exported<C>(std::marker::PhantomData<C>);
 impl<C: Controller> guest::Guest for Exported<C> {
     fn describe() -> String {
         log_panics();
-        serde_json::to_string(&C::describe_configured(&Host::new(&Sandbox))).expect("a description is valid JSON")
+        serde_json::to_string(&C::describe_configured(&Host::new(&Sandbox)))
+            .expect("a description is valid JSON")
     }
 
     fn reconcile(queue: String, key: String, attempt: u32) -> guest::Outcome {
         log_panics();
-        let request = Request { queue, key: Key::parse(&key), attempt };
+        let request = Request {
+            queue,
+            key: Key::parse(&key),
+            attempt,
+        };
         match C::reconcile(&Host::new(&Sandbox), &request) {
             Ok(Outcome::Done) => guest::Outcome::Done,
             Ok(Outcome::RequeueAfter(delay)) => guest::Outcome::RequeueAfter(millis(delay)),
@@ -61,14 +72,24 @@ impl<C: Controller> guest::Guest for Exported<C> {
 /// Sends the message of a panic to the host's log before the guest traps, so that the trap has a reason.
 fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| std::panic::set_hook(Box::new(|info| Sandbox.log(Level::Error, &info.to_string(), &[]))));
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            Sandbox.log(Level::Error, &info.to_string(), &[])
+        }))
+    });
 }
 
 /// The world's imports.
 struct Sandbox;
 
 impl Imports for Sandbox {
-    fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Option<Vec<u8>>, ApiError> {
+    fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Option<Vec<u8>>, ApiError> {
         wit::lister::get(kind, namespace, name, &owned(fields)).map_err(lift)
     }
 
@@ -108,7 +129,13 @@ impl Imports for Sandbox {
         wit::lister::gone(&named(object))
     }
 
-    fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError> {
+    fn live_get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Vec<u8>, ApiError> {
         wit::reader::get(kind, namespace, name, &owned(fields)).map_err(lift)
     }
 
@@ -138,8 +165,15 @@ impl Imports for Sandbox {
         if batch.stop_on_error {
             writes.stop_on_error();
         }
-        batch.writes.into_iter().for_each(|write| add(&writes, write));
-        writes.run().into_iter().map(|result| result.map_err(lift)).collect()
+        batch
+            .writes
+            .into_iter()
+            .for_each(|write| add(&writes, write));
+        writes
+            .run()
+            .into_iter()
+            .map(|result| result.map_err(lift))
+            .collect()
     }
 
     fn emit(&self, about: &ObjectReference, event_type: &str, reason: &str, message: &str) {
@@ -163,8 +197,14 @@ impl Imports for Sandbox {
     }
 
     fn now(&self) -> Time {
-        let wit::types::Time { seconds, nanoseconds } = wit::clock::now();
-        Time { seconds: seconds.into(), nanoseconds }
+        let wit::types::Time {
+            seconds,
+            nanoseconds,
+        } = wit::clock::now();
+        Time {
+            seconds: seconds.into(),
+            nanoseconds,
+        }
     }
 
     fn random(&self, count: u32) -> Vec<u8> {
@@ -196,7 +236,14 @@ impl Imports for Sandbox {
         wit::memo::get(key).map(|entry| (entry.value, entry.version))
     }
 
-    fn memo_put(&self, key: &str, expected: u32, value: &[u8], object_uid: &str, ttl_ms: u32) -> Result<u32, ApiError> {
+    fn memo_put(
+        &self,
+        key: &str,
+        expected: u32,
+        value: &[u8],
+        object_uid: &str,
+        ttl_ms: u32,
+    ) -> Result<u32, ApiError> {
         wit::memo::put(key, expected, value, object_uid, ttl_ms).map_err(lift)
     }
 
@@ -212,7 +259,12 @@ impl Imports for Sandbox {
         wit::signer::verify_jwt(key, token).map_err(lift)
     }
 
-    fn sign_certificate(&self, key: &str, request: &str, options: &str) -> Result<String, ApiError> {
+    fn sign_certificate(
+        &self,
+        key: &str,
+        request: &str,
+        options: &str,
+    ) -> Result<String, ApiError> {
         wit::signer::sign_certificate(key, request, options).map_err(lift)
     }
 
@@ -232,7 +284,12 @@ impl Pages for wit::lister::Query {
 }
 
 fn add(batch: &wit::writer::Batch, write: Write) {
-    let Write { target, action, options, returns } = write;
+    let Write {
+        target,
+        action,
+        options,
+        returns,
+    } = write;
     let target = wit::writer::Target {
         kind: target.kind,
         namespace: target.namespace,
@@ -247,8 +304,12 @@ fn add(batch: &wit::writer::Batch, write: Write) {
     };
     match action {
         Action::Create(object) => batch.create(&target, &object, &options, &returns),
-        Action::Modify(version, change) => batch.modify(&target, &version, &change, &options, &returns),
-        Action::Patch(patch_type, patch) => batch.patch(&target, patch_type.as_str(), &patch, &options, &returns),
+        Action::Modify(version, change) => {
+            batch.modify(&target, &version, &change, &options, &returns)
+        }
+        Action::Patch(patch_type, patch) => {
+            batch.patch(&target, patch_type.as_str(), &patch, &options, &returns)
+        }
         Action::Delete => batch.delete(&target, &options, &returns),
         Action::DeleteCollection(labels, fields) => {
             batch.delete_collection(&target, &labels, &fields, &options, &returns)
@@ -257,8 +318,18 @@ fn add(batch: &wit::writer::Batch, write: Write) {
 }
 
 fn named(object: &ObjectReference) -> wit::types::ObjectReference {
-    let ObjectReference { kind, namespace, name, uid } = object.clone();
-    wit::types::ObjectReference { kind, namespace, name, uid }
+    let ObjectReference {
+        kind,
+        namespace,
+        name,
+        uid,
+    } = object.clone();
+    wit::types::ObjectReference {
+        kind,
+        namespace,
+        name,
+        uid,
+    }
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

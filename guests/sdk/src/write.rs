@@ -99,9 +99,18 @@ pub struct Write {
 
 impl Write {
     fn new(kind: &str, namespace: &str, name: &str, action: Action) -> Self {
-        let target =
-            Target { kind: kind.into(), namespace: namespace.into(), name: name.into(), subresource: String::new() };
-        Self { target, action, options: Map::new(), returns: Vec::new() }
+        let target = Target {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: String::new(),
+        };
+        Self {
+            target,
+            action,
+            options: Map::new(),
+            returns: Vec::new(),
+        }
     }
 
     /// Creates this object, under the name (or `generateName`) in its metadata.
@@ -117,8 +126,19 @@ impl Write {
     }
 
     /// Patches an object, whatever its version.
-    pub fn patch(kind: &str, namespace: &str, name: &str, patch_type: PatchType, patch: &impl Serialize) -> Self {
-        Self::new(kind, namespace, name, Action::Patch(patch_type, bytes(patch)))
+    pub fn patch(
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        patch_type: PatchType,
+        patch: &impl Serialize,
+    ) -> Self {
+        Self::new(
+            kind,
+            namespace,
+            name,
+            Action::Patch(patch_type, bytes(patch)),
+        )
     }
 
     /// Deletes the object of this name.
@@ -133,11 +153,22 @@ impl Write {
 
     /// Deletes all objects of a kind in a namespace that match both selectors (empty: all).
     pub fn delete_collection(kind: &str, namespace: &str, labels: &str, fields: &str) -> Self {
-        Self::new(kind, namespace, "", Action::DeleteCollection(labels.into(), fields.into()))
+        Self::new(
+            kind,
+            namespace,
+            "",
+            Action::DeleteCollection(labels.into(), fields.into()),
+        )
     }
 
     /// Posts to a subresource of an object, as in an eviction.
-    pub fn create_on(kind: &str, namespace: &str, name: &str, subresource: &str, object: &impl Serialize) -> Self {
+    pub fn create_on(
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        object: &impl Serialize,
+    ) -> Self {
         Self::new(kind, namespace, name, Action::Create(bytes(object))).on(subresource)
     }
 
@@ -190,7 +221,10 @@ impl Write {
     }
 
     fn precondition(mut self, name: &str, value: &str) -> Self {
-        let all = self.options.entry("preconditions").or_insert_with(|| Value::Object(Map::new()));
+        let all = self
+            .options
+            .entry("preconditions")
+            .or_insert_with(|| Value::Object(Map::new()));
         all[name] = value.into();
         self
     }
@@ -216,7 +250,10 @@ pub struct BatchBuilder<'a> {
 
 impl<'a> BatchBuilder<'a> {
     pub(crate) fn new(imports: &'a dyn Imports) -> Self {
-        Self { imports, batch: Batch::default() }
+        Self {
+            imports,
+            batch: Batch::default(),
+        }
     }
 
     /// Adds a write.
@@ -259,7 +296,11 @@ impl<'a> BatchBuilder<'a> {
         if self.batch.writes.is_empty() {
             return Vec::new();
         }
-        self.imports.run(self.batch).into_iter().map(|result| result.map(Answer)).collect()
+        self.imports
+            .run(self.batch)
+            .into_iter()
+            .map(|result| result.map(Answer))
+            .collect()
     }
 }
 
@@ -273,7 +314,8 @@ impl Answer {
     /// # Errors
     /// They are not as `T` wants them.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        flyball_types::read(&self.0).map_err(|error| Error::Malformed("the answer to a write".into(), error))
+        flyball_types::read(&self.0)
+            .map_err(|error| Error::Malformed("the answer to a write".into(), error))
     }
 }
 

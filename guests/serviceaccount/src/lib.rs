@@ -27,8 +27,16 @@ export!(ServiceAccounts);
 impl Controller for ServiceAccounts {
     fn describe() -> Description {
         describe("serviceaccount-controller", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Namespace>().itself().on(&[DeltaType::Added, DeltaType::Modified]))
-            .watch(watch::<ServiceAccount>().to_namespace().on(&[DeltaType::Deleted]))
+            .watch(
+                watch::<Namespace>()
+                    .itself()
+                    .on(&[DeltaType::Added, DeltaType::Modified]),
+            )
+            .watch(
+                watch::<ServiceAccount>()
+                    .to_namespace()
+                    .on(&[DeltaType::Deleted]),
+            )
             .queue("serviceaccount")
             .allow(ServiceAccount::KIND, ["create"])
             .concurrency(1)
@@ -37,22 +45,33 @@ impl Controller for ServiceAccounts {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let name = &request.key.name;
         let namespace: Option<Namespace> = host.get("", name)?;
-        let is_active = namespace.is_some_and(|namespace| namespace.phase.as_deref() == Some("Active"));
+        let is_active =
+            namespace.is_some_and(|namespace| namespace.phase.as_deref() == Some("Active"));
         if !is_active {
             return Ok(Outcome::Done);
         }
         let accounts: Vec<ServiceAccount> = host.list().namespace(name).all()?;
-        let creates = missing(&accounts)
-            .map(|account| Write::create(ServiceAccount::KIND, name, &json!({"metadata": {"name": account}})));
+        let creates = missing(&accounts).map(|account| {
+            Write::create(
+                ServiceAccount::KIND,
+                name,
+                &json!({"metadata": {"name": account}}),
+            )
+        });
         let results = host.batch().extend(creates).run();
-        let failures = results.into_iter().filter_map(Result::err).filter(|error| !is_settled(error));
+        let failures = results
+            .into_iter()
+            .filter_map(Result::err)
+            .filter(|error| !is_settled(error));
         Error::join(failures.map(Error::from)).map_or(Ok(Outcome::Done), Err)
     }
 }
 
 /// The accounts that are still to be made.
 fn missing(accounts: &[ServiceAccount]) -> impl Iterator<Item = &'static str> {
-    ACCOUNTS.into_iter().filter(|&wanted| !accounts.iter().any(|account| account.meta.name == wanted))
+    ACCOUNTS
+        .into_iter()
+        .filter(|&wanted| !accounts.iter().any(|account| account.meta.name == wanted))
 }
 
 /// Whether there is nothing left to do after this refusal: somebody else made the account, or the namespace is going.

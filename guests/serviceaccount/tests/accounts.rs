@@ -54,7 +54,10 @@ fn a_namespace_that_starts_to_go_meanwhile_is_no_failure() {
     let cluster = Cluster::with([going]);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     let written = cluster.written();
-    assert!(written[0].contains("because it is being terminated"), "{written:?}");
+    assert!(
+        written[0].contains("because it is being terminated"),
+        "{written:?}"
+    );
 }
 
 #[test]
@@ -69,7 +72,10 @@ fn every_other_refusal_is_retried() {
     let cluster = Cluster::with([namespace("Active")]);
     cluster.fail("create", "v1/ServiceAccount", refusal(403, "Forbidden"));
     let error = reconcile(&cluster).unwrap_err();
-    assert!(!error.is_terminal() && error.to_string().contains("403 Forbidden"), "{error}");
+    assert!(
+        !error.is_terminal() && error.to_string().contains("403 Forbidden"),
+        "{error}"
+    );
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     assert_eq!(cluster.written().len(), 2);
 }

@@ -65,7 +65,10 @@ pub fn missing(secret: &Secret, bundle: &str) -> Option<Missing> {
         data.insert(CA.into(), encoded.into());
     }
     if secret.lacks(NAMESPACE) {
-        data.insert(NAMESPACE.into(), base64::encode(secret.meta.namespace.as_bytes()).into());
+        data.insert(
+            NAMESPACE.into(),
+            base64::encode(secret.meta.namespace.as_bytes()).into(),
+        );
     }
     let token = secret.lacks(TOKEN);
     (token || !data.is_empty()).then_some(Missing { data, token })
@@ -74,7 +77,8 @@ pub fn missing(secret: &Secret, bundle: &str) -> Option<Missing> {
 impl Missing {
     /// Adds the token.
     pub fn put_token(&mut self, token: &str) {
-        self.data.insert(TOKEN.into(), base64::encode(token.as_bytes()).into());
+        self.data
+            .insert(TOKEN.into(), base64::encode(token.as_bytes()).into());
     }
 
     /// The change, as a merge patch, that fills the Secret and says whose it is.

@@ -31,7 +31,11 @@ impl AccountKey {
     /// The key of an account.
     pub fn of(account: &Account) -> Self {
         let meta = &account.meta;
-        Self { namespace: meta.namespace.clone(), name: meta.name.clone(), uid: meta.uid.clone() }
+        Self {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+        }
     }
 
     /// Reads a key.
@@ -41,8 +45,14 @@ impl AccountKey {
     pub fn parse(key: &Key) -> Result<Self, Error> {
         let parts: Vec<&str> = key.name.split('/').collect();
         match parts[..] {
-            [name, uid] => Ok(Self { namespace: key.namespace.clone(), name: name.into(), uid: uid.into() }),
-            _ => Err(Error::terminal(format!("`{key}` is not the key of an account"))),
+            [name, uid] => Ok(Self {
+                namespace: key.namespace.clone(),
+                name: name.into(),
+                uid: uid.into(),
+            }),
+            _ => Err(Error::terminal(format!(
+                "`{key}` is not the key of an account"
+            ))),
         }
     }
 }
@@ -80,7 +90,9 @@ impl SecretKey {
                 account: unescape(account),
                 account_uid: unescape(account_uid),
             }),
-            _ => Err(Error::terminal(format!("`{key}` is not the key of a secret"))),
+            _ => Err(Error::terminal(format!(
+                "`{key}` is not the key of a secret"
+            ))),
         }
     }
 }
@@ -88,7 +100,10 @@ impl SecretKey {
 impl From<SecretKey> for Key {
     fn from(key: SecretKey) -> Self {
         let (account, account_uid) = (escape(&key.account), escape(&key.account_uid));
-        Self::new(&key.namespace, &format!("{}/{}/{account}/{account_uid}", key.name, key.uid))
+        Self::new(
+            &key.namespace,
+            &format!("{}/{}/{account}/{account_uid}", key.name, key.uid),
+        )
     }
 }
 
@@ -107,7 +122,12 @@ mod tests {
 
     #[test]
     fn a_key_is_read_as_it_was_written() {
-        for (account, account_uid) in [("builder", "u-2"), ("builder", ""), ("a/b%2Fc", "%/d"), ("", "")] {
+        for (account, account_uid) in [
+            ("builder", "u-2"),
+            ("builder", ""),
+            ("a/b%2Fc", "%/d"),
+            ("", ""),
+        ] {
             let key = SecretKey {
                 namespace: "team".into(),
                 name: "token".into(),
@@ -118,16 +138,33 @@ mod tests {
             let text = Key::from(key.clone()).to_string();
             assert_eq!(SecretKey::parse(&Key::parse(&text)).unwrap(), key, "{text}");
         }
-        let key = AccountKey { namespace: "team".into(), name: "builder".into(), uid: "u-2".into() };
+        let key = AccountKey {
+            namespace: "team".into(),
+            name: "builder".into(),
+            uid: "u-2".into(),
+        };
         assert_eq!(Key::from(key.clone()).to_string(), "team/builder/u-2");
-        assert_eq!(AccountKey::parse(&Key::parse("team/builder/u-2")).unwrap(), key);
+        assert_eq!(
+            AccountKey::parse(&Key::parse("team/builder/u-2")).unwrap(),
+            key
+        );
     }
 
     #[test]
     fn what_is_no_key_is_not_tried_again() {
         for text in ["", "a", "team/a", "team/a/b/c"] {
-            assert!(AccountKey::parse(&Key::parse(text)).unwrap_err().is_terminal(), "{text}");
-            assert!(SecretKey::parse(&Key::parse(text)).unwrap_err().is_terminal(), "{text}");
+            assert!(
+                AccountKey::parse(&Key::parse(text))
+                    .unwrap_err()
+                    .is_terminal(),
+                "{text}"
+            );
+            assert!(
+                SecretKey::parse(&Key::parse(text))
+                    .unwrap_err()
+                    .is_terminal(),
+                "{text}"
+            );
         }
     }
 }

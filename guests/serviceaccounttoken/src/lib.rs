@@ -53,11 +53,22 @@ export!(Tokens);
 impl Controller for Tokens {
     /// Accounts have no generation: no modification of one counts.
     fn describe() -> Description {
-        let retried = |name| Queue { max_retries: Some(RETRIES), ..queue(name) };
+        let retried = |name| Queue {
+            max_retries: Some(RETRIES),
+            ..queue(name)
+        };
         describe("serviceaccount-token-controller", env!("CARGO_PKG_VERSION"))
             .watch(watch::<Account>().to_route().when(Change::Generation))
-            .watch(watch::<Secret>().fields_match(&format!("type={SECRET_TYPE}")).to_route())
-            .index(BY_ACCOUNT, Secret::KIND, "metadata.annotations['kubernetes.io/service-account.name']")
+            .watch(
+                watch::<Secret>()
+                    .fields_match(&format!("type={SECRET_TYPE}"))
+                    .to_route(),
+            )
+            .index(
+                BY_ACCOUNT,
+                Secret::KIND,
+                "metadata.annotations['kubernetes.io/service-account.name']",
+            )
             .queue_with(retried(ACCOUNTS))
             .queue_with(retried(SECRETS))
             .allow(Secret::KIND, ["get", "update", "delete"])
@@ -71,7 +82,9 @@ impl Controller for Tokens {
         let mut routed = Vec::new();
         for delta in deltas {
             if delta.watch == Account::KIND {
-                let gone = delta.before::<Account>()?.filter(|_| delta.delta_type == DeltaType::Deleted);
+                let gone = delta
+                    .before::<Account>()?
+                    .filter(|_| delta.delta_type == DeltaType::Deleted);
                 routed.extend(gone.map(|account| to(ACCOUNTS, AccountKey::of(&account).into())));
             } else {
                 // One that is gone is known by what it was.
@@ -94,24 +107,39 @@ impl Controller for Tokens {
 }
 
 fn to(queue: &str, key: Key) -> Routed {
-    Routed { queue: queue.into(), ..Routed::now(key) }
+    Routed {
+        queue: queue.into(),
+        ..Routed::now(key)
+    }
 }
 
 /// Deletes the Secrets of an account that is gone, or that has another's name now.
 fn sync_account(host: &Host, key: &AccountKey) -> Result<(), Error> {
-    let AccountKey { namespace, name, uid } = key;
+    let AccountKey {
+        namespace,
+        name,
+        uid,
+    } = key;
     if cached_account(host, namespace, name, uid)?.is_some() {
         return Ok(());
     }
-    let mut secrets = host.list::<Secret>().namespace(namespace).index(BY_ACCOUNT, name).all()?;
+    let mut secrets = host
+        .list::<Secret>()
+        .namespace(namespace)
+        .index(BY_ACCOUNT, name)
+        .all()?;
     secrets.retain(|secret| secret.may_be_of(uid));
     delete(host, &secrets)
 }
 
 /// Fills a Secret, deletes it if its account is not there, or takes a deleted one out of its account.
 fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
-    let secret = host.get::<Secret>(&key.namespace, &key.name)?.filter(|secret| secret.meta.uid == key.uid);
-    let Some(secret) = secret else { return remove_reference(host, key) };
+    let secret = host
+        .get::<Secret>(&key.namespace, &key.name)?
+        .filter(|secret| secret.meta.uid == key.uid);
+    let Some(secret) = secret else {
+        return remove_reference(host, key);
+    };
     // As it is now: the key may tell of an account that it named before.
     let (name, uid) = secret.account();
     match find_account(host, &key.namespace, name, uid)? {
@@ -121,7 +149,12 @@ fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
 }
 
 /// An account by its name and, if one is told, its UID; by the server's word if the cache has none such.
-fn find_account(host: &Host, namespace: &str, name: &str, uid: &str) -> Result<Option<Account>, Error> {
+fn find_account(
+    host: &Host,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> Result<Option<Account>, Error> {
     if let Some(account) = cached_account(host, namespace, name, uid)? {
         return Ok(Some(account));
     }
@@ -129,7 +162,12 @@ fn find_account(host: &Host, namespace: &str, name: &str, uid: &str) -> Result<O
     Ok(found.filter(|account| is_it(&account.meta, uid)))
 }
 
-fn cached_account(host: &Host, namespace: &str, name: &str, uid: &str) -> Result<Option<Account>, Error> {
+fn cached_account(
+    host: &Host,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> Result<Option<Account>, Error> {
     let found = host.get::<Account>(namespace, name)?;
     Ok(found.filter(|account| is_it(&account.meta, uid)))
 }
@@ -142,7 +180,9 @@ fn is_it(meta: &Meta, uid: &str) -> bool {
 /// Fills a Secret, unless it has changed or gone meanwhile: then that comes as a change of its own.
 fn fill(host: &Host, secret: &Secret, account: &Account) -> Result<(), Error> {
     let bundle = host.config(ROOT_CA).unwrap_or_default();
-    let Some(mut missing) = fill::missing(secret, &bundle) else { return Ok(()) };
+    let Some(mut missing) = fill::missing(secret, &bundle) else {
+        return Ok(());
+    };
     if missing.token {
         let token = host.sign_jwt(SIGNING_KEY, &fill::claims(secret, account));
         let token = token.map_err(|error| Error::terminal(format!("signing a token: {error}")))?;
@@ -159,14 +199,21 @@ fn fill(host: &Host, secret: &Secret, account: &Account) -> Result<(), Error> {
 
 /// Deletes these very Secrets. One that is gone, or whose name another has taken, is no failure.
 fn delete(host: &Host, secrets: &[Secret]) -> Result<(), Error> {
-    let writes = secrets.iter().map(|secret| Write::delete_exactly(Secret::KIND, &secret.meta));
+    let writes = secrets
+        .iter()
+        .map(|secret| Write::delete_exactly(Secret::KIND, &secret.meta));
     let results = host.batch().extend(writes).run();
-    let failures = secrets.iter().zip(results).filter_map(|(secret, result)| match result {
-        Err(error) if !error.is_not_found() && !error.is_conflict() => {
-            Some(Err::<(), _>(error).doing(|| format!("deleting the secret {}", secret.meta.key())).unwrap_err())
-        }
-        _ => None,
-    });
+    let failures = secrets
+        .iter()
+        .zip(results)
+        .filter_map(|(secret, result)| match result {
+            Err(error) if !error.is_not_found() && !error.is_conflict() => Some(
+                Err::<(), _>(error)
+                    .doing(|| format!("deleting the secret {}", secret.meta.key()))
+                    .unwrap_err(),
+            ),
+            _ => None,
+        });
     Error::join(failures).map_or(Ok(()), Err)
 }
 
@@ -178,12 +225,15 @@ fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     }
     // By the server's word: what is not taken out now would stay.
     let found = host.live_get::<Referring>(namespace, account)?;
-    let Some(found) = found.filter(|account| is_it(&account.meta, uid)) else { return Ok(()) };
+    let Some(found) = found.filter(|account| is_it(&account.meta, uid)) else {
+        return Ok(());
+    };
     let is_other = |reference: &&StringMap| reference.get("name") != Some(&key.name);
     let others: Vec<&StringMap> = found.secrets.iter().filter(is_other).collect();
     if others.len() == found.secrets.len() {
         return Ok(());
     }
-    host.modify(Account::KIND, &found.meta, &json!({"secrets": others})).found()?;
+    host.modify(Account::KIND, &found.meta, &json!({"secrets": others}))
+        .found()?;
     Ok(())
 }

@@ -79,14 +79,22 @@ fn a_secret_gets_a_token_the_bundle_its_namespace_and_whose_it_is() {
     bare["metadata"]["annotations"] = json!({NAME: "builder", "theirs": "stays"});
     let cluster = cluster([account(json!([])), bare]);
     let key = "team/token/uid-token/builder/";
-    let outcome = cluster.reconcile_request::<Tokens>(&Request::new(SECRETS, key)).unwrap();
-    assert_eq!((outcome, cluster.written()), (Outcome::Done, vec![UPDATE.to_owned()]));
+    let outcome = cluster
+        .reconcile_request::<Tokens>(&Request::new(SECRETS, key))
+        .unwrap();
+    assert_eq!(
+        (outcome, cluster.written()),
+        (Outcome::Done, vec![UPDATE.to_owned()])
+    );
     let signed = &cluster.signed()[0];
     let found = found(&cluster);
     let data = json!({"token": base64::encode(signed.token.as_bytes()), "namespace": base64::encode(b"team"),
                       "ca.crt": base64::encode(CA.as_bytes())});
     assert_eq!(found["data"], data);
-    assert_eq!(found["metadata"]["annotations"], json!({NAME: "builder", UID: "uid-builder", "theirs": "stays"}));
+    assert_eq!(
+        found["metadata"]["annotations"],
+        json!({NAME: "builder", UID: "uid-builder", "theirs": "stays"})
+    );
     assert_eq!(found["metadata"]["labels"], json!({"theirs": "stays"}));
     sync_secret(&cluster).unwrap();
     assert_eq!(cluster.written(), [""; 0]);
@@ -105,7 +113,10 @@ fn the_claims_are_those_of_legacy_tokens() {
         "kubernetes.io/serviceaccount/service-account.uid": "uid-builder",
         "sub": "system:serviceaccount:team:builder",
     });
-    assert_eq!((signed.len(), signed[0].key.as_str(), &signed[0].claims), (1, "service-account", &claims));
+    assert_eq!(
+        (signed.len(), signed[0].key.as_str(), &signed[0].claims),
+        (1, "service-account", &claims)
+    );
 }
 
 #[test]
@@ -117,7 +128,10 @@ fn only_what_is_missing_is_put_in() {
         (with("ca.crt", "another"), &["ca.crt"]),
         (with("token", ""), &["token"]),
         (with("namespace", ""), &["namespace"]),
-        (json!({"theirs": "stays"}), &["ca.crt", "namespace", "token"]),
+        (
+            json!({"theirs": "stays"}),
+            &["ca.crt", "namespace", "token"],
+        ),
     ] {
         let cluster = cluster([account(json!([])), secret(data.clone())]);
         sync_secret(&cluster).unwrap();
@@ -125,16 +139,31 @@ fn only_what_is_missing_is_put_in() {
         let put: Vec<&String> = writes[0].body["data"].as_object().unwrap().keys().collect();
         assert_eq!(
             (writes.len(), put),
-            (1, keys.iter().map(|key| key.to_string()).collect::<Vec<_>>().iter().collect())
+            (
+                1,
+                keys.iter()
+                    .map(|key| key.to_string())
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .collect()
+            )
         );
         assert_eq!(found(&cluster)["data"]["theirs"], data["theirs"]);
-        assert_eq!(cluster.signed().len(), usize::from(keys.contains(&"token")), "{keys:?}");
+        assert_eq!(
+            cluster.signed().len(),
+            usize::from(keys.contains(&"token")),
+            "{keys:?}"
+        );
     }
 }
 
 #[test]
 fn what_is_filled_stays_and_so_do_a_token_and_a_namespace_of_somebody_else() {
-    for data in [filled(), with("namespace", "another"), with("token", "not ours")] {
+    for data in [
+        filled(),
+        with("namespace", "another"),
+        with("token", "not ours"),
+    ] {
         assert_eq!(written([account(json!([])), secret(data)]), [""; 0]);
     }
 }
@@ -142,10 +171,16 @@ fn what_is_filled_stays_and_so_do_a_token_and_a_namespace_of_somebody_else() {
 #[test]
 fn without_a_bundle_that_part_is_left_alone() {
     for bundle in [None, Some("")] {
-        for (data, writes) in [(without("ca.crt"), 0), (with("ca.crt", "another"), 0), (without("token"), 1)] {
+        for (data, writes) in [
+            (without("ca.crt"), 0),
+            (with("ca.crt", "another"), 0),
+            (without("token"), 1),
+        ] {
             let cluster = Cluster::with([account(json!([])), secret(data.clone())]);
             cluster.add_key(SIGNING_KEY);
-            bundle.into_iter().for_each(|bundle| cluster.set_config(ROOT_CA, bundle));
+            bundle
+                .into_iter()
+                .for_each(|bundle| cluster.set_config(ROOT_CA, bundle));
             sync_secret(&cluster).unwrap();
             assert_eq!(cluster.written().len(), writes);
             assert_eq!(found(&cluster)["data"]["ca.crt"], data["ca.crt"]);
@@ -171,8 +206,14 @@ fn a_secret_of_no_account_is_deleted_by_its_uid() {
         let cluster = cluster(objects);
         sync_secret(&cluster).unwrap();
         let writes = cluster.writes();
-        assert_eq!((writes.len(), writes[0].to_string()), (1, DELETE.to_owned()));
-        assert_eq!(writes[0].options["preconditions"], json!({"uid": "uid-token"}));
+        assert_eq!(
+            (writes.len(), writes[0].to_string()),
+            (1, DELETE.to_owned())
+        );
+        assert_eq!(
+            writes[0].options["preconditions"],
+            json!({"uid": "uid-token"})
+        );
     }
 }
 
@@ -182,7 +223,10 @@ fn an_account_that_the_cache_lacks_is_looked_for_at_the_server() {
     cluster.put_live(account(json!([])));
     sync_secret(&cluster).unwrap();
     assert_eq!(cluster.written(), [UPDATE]);
-    assert_eq!(cluster.signed()[0].claims["kubernetes.io/serviceaccount/service-account.uid"], "uid-builder");
+    assert_eq!(
+        cluster.signed()[0].claims["kubernetes.io/serviceaccount/service-account.uid"],
+        "uid-builder"
+    );
 
     let mut reborn = account(json!([]));
     reborn["metadata"]["uid"] = "uid-new".into();
@@ -208,8 +252,14 @@ fn a_secret_that_names_another_account_by_now_is_treated_as_that_ones() {
     let cluster = cluster([moved, other]);
     sync_secret(&cluster).unwrap();
     assert_eq!(cluster.written(), [UPDATE]);
-    assert_eq!(cluster.signed()[0].claims["sub"], "system:serviceaccount:team:other");
-    assert_eq!(found(&cluster)["metadata"]["annotations"], json!({NAME: "other", UID: "uid-other"}));
+    assert_eq!(
+        cluster.signed()[0].claims["sub"],
+        "system:serviceaccount:team:other"
+    );
+    assert_eq!(
+        found(&cluster)["metadata"]["annotations"],
+        json!({NAME: "other", UID: "uid-other"})
+    );
 }
 
 #[test]
@@ -232,7 +282,10 @@ fn other_refusals_are_retried_but_those_of_the_signer() {
 
     let keyless = Cluster::with([account(json!([])), secret(json!({}))]);
     let error = sync_secret(&keyless).unwrap_err();
-    assert!(error.is_terminal() && error.to_string().contains("`service-account`"), "{error}");
+    assert!(
+        error.is_terminal() && error.to_string().contains("`service-account`"),
+        "{error}"
+    );
     assert_eq!(keyless.written(), [""; 0]);
 }
 
@@ -240,18 +293,34 @@ fn other_refusals_are_retried_but_those_of_the_signer() {
 fn secrets_go_with_their_account_and_only_its_own() {
     let named = |name: &str, annotations: Value, namespace: &str| {
         let mut secret = secret(filled());
-        secret["metadata"] = json!({"name": name, "namespace": namespace, "annotations": annotations});
+        secret["metadata"] =
+            json!({"name": name, "namespace": namespace, "annotations": annotations});
         secret
     };
     let cluster = cluster([
         secret(filled()),
         named("without-uid", json!({NAME: "builder"}), "team"),
-        named("of-the-next", json!({NAME: "builder", UID: "uid-new"}), "team"),
-        named("of-another", json!({NAME: "other", UID: "uid-builder"}), "team"),
-        named("elsewhere", json!({NAME: "builder", UID: "uid-builder"}), "far"),
+        named(
+            "of-the-next",
+            json!({NAME: "builder", UID: "uid-new"}),
+            "team",
+        ),
+        named(
+            "of-another",
+            json!({NAME: "other", UID: "uid-builder"}),
+            "team",
+        ),
+        named(
+            "elsewhere",
+            json!({NAME: "builder", UID: "uid-builder"}),
+            "far",
+        ),
     ]);
     sync_account(&cluster).unwrap();
-    assert_eq!(cluster.written(), [DELETE, "delete v1/Secret team/without-uid"]);
+    assert_eq!(
+        cluster.written(),
+        [DELETE, "delete v1/Secret team/without-uid"]
+    );
 }
 
 #[test]
@@ -268,13 +337,19 @@ fn an_account_that_is_there_keeps_its_secrets_and_a_reborn_one_does_not_keep_the
 
 #[test]
 fn a_delete_that_comes_too_late_is_no_failure_and_another_refusal_is() {
-    for (status, reason, fails) in [(404, "NotFound", false), (409, "Conflict", false), (403, "Forbidden", true)] {
+    for (status, reason, fails) in [
+        (404, "NotFound", false),
+        (409, "Conflict", false),
+        (403, "Forbidden", true),
+    ] {
         for sync in [sync_secret, sync_account] {
             let cluster = cluster([secret(filled())]);
             cluster.fail("delete", "v1/Secret", refusal(status, reason));
             let result = sync(&cluster);
             assert_eq!(result.is_err(), fails, "{reason}");
-            assert!(result.err().is_none_or(|error| !error.is_terminal() && error.to_string().contains("team/token")));
+            assert!(result.err().is_none_or(
+                |error| !error.is_terminal() && error.to_string().contains("team/token")
+            ));
         }
     }
 }
@@ -285,7 +360,12 @@ fn a_deleted_secret_is_taken_out_of_its_account() {
     let cluster = cluster([account(json!([{"name": "token"}, kept, {"name": "token"}]))]);
     sync_secret(&cluster).unwrap();
     assert_eq!(cluster.written(), [UPDATE_ACCOUNT]);
-    assert_eq!(cluster.object("v1/ServiceAccount", "team", "builder").unwrap()["secrets"], json!([kept]));
+    assert_eq!(
+        cluster
+            .object("v1/ServiceAccount", "team", "builder")
+            .unwrap()["secrets"],
+        json!([kept])
+    );
     sync_secret(&cluster).unwrap();
     assert_eq!(cluster.written(), [""; 0]);
 }
@@ -294,7 +374,10 @@ fn a_deleted_secret_is_taken_out_of_its_account() {
 fn another_secret_of_the_name_is_not_taken_for_the_deleted_one() {
     let mut next = secret(json!({}));
     next["metadata"]["uid"] = "uid-next".into();
-    assert_eq!(written([account(json!([{"name": "token"}])), next]), [UPDATE_ACCOUNT]);
+    assert_eq!(
+        written([account(json!([{"name": "token"}])), next]),
+        [UPDATE_ACCOUNT]
+    );
 }
 
 #[test]
@@ -328,7 +411,12 @@ fn a_conflict_over_the_references_is_retried_and_a_lost_account_is_not() {
     assert_eq!(sync_secret(&cluster).unwrap(), Outcome::Done);
     sync_secret(&cluster).unwrap();
     assert_eq!(cluster.writes().len(), 3);
-    assert_eq!(cluster.object("v1/ServiceAccount", "team", "builder").unwrap()["secrets"], json!([]));
+    assert_eq!(
+        cluster
+            .object("v1/ServiceAccount", "team", "builder")
+            .unwrap()["secrets"],
+        json!([])
+    );
 }
 
 /// The queues and keys that a change yields.
@@ -343,7 +431,10 @@ fn routed(old: Value, new: Value) -> Vec<(String, String)> {
     let delta = json!({"watch": watch, "type": kind, "old": old, "new": new});
     let delta: Delta = serde_json::from_str(&delta.to_string()).unwrap();
     let routed = Tokens::route(&Cluster::new().host(), &[delta]).unwrap();
-    routed.into_iter().map(|routed| (routed.queue, routed.key.to_string())).collect()
+    routed
+        .into_iter()
+        .map(|routed| (routed.queue, routed.key.to_string()))
+        .collect()
 }
 
 #[test]
@@ -351,13 +442,19 @@ fn accounts_are_looked_at_when_they_are_gone_and_secrets_always() {
     let gone = (ACCOUNTS.to_owned(), ACCOUNT_KEY.to_owned());
     assert_eq!(routed(account(json!([])), Value::Null), [gone]);
     assert_eq!(routed(Value::Null, account(json!([]))), []);
-    assert_eq!(routed(account(json!([])), account(json!([{"name": "a"}]))), []);
+    assert_eq!(
+        routed(account(json!([])), account(json!([{"name": "a"}]))),
+        []
+    );
     let changed = [(SECRETS.to_owned(), SECRET_KEY.to_owned())];
     assert_eq!(routed(Value::Null, secret(json!({}))), changed);
     assert_eq!(routed(secret(json!({})), Value::Null), changed);
     let mut moved = secret(json!({}));
     moved["metadata"]["annotations"] = json!({NAME: "other"});
-    assert_eq!(routed(secret(json!({})), moved.clone()), [(SECRETS.into(), "team/token/uid-token/other/".into())]);
+    assert_eq!(
+        routed(secret(json!({})), moved.clone()),
+        [(SECRETS.into(), "team/token/uid-token/other/".into())]
+    );
     moved["metadata"]["annotations"] = json!({});
     assert_eq!(routed(Value::Null, moved), []);
 }
@@ -365,6 +462,19 @@ fn accounts_are_looked_at_when_they_are_gone_and_secrets_always() {
 #[test]
 fn a_key_is_given_up_after_ten_retries() {
     let description = Tokens::describe();
-    assert_eq!(description.queues.iter().map(|queue| queue.max_retries).collect::<Vec<_>>(), [Some(10); 2]);
-    assert_eq!((description.concurrency, description.imports.contains("signer")), (5, true));
+    assert_eq!(
+        description
+            .queues
+            .iter()
+            .map(|queue| queue.max_retries)
+            .collect::<Vec<_>>(),
+        [Some(10); 2]
+    );
+    assert_eq!(
+        (
+            description.concurrency,
+            description.imports.contains("signer")
+        ),
+        (5, true)
+    );
 }

@@ -10,12 +10,19 @@ use flyball_types::Mask;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let kind = std::env::args().nth(1).unwrap_or_else(|| "v1/ConfigMap".into()).parse()?;
+    let kind = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "v1/ConfigMap".into())
+        .parse()?;
     let source = Arc::new(KubeSource::new(connect(&kube::Config::infer().await?)?));
     let discovery = Discovery::new(source.clone());
     let resource = discovery.resolve(&kind).await?;
     let catalogue = discovery.catalogue(Duration::MAX).await?;
-    println!("{} kinds, not answered: {:?}", catalogue.resources.len(), catalogue.failed);
+    println!(
+        "{} kinds, not answered: {:?}",
+        catalogue.resources.len(),
+        catalogue.failed
+    );
     let factory = InformerFactory::new(source);
     let informer = factory.informer(Interest {
         resource,
@@ -39,7 +46,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         result = tokio::signal::ctrl_c() => { result?; None }
     } {
         for delta in batch.deltas {
-            println!("{:?} {:?} at {:?}", delta.delta_type(), delta.object(), began.elapsed());
+            println!(
+                "{:?} {:?} at {:?}",
+                delta.delta_type(),
+                delta.object(),
+                began.elapsed()
+            );
         }
     }
     factory.shutdown().await;

@@ -38,7 +38,10 @@ impl Acknowledged {
     /// The reflector has seen everything up to this version.
     pub(crate) fn pass(&self, position: u64) {
         let mut versions = self.versions();
-        while versions.first_entry().is_some_and(|first| *first.key() <= position) {
+        while versions
+            .first_entry()
+            .is_some_and(|first| *first.key() <= position)
+        {
             versions.pop_first();
         }
     }
@@ -65,10 +68,15 @@ mod tests {
         let mask = first.mask.clone();
         acknowledged.put(first.clone());
         acknowledged.put(second);
-        let known = acknowledged.get("one", "5", &Arc::new((*mask).clone())).expect("an equal mask will do");
+        let known = acknowledged
+            .get("one", "5", &Arc::new((*mask).clone()))
+            .expect("an equal mask will do");
         assert!(Arc::ptr_eq(&known, &first));
         for (uid, version) in [("two", "5"), ("one", "6"), ("one", "x")] {
-            assert!(acknowledged.get(uid, version, &mask).is_none(), "{uid} {version}");
+            assert!(
+                acknowledged.get(uid, version, &mask).is_none(),
+                "{uid} {version}"
+            );
         }
         assert!(acknowledged.get("one", "5", &Arc::default()).is_none());
         acknowledged.pass(6);

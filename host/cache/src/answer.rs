@@ -34,7 +34,9 @@ impl Answer {
     /// Of the body that came.
     pub fn new(body: Bytes) -> Self {
         let kind = if protobuf::is_object(&body) {
-            Envelope::open(&body).map(|envelope| envelope.kind).unwrap_or_default()
+            Envelope::open(&body)
+                .map(|envelope| envelope.kind)
+                .unwrap_or_default()
         } else {
             let TypeMeta { api_version, kind } = TypeMeta::of(&body);
             format!("{api_version}/{kind}")
@@ -104,7 +106,9 @@ impl Answer {
         let Envelope { kind: typed, raw } = Envelope::open(&self.body)?;
         let (api_version, kind) = typed.rsplit_once('/').unwrap_or(("", &typed));
         let mut json = Vec::with_capacity(self.body.len());
-        json.extend_from_slice(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}""#).as_bytes());
+        json.extend_from_slice(
+            format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}""#).as_bytes(),
+        );
         let types = json.len();
         Transcoder::default().object(&typed, raw, mask.root(), None, &mut json)?;
         // One object of both.
@@ -133,6 +137,10 @@ mod tests {
         }
         assert_eq!(Answer::new(Bytes::from_static(b"<html>")).status(), None);
         assert_eq!(Answer::new(Bytes::from_static(b"<html>")).kind(), "/");
-        assert!(Answer::new(Bytes::from_static(b"k8s\0x")).json(&Mask::whole()).is_err());
+        assert!(
+            Answer::new(Bytes::from_static(b"k8s\0x"))
+                .json(&Mask::whole())
+                .is_err()
+        );
     }
 }

@@ -44,8 +44,16 @@ mod tests {
     fn delays_grow_from_less_than_a_second_to_half_a_minute() {
         let mut backoff = Backoff::new();
         let delays: Vec<f64> = (0..10).map(|_| backoff.next().as_secs_f64()).collect();
-        assert!((0.8..1.2).contains(&delays[0]) && (1.6..2.4).contains(&delays[1]), "{delays:?}");
-        assert!(delays[5..].iter().all(|delay| (20.0..=30.0).contains(delay)), "{delays:?}");
+        assert!(
+            (0.8..1.2).contains(&delays[0]) && (1.6..2.4).contains(&delays[1]),
+            "{delays:?}"
+        );
+        assert!(
+            delays[5..]
+                .iter()
+                .all(|delay| (20.0..=30.0).contains(delay)),
+            "{delays:?}"
+        );
         backoff.reset();
         assert!(backoff.next().as_secs_f64() < 1.2);
     }

@@ -23,7 +23,9 @@ pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, Box
 /// The configuration names credentials or authorities that can't be used, or a proxy, through which none are made.
 pub fn connect(config: &Config) -> kube::Result<Connection> {
     if let Some(proxy) = &config.proxy_url {
-        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.clone()) });
+        return Err(kube::Error::ProxyProtocolUnsupported {
+            proxy_url: Box::new(proxy.clone()),
+        });
     }
     let mut tcp = HttpConnector::new();
     // It is TLS that asks it for a connection.
@@ -31,7 +33,9 @@ pub fn connect(config: &Config) -> kube::Result<Connection> {
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(config.connect_timeout);
     let connector = config.rustls_https_connector_with_connector(tcp)?;
-    let client = Client::builder(TokioExecutor::new()).http1_max_buf_size(BUFFER).build(connector);
+    let client = Client::builder(TokioExecutor::new())
+        .http1_max_buf_size(BUFFER)
+        .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -49,7 +53,9 @@ mod tests {
     fn a_proxy_is_refused_and_not_passed_by() {
         let mut config = Config::new("https://10.0.0.1:6443".parse().expect("an address"));
         config.proxy_url = Some("http://proxy:3128".parse().expect("an address"));
-        let error = connect(&config).expect_err("there is no way through the proxy").to_string();
+        let error = connect(&config)
+            .expect_err("there is no way through the proxy")
+            .to_string();
         assert!(error.contains("proxy:3128"), "{error}");
     }
 }

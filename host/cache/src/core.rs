@@ -149,7 +149,10 @@ impl Core {
         let mask = self.wanted_mask();
         if let Some((uid, version)) = answer.version() {
             let state = self.state();
-            let cached = state.indexer.by_uid(&uid).filter(|own| own.resource_version == version);
+            let cached = state
+                .indexer
+                .by_uid(&uid)
+                .filter(|own| own.resource_version == version);
             if let Some(cached) = cached.filter(|own| own.mask.covers(&mask)) {
                 return Ok(Arc::clone(cached));
             }
@@ -162,15 +165,29 @@ impl Core {
         Ok(object)
     }
 
-    pub(crate) fn decoder<'a>(&'a self, mask: &'a Arc<Mask>, scratch: &'a mut Vec<u8>) -> Decoder<'a> {
-        Decoder { mask, interner: &self.interner, acknowledged: &self.acknowledged, scratch }
+    pub(crate) fn decoder<'a>(
+        &'a self,
+        mask: &'a Arc<Mask>,
+        scratch: &'a mut Vec<u8>,
+    ) -> Decoder<'a> {
+        Decoder {
+            mask,
+            interner: &self.interner,
+            acknowledged: &self.acknowledged,
+            scratch,
+        }
     }
 }
 
 /// The handles' side.
 impl Core {
     /// A new handle with what it wants; answers its number.
-    pub(crate) fn register(&self, mask: &Arc<Mask>, indexes: &[FieldPath], selectors: &[FieldPath]) -> u64 {
+    pub(crate) fn register(
+        &self,
+        mask: &Arc<Mask>,
+        indexes: &[FieldPath],
+        selectors: &[FieldPath],
+    ) -> u64 {
         let number = {
             let mut wanted = lock(&self.wanted);
             wanted.next += 1;
@@ -184,7 +201,9 @@ impl Core {
         if !indexes.is_empty() || !selectors.is_empty() {
             let mut state = self.state_mut();
             indexes.iter().for_each(|path| state.indexer.add_path(path));
-            selectors.iter().for_each(|path| state.indexer.add_selector(path));
+            selectors
+                .iter()
+                .for_each(|path| state.indexer.add_selector(path));
         }
         self.widen.notify_one();
         number
@@ -194,7 +213,10 @@ impl Core {
     pub(crate) fn unregister(&self, number: u64) -> usize {
         let mut wanted = lock(&self.wanted);
         wanted.handles.remove(&number);
-        let union = wanted.handles.values().fold(Mask::default(), |union, mask| union.union(mask));
+        let union = wanted
+            .handles
+            .values()
+            .fold(Mask::default(), |union, mask| union.union(mask));
         wanted.union = Arc::new(union);
         wanted.handles.len()
     }
@@ -219,7 +241,12 @@ impl Core {
         if state.stopped {
             pending.close();
         }
-        let mut subscriber = Subscriber { pending: Arc::clone(&pending), mask: Arc::clone(mask), wants, joined: false };
+        let mut subscriber = Subscriber {
+            pending: Arc::clone(&pending),
+            mask: Arc::clone(mask),
+            wants,
+            joined: false,
+        };
         if state.holds(mask) {
             subscriber.join(&state.indexer);
         }
@@ -262,16 +289,35 @@ impl Core {
 
     /// Takes a whole list as of a resource version. Who subscribed for wider fields that it holds joins with it. `reset`
     /// if the server's versions went back.
-    pub(crate) fn replace(&self, objects: Vec<Arc<Object>>, position: u64, mask: Arc<Mask>, reset: bool) {
+    pub(crate) fn replace(
+        &self,
+        objects: Vec<Arc<Object>>,
+        position: u64,
+        mask: Arc<Mask>,
+        reset: bool,
+    ) {
         let mut deltas = Vec::new();
         let mut state = self.state_mut();
         state.indexer.replace(objects, reset, &mut deltas);
         state.mask = mask;
         state.listed = true;
-        state.position = if reset { position } else { position.max(state.position) };
+        state.position = if reset {
+            position
+        } else {
+            position.max(state.position)
+        };
         state.tell(&deltas);
-        let State { indexer, mask, subscribers, position, .. } = &mut *state;
-        for subscriber in subscribers.iter_mut().filter(|own| !own.joined && mask.covers(&own.mask)) {
+        let State {
+            indexer,
+            mask,
+            subscribers,
+            position,
+            ..
+        } = &mut *state;
+        for subscriber in subscribers
+            .iter_mut()
+            .filter(|own| !own.joined && mask.covers(&own.mask))
+        {
             subscriber.join(indexer);
         }
         let version = *position;
@@ -280,7 +326,12 @@ impl Core {
             self.acknowledged.clear();
         }
         self.acknowledged.pass(version);
-        self.position.send_modify(|own| *own = Position { version, resets: own.resets + u64::from(reset) });
+        self.position.send_modify(|own| {
+            *own = Position {
+                version,
+                resets: own.resets + u64::from(reset),
+            }
+        });
         self.lists.send_modify(|lists| *lists += 1);
     }
 
@@ -288,13 +339,16 @@ impl Core {
     pub(crate) fn apply(&self, events: Vec<Event>) -> bool {
         let mut deltas = Vec::new();
         let mut in_order = true;
-        self.events.fetch_add(events.len() as u64, Ordering::Relaxed);
+        self.events
+            .fetch_add(events.len() as u64, Ordering::Relaxed);
         let mut state = self.state_mut();
         for event in events {
             let version = match &event {
                 Event::Upsert(object) | Event::Delete(object) => object.resource_version,
                 // A server that lags behind the one before sends old bookmarks; they say nothing.
-                Event::Bookmark { resource_version, .. } => state.position.max(*resource_version),
+                Event::Bookmark {
+                    resource_version, ..
+                } => state.position.max(*resource_version),
                 Event::Error(_) => state.position,
             };
             // Events may share a version: what a lease held in etcd goes in one transaction.
@@ -304,7 +358,11 @@ impl Core {
             }
             match event {
                 Event::Upsert(object) => state.indexer.upsert(object, &mut deltas),
-                Event::Delete(object) => state.indexer.remove(&object.uid.clone(), Some(object), &mut deltas),
+                Event::Delete(object) => {
+                    state
+                        .indexer
+                        .remove(&object.uid.clone(), Some(object), &mut deltas)
+                }
                 Event::Bookmark { .. } | Event::Error(_) => {}
             }
             state.position = version;
@@ -313,7 +371,8 @@ impl Core {
         let position = state.position;
         drop(state);
         self.acknowledged.pass(position);
-        self.position.send_if_modified(|own| std::mem::replace(&mut own.version, position) != position);
+        self.position
+            .send_if_modified(|own| std::mem::replace(&mut own.version, position) != position);
         in_order
     }
 
@@ -329,7 +388,10 @@ impl Core {
     pub(crate) fn close(&self) {
         let mut state = self.state_mut();
         state.stopped = true;
-        state.subscribers.drain(..).for_each(|subscriber| subscriber.pending.close());
+        state
+            .subscribers
+            .drain(..)
+            .for_each(|subscriber| subscriber.pending.close());
     }
 }
 
@@ -347,9 +409,19 @@ impl State {
         if deltas.is_empty() {
             return;
         }
-        self.subscribers.retain(|subscriber| !subscriber.pending.is_closed());
-        for subscriber in self.subscribers.iter().filter(|subscriber| subscriber.joined) {
-            subscriber.pending.push(deltas.iter().filter(|delta| (subscriber.wants)(delta)).cloned());
+        self.subscribers
+            .retain(|subscriber| !subscriber.pending.is_closed());
+        for subscriber in self
+            .subscribers
+            .iter()
+            .filter(|subscriber| subscriber.joined)
+        {
+            subscriber.pending.push(
+                deltas
+                    .iter()
+                    .filter(|delta| (subscriber.wants)(delta))
+                    .cloned(),
+            );
         }
     }
 }
@@ -363,7 +435,8 @@ impl Subscriber {
             between: Vec::new(),
             initial: true,
         };
-        self.pending.push(indexer.iter().map(add).filter(|delta| (self.wants)(delta)));
+        self.pending
+            .push(indexer.iter().map(add).filter(|delta| (self.wants)(delta)));
         self.pending.finish_initial();
     }
 }

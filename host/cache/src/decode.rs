@@ -82,7 +82,9 @@ pub(crate) struct Decoder<'a> {
 impl Decoder<'_> {
     pub(crate) fn page(&mut self, body: &[u8]) -> Result<Page, DecodeError> {
         if protobuf::is_object(body) {
-            return self.list(&List::open(body)?).map_err(DecodeError::of_protobuf);
+            return self
+                .list(&List::open(body)?)
+                .map_err(DecodeError::of_protobuf);
         }
         let mut input = reader(body)?;
         let page = (&mut input).deserialize_map(PageVisitor(self))?;
@@ -108,7 +110,8 @@ impl Decoder<'_> {
         if !protobuf::is_object(body) {
             return self.object(body);
         }
-        self.enveloped(&mut Transcoder::default(), body).map_err(DecodeError::of_protobuf)
+        self.enveloped(&mut Transcoder::default(), body)
+            .map_err(DecodeError::of_protobuf)
     }
 
     pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
@@ -123,10 +126,14 @@ impl Decoder<'_> {
 impl Decoder<'_> {
     fn list(&mut self, list: &List<'_>) -> Result<Page, DecodeError> {
         let mut transcoder = Transcoder::default();
-        let mut page = Page { next: list.next.into(), ..Page::default() };
+        let mut page = Page {
+            next: list.next.into(),
+            ..Page::default()
+        };
         page.resource_version = version(list.resource_version).map_err(DecodeError::Protobuf)?;
         for raw in &list.items {
-            page.objects.push(self.message(&mut transcoder, &list.kind, raw)?);
+            page.objects
+                .push(self.message(&mut transcoder, &list.kind, raw)?);
         }
         Ok(page)
     }
@@ -141,7 +148,11 @@ impl Decoder<'_> {
             events.push(match event_type {
                 "ADDED" | "MODIFIED" => {
                     let envelope = Envelope::open(object)?;
-                    let known = if knows_some { self.acknowledged(&envelope)? } else { None };
+                    let known = if knows_some {
+                        self.acknowledged(&envelope)?
+                    } else {
+                        None
+                    };
                     Event::Upsert(match known {
                         Some(known) => known,
                         None => self.message(&mut transcoder, &envelope.kind, envelope.raw)?,
@@ -152,7 +163,8 @@ impl Decoder<'_> {
                 "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
                 _ => {
                     let json = protobuf::to_json(object, &Node::All)?;
-                    self.event(event_type, &json).map_err(DecodeError::Protobuf)?
+                    self.event(event_type, &json)
+                        .map_err(DecodeError::Protobuf)?
                 }
             });
         }
@@ -165,7 +177,11 @@ impl Decoder<'_> {
         Ok(self.acknowledged.get(uid, version, self.mask))
     }
 
-    fn enveloped<'a>(&mut self, transcoder: &mut Transcoder<'a>, object: &'a [u8]) -> Result<Arc<Object>, DecodeError> {
+    fn enveloped<'a>(
+        &mut self,
+        transcoder: &mut Transcoder<'a>,
+        object: &'a [u8],
+    ) -> Result<Arc<Object>, DecodeError> {
         let Envelope { kind, raw } = Envelope::open(object)?;
         self.message(transcoder, &kind, raw)
     }
@@ -177,10 +193,18 @@ impl Decoder<'_> {
         raw: &'a [u8],
     ) -> Result<Arc<Object>, DecodeError> {
         self.scratch.clear();
-        transcoder.object(kind, raw, self.mask.root(), Some(Metadata::has), self.scratch)?;
+        transcoder.object(
+            kind,
+            raw,
+            self.mask.root(),
+            Some(Metadata::has),
+            self.scratch,
+        )?;
         let mut metadata = Metadata::default();
         for (field, json) in transcoder.shown(self.scratch) {
-            metadata.take(field, flyball_types::read(json)?).map_err(DecodeError::Protobuf)?;
+            metadata
+                .take(field, flyball_types::read(json)?)
+                .map_err(DecodeError::Protobuf)?;
         }
         let object = metadata.into_object(self.interner, self.mask, self.scratch);
         object.map(Arc::new).map_err(DecodeError::Protobuf)
@@ -223,9 +247,16 @@ impl<'a> Metadata<'a> {
         })
     }
 
-    fn into_object(self, interner: &Mutex<Interner>, mask: &Arc<Mask>, json: &[u8]) -> Result<Object, String> {
+    fn into_object(
+        self,
+        interner: &Mutex<Interner>,
+        mask: &Arc<Mask>,
+        json: &[u8],
+    ) -> Result<Object, String> {
         let text = |raw: Option<&'a RawValue>| raw.and_then(Text::of_raw);
-        let name = text(self.name).filter(|name| !name.is_empty()).ok_or("metadata.name is missing")?;
+        let name = text(self.name)
+            .filter(|name| !name.is_empty())
+            .ok_or("metadata.name is missing")?;
         let namespace = text(self.namespace);
         let namespace = namespace.as_deref().unwrap_or("");
         let uid = match text(self.uid) {
@@ -234,15 +265,19 @@ impl<'a> Metadata<'a> {
             _ => Uid::new(&format!("{namespace}/{}", &*name)),
         };
         let version = text(self.resource_version).ok_or("metadata.resourceVersion is missing")?;
-        let resource_version =
-            version.parse().map_err(|_| format!("the resource version {:?} is no number", &*version))?;
+        let resource_version = version
+            .parse()
+            .map_err(|_| format!("the resource version {:?} is no number", &*version))?;
         let finalizers = match self.finalizers {
             None => 0,
             Some(raw) => serde_json::from_str::<Option<Vec<IgnoredAny>>>(raw.get())
                 .map_err(|error| format!("finalizers: {error}"))?
                 .map_or(0, |list| u16::try_from(list.len()).unwrap_or(u16::MAX)),
         };
-        let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<i64>().ok()).unwrap_or(0);
+        let number = |raw: Option<&RawValue>| {
+            raw.and_then(|raw| raw.get().parse::<i64>().ok())
+                .unwrap_or(0)
+        };
         let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Object {
             namespace: interner.text(namespace),
@@ -301,7 +336,8 @@ struct ListMetadata<'a> {
 }
 
 fn version(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("the resource version {text:?} is no number"))
+    text.parse()
+        .map_err(|_| format!("the resource version {text:?} is no number"))
 }
 
 struct PageVisitor<'s, 'a>(&'s mut Decoder<'a>);
@@ -322,14 +358,21 @@ impl<'de> Visitor<'de> for PageVisitor<'_, '_> {
                     let metadata: ListMetadata<'de> = map.next_value()?;
                     let text = metadata.resource_version.as_deref().unwrap_or_default();
                     page.resource_version = version(text).map_err(serde::de::Error::custom)?;
-                    page.next = metadata.next.map(|next| next.0.into_owned()).unwrap_or_default();
+                    page.next = metadata
+                        .next
+                        .map(|next| next.0.into_owned())
+                        .unwrap_or_default();
                     has_version = true;
                 }
                 "items" => page.objects = map.next_value_seed(Items(self.0))?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        if has_version { Ok(page) } else { Err(serde::de::Error::custom("the list has no metadata")) }
+        if has_version {
+            Ok(page)
+        } else {
+            Err(serde::de::Error::custom("the list has no metadata"))
+        }
     }
 }
 
@@ -384,7 +427,9 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
                 ("object", Some("ADDED" | "MODIFIED")) => {
                     event = Some(Event::Upsert(map.next_value_seed(ObjectSeed(decoder))?));
                 }
-                ("object", Some("DELETED")) => event = Some(Event::Delete(map.next_value_seed(ObjectSeed(decoder))?)),
+                ("object", Some("DELETED")) => {
+                    event = Some(Event::Delete(map.next_value_seed(ObjectSeed(decoder))?))
+                }
                 ("object", _) => early = Some(map.next_value::<&'de RawValue>()?),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -393,9 +438,13 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
             return Ok(event);
         }
         let (Some(event_type), Some(object)) = (event_type, early) else {
-            return Err(serde::de::Error::custom("the event has no type or no object"));
+            return Err(serde::de::Error::custom(
+                "the event has no type or no object",
+            ));
         };
-        decoder.event(&event_type, object.get().as_bytes()).map_err(serde::de::Error::custom)
+        decoder
+            .event(&event_type, object.get().as_bytes())
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -403,8 +452,14 @@ impl Decoder<'_> {
     /// An event by its type and its object: one in protobuf, one that is no change, or one whose type came after its object.
     fn event(&mut self, event_type: &str, json: &[u8]) -> Result<Event, String> {
         match event_type {
-            "ADDED" | "MODIFIED" => self.object(json).map(Event::Upsert).map_err(|error| error.to_string()),
-            "DELETED" => self.object(json).map(Event::Delete).map_err(|error| error.to_string()),
+            "ADDED" | "MODIFIED" => self
+                .object(json)
+                .map(Event::Upsert)
+                .map_err(|error| error.to_string()),
+            "DELETED" => self
+                .object(json)
+                .map(Event::Delete)
+                .map_err(|error| error.to_string()),
             "BOOKMARK" => bookmark(json),
             "ERROR" => Ok(Event::Error(SourceError::of_status(0, json, None))),
             _ => Err(format!("events of type {event_type:?} are not known")),
@@ -428,9 +483,13 @@ fn bookmark(json: &[u8]) -> Result<Event, String> {
     }
     let Bookmark { metadata } = flyball_types::read(json).map_err(|error| error.to_string())?;
     let mut annotations = metadata.annotations.iter().flatten();
-    let initial_end = annotations.any(|(key, value)| &**key == "k8s.io/initial-events-end" && &**value == "true");
+    let initial_end =
+        annotations.any(|(key, value)| &**key == "k8s.io/initial-events-end" && &**value == "true");
     let resource_version = version(metadata.resource_version.as_deref().unwrap_or_default())?;
-    Ok(Event::Bookmark { resource_version, initial_end })
+    Ok(Event::Bookmark {
+        resource_version,
+        initial_end,
+    })
 }
 
 #[cfg(test)]
@@ -445,7 +504,12 @@ mod tests {
     fn with<T>(mask: &[&str], decode: impl FnOnce(&mut Decoder<'_>) -> T) -> T {
         let mask = Arc::new(Mask::parse(mask).unwrap());
         let (interner, acknowledged) = (&Mutex::new(Interner::new()), &Acknowledged::default());
-        decode(&mut Decoder { mask: &mask, interner, acknowledged, scratch: &mut Vec::new() })
+        decode(&mut Decoder {
+            mask: &mask,
+            interner,
+            acknowledged,
+            scratch: &mut Vec::new(),
+        })
     }
 
     fn event_of(decoder: &mut Decoder<'_>, json: &[u8]) -> Result<Event, DecodeError> {
@@ -456,7 +520,12 @@ mod tests {
     fn metadata_is_known_whether_it_is_kept_or_not() {
         let object = with(&["spec"], |decoder| decoder.object(POD.as_bytes())).unwrap();
         assert_eq!(
-            (object.namespace(), object.name(), object.resource_version(), object.generation()),
+            (
+                object.namespace(),
+                object.name(),
+                object.resource_version(),
+                object.generation()
+            ),
             ("n", "a", 7, 3)
         );
         assert_eq!(object.labels().label("app"), Some("web"));
@@ -479,10 +548,19 @@ mod tests {
         with(&["spec"], |decoder| {
             let written = decoder.answer(&of(b"7")).unwrap();
             decoder.acknowledged.put(written.clone());
-            let stream =
-                [frame("ADDED", &of(b"7")), frame("MODIFIED", &of(b"8")), frame("DELETED", &of(b"7"))].concat();
+            let stream = [
+                frame("ADDED", &of(b"7")),
+                frame("MODIFIED", &of(b"8")),
+                frame("DELETED", &of(b"7")),
+            ]
+            .concat();
             let events = decoder.events(&stream).unwrap();
-            let [Event::Upsert(same), Event::Upsert(later), Event::Delete(gone)] = &events[..] else {
+            let [
+                Event::Upsert(same),
+                Event::Upsert(later),
+                Event::Delete(gone),
+            ] = &events[..]
+            else {
                 panic!("{events:?}");
             };
             assert!(Arc::ptr_eq(same, &written) && !Arc::ptr_eq(gone, &written));
@@ -493,10 +571,17 @@ mod tests {
     #[test]
     fn pages_and_events_are_told_apart() {
         with(&[], |decoder| {
-            let list = format!(r#"{{"items":[{POD},{POD}],"metadata":{{"resourceVersion":"9","continue":"t"}}}}"#);
+            let list = format!(
+                r#"{{"items":[{POD},{POD}],"metadata":{{"resourceVersion":"9","continue":"t"}}}}"#
+            );
             let page = decoder.page(list.as_bytes()).unwrap();
-            assert_eq!((page.objects.len(), page.resource_version, &*page.next), (2, 9, "t"));
-            let empty = decoder.page(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#).unwrap();
+            assert_eq!(
+                (page.objects.len(), page.resource_version, &*page.next),
+                (2, 9, "t")
+            );
+            let empty = decoder
+                .page(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#)
+                .unwrap();
             assert!(empty.objects.is_empty());
             for (event, upsert) in [
                 (format!(r#"{{"type":"ADDED","object":{POD}}}"#), true),
@@ -512,21 +597,30 @@ mod tests {
             let bookmark = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
             assert!(matches!(
                 event_of(decoder, bookmark),
-                Ok(Event::Bookmark { resource_version: 12, initial_end: true })
+                Ok(Event::Bookmark {
+                    resource_version: 12,
+                    initial_end: true
+                })
             ));
-            let two = decoder.events(&[&bookmark[..], b"\n", bookmark, b"\n"].concat()).unwrap();
+            let two = decoder
+                .events(&[&bookmark[..], b"\n", bookmark, b"\n"].concat())
+                .unwrap();
             assert_eq!(two.len(), 2);
             let error = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"old"}}"#;
-            assert!(matches!(event_of(decoder, error), Ok(Event::Error(error)) if error.is_expired()));
+            assert!(
+                matches!(event_of(decoder, error), Ok(Event::Error(error)) if error.is_expired())
+            );
         });
     }
 
     #[test]
     fn what_can_not_be_ordered_or_named_is_refused() {
         with(&[], |decoder| {
-            for json in
-                [r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#, r#"{"metadata":{"resourceVersion":"1"}}"#, "[]"]
-            {
+            for json in [
+                r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#,
+                r#"{"metadata":{"resourceVersion":"1"}}"#,
+                "[]",
+            ] {
                 assert!(decoder.object(json.as_bytes()).is_err());
             }
             assert!(event_of(decoder, br#"{"type":"NEW","object":{}}"#).is_err());
@@ -537,8 +631,13 @@ mod tests {
     #[test]
     fn equal_labels_and_owners_are_kept_once() {
         with(&[], |decoder| {
-            let (one, two) = (decoder.object(POD.as_bytes()).unwrap(), decoder.object(POD.as_bytes()).unwrap());
-            assert!(Arc::ptr_eq(&one.labels.0, &two.labels.0) && Arc::ptr_eq(&one.owners, &two.owners));
+            let (one, two) = (
+                decoder.object(POD.as_bytes()).unwrap(),
+                decoder.object(POD.as_bytes()).unwrap(),
+            );
+            assert!(
+                Arc::ptr_eq(&one.labels.0, &two.labels.0) && Arc::ptr_eq(&one.owners, &two.owners)
+            );
         });
     }
 }

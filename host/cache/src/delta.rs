@@ -36,7 +36,11 @@ impl Delta {
 
     /// The newest version that is known: `new`, or the final state of what is gone.
     pub fn object(&self) -> &Arc<Object> {
-        let newest = self.new.as_ref().or(self.between.last()).or(self.old.as_ref());
+        let newest = self
+            .new
+            .as_ref()
+            .or(self.between.last())
+            .or(self.old.as_ref());
         newest.expect("a delta holds at least one version")
     }
 
@@ -85,7 +89,10 @@ impl Deltas {
 impl Drop for Deltas {
     fn drop(&mut self) {
         let mut queue = self.pending.queue();
-        *queue = Queue { closed: true, ..Queue::default() };
+        *queue = Queue {
+            closed: true,
+            ..Queue::default()
+        };
     }
 }
 
@@ -113,7 +120,9 @@ struct Queue {
 
 impl Pending {
     fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.queue
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Whether nobody listens any more.
@@ -151,7 +160,8 @@ impl Pending {
         let mut queue = self.queue();
         let count = queue.deltas.len().min(max.max(1));
         // Changes are pushed after the snapshot, so it is over where the next one is not of it.
-        let initial_done = queue.initial_pushed && !queue.deltas.get(count).is_some_and(|delta| delta.initial);
+        let initial_done =
+            queue.initial_pushed && !queue.deltas.get(count).is_some_and(|delta| delta.initial);
         if count == 0 && (queue.initial_told || !initial_done) {
             return queue.closed.then_some(None);
         }
@@ -167,7 +177,10 @@ impl Pending {
         if queue.deltas.is_empty() {
             (queue.deltas, queue.places) = Default::default();
         }
-        Some(Some(Batch { deltas, initial_done }))
+        Some(Some(Batch {
+            deltas,
+            initial_done,
+        }))
     }
 }
 
@@ -190,7 +203,9 @@ impl Queue {
 impl Delta {
     /// Joins the next change of the same object. The oldest `old` stays, and versions in between are kept.
     fn absorb(&mut self, next: Delta) {
-        let known = |delta: &Delta, version: &Arc<Object>| delta.versions().any(|own| Arc::ptr_eq(own, version));
+        let known = |delta: &Delta, version: &Arc<Object>| {
+            delta.versions().any(|own| Arc::ptr_eq(own, version))
+        };
         let replaced = self.new.take();
         self.between.extend(replaced);
         for version in next.old.into_iter().chain(next.between) {

@@ -47,7 +47,11 @@ pub struct Discovery {
 impl Discovery {
     /// Asks this source.
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self { source, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) }
+        Self {
+            source,
+            known: Mutex::new(None),
+            asking: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// Where a kind lies. Asks the server if it is not known, but not more often than every 5 s.
@@ -59,12 +63,16 @@ impl Discovery {
             return Ok(resource);
         }
         let catalogue = self.catalogue(REFRESH_INTERVAL).await?;
-        catalogue.get(kind).cloned().ok_or_else(|| DiscoveryError::UnknownKind(kind.clone()))
+        catalogue
+            .get(kind)
+            .cloned()
+            .ok_or_else(|| DiscoveryError::UnknownKind(kind.clone()))
     }
 
     /// Where a kind lies, as far as is known now; makes no request.
     pub fn cached(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
-        self.known(Duration::MAX).and_then(|catalogue| catalogue.get(kind).cloned())
+        self.known(Duration::MAX)
+            .and_then(|catalogue| catalogue.get(kind).cloned())
     }
 
     /// All that is served, as it was found at most `max_age` ago. Who asks while another does gets the same answer.
@@ -84,7 +92,10 @@ impl Discovery {
     }
 
     fn known(&self, max_age: Duration) -> Option<Arc<Catalogue>> {
-        self.lock().as_ref().filter(|(at, _)| at.elapsed() <= max_age).map(|(_, catalogue)| Arc::clone(catalogue))
+        self.lock()
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() <= max_age)
+            .map(|(_, catalogue)| Arc::clone(catalogue))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(Instant, Arc<Catalogue>)>> {
@@ -92,12 +103,20 @@ impl Discovery {
     }
 
     async fn ask(&self, path: &str) -> Result<GroupList, DiscoveryError> {
-        let body = collect(&*self.source, Get { path: path.into(), accept: AGGREGATED }).await;
+        let body = collect(
+            &*self.source,
+            Get {
+                path: path.into(),
+                accept: AGGREGATED,
+            },
+        )
+        .await;
         let read = |body: bytes::Bytes| {
             serde_json::from_slice(&body)
                 .map_err(|error| SourceError::Nonsense(format!("discovery at {path}: {error}")))
         };
-        body.and_then(read).map_err(|error| DiscoveryError::Source(Arc::new(error)))
+        body.and_then(read)
+            .map_err(|error| DiscoveryError::Source(Arc::new(error)))
     }
 }
 
@@ -128,17 +147,35 @@ impl Catalogue {
 
     fn push(&mut self, served: Served, group: &str, version: &str, preferred: bool) {
         let kind_of = |kind: &ResponseKind| {
-            let or = |own: &str, other: &str| if own.is_empty() { other.to_owned() } else { own.to_owned() };
+            let or = |own: &str, other: &str| {
+                if own.is_empty() {
+                    other.to_owned()
+                } else {
+                    own.to_owned()
+                }
+            };
             // The core group is written as an empty text, so a kind of another group names its version too.
-            let group = if kind.version.is_empty() { or(&kind.group, group) } else { kind.group.clone() };
-            Kind { group, version: or(&kind.version, version), kind: kind.kind.clone() }
+            let group = if kind.version.is_empty() {
+                or(&kind.group, group)
+            } else {
+                kind.group.clone()
+            };
+            Kind {
+                group,
+                version: or(&kind.version, version),
+                kind: kind.kind.clone(),
+            }
         };
         let kind = match &served.response_kind {
             Some(kind) if !kind.kind.is_empty() => kind_of(kind),
             _ => return,
         };
         let subresources = served.subresources.into_iter().map(|own| Subresource {
-            kind: own.response_kind.as_ref().filter(|kind| !kind.kind.is_empty()).map(kind_of),
+            kind: own
+                .response_kind
+                .as_ref()
+                .filter(|kind| !kind.kind.is_empty())
+                .map(kind_of),
             name: own.subresource,
             verbs: own.verbs,
         });
@@ -152,7 +189,9 @@ impl Catalogue {
             preferred,
         };
         // The first one of a kind is the one that is meant: others are views of it.
-        self.by_kind.entry(resource.kind.clone()).or_insert(self.resources.len());
+        self.by_kind
+            .entry(resource.kind.clone())
+            .or_insert(self.resources.len());
         self.resources.push(Arc::new(resource));
     }
 }

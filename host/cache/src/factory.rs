@@ -48,7 +48,13 @@ pub(crate) struct Registration {
 impl InformerFactory {
     /// Informers that list and watch through this source.
     pub fn new(source: Arc<dyn Source>) -> Self {
-        Self { shared: Arc::new(Shared { source, link: Arc::default(), registry: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                link: Arc::default(),
+                registry: Mutex::default(),
+            }),
+        }
     }
 
     /// A handle of the informer of this interest. Nothing is asked of the server before [`InformerFactory::start`], so that
@@ -57,7 +63,11 @@ impl InformerFactory {
     ///
     /// Where metadata alone will do, the informer of whole objects serves if there is one.
     pub fn informer(&self, interest: Interest) -> Informer {
-        let paths = interest.indexes.iter().chain(&interest.selectors).chain(interest.scope.paths());
+        let paths = interest
+            .indexes
+            .iter()
+            .chain(&interest.selectors)
+            .chain(interest.scope.paths());
         let mask = Arc::new(interest.mask.union(&paths.collect::<Mask>()));
         let mut registry = self.shared.registry();
         let fits = |entry: &&Entry| {
@@ -68,11 +78,19 @@ impl InformerFactory {
                     || entry.task.is_none())
         };
         // Of two that fit, the one that holds whole objects.
-        let core = match registry.entries.iter().filter(fits).min_by_key(|entry| entry.core.is_metadata_only()) {
+        let core = match registry
+            .entries
+            .iter()
+            .filter(fits)
+            .min_by_key(|entry| entry.core.is_metadata_only())
+        {
             Some(entry) => Arc::clone(&entry.core),
             None => {
                 let core = Core::new(interest.resource, interest.scope, interest.metadata_only);
-                registry.entries.push(Entry { core: Arc::new(core), task: None });
+                registry.entries.push(Entry {
+                    core: Arc::new(core),
+                    task: None,
+                });
                 Arc::clone(&registry.entries[registry.entries.len() - 1].core)
             }
         };
@@ -81,9 +99,20 @@ impl InformerFactory {
         }
         let number = core.register(&mask, &interest.indexes, &interest.selectors);
         drop(registry);
-        let registration = Registration { shared: Arc::clone(&self.shared), core: Arc::clone(&core), number };
+        let registration = Registration {
+            shared: Arc::clone(&self.shared),
+            core: Arc::clone(&core),
+            number,
+        };
         let source = Arc::clone(&self.shared.source);
-        Informer { handle: Arc::new(Handle { core, mask, source, _registration: registration }) }
+        Informer {
+            handle: Arc::new(Handle {
+                core,
+                mask,
+                source,
+                _registration: registration,
+            }),
+        }
     }
 
     /// Starts the reflectors of all handles that have none yet. To be called in a tokio runtime.
@@ -93,10 +122,18 @@ impl InformerFactory {
         if registry.stopped {
             return;
         }
-        for entry in registry.entries.iter_mut().filter(|entry| entry.task.is_none()) {
+        for entry in registry
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.task.is_none())
+        {
             let (stop, stopped) = watch::channel(false);
             let Shared { source, link, .. } = &*self.shared;
-            let reflector = Reflector::new(Arc::clone(&entry.core), Arc::clone(source), Arc::clone(link));
+            let reflector = Reflector::new(
+                Arc::clone(&entry.core),
+                Arc::clone(source),
+                Arc::clone(link),
+            );
             entry.task = Some((stop, tokio::spawn(reflector.run(stopped))));
         }
     }
@@ -127,8 +164,13 @@ impl InformerFactory {
 
     /// How each informer is.
     pub fn status(&self) -> Vec<InformerStatus> {
-        let cores: Vec<Arc<Core>> =
-            self.shared.registry().entries.iter().map(|entry| Arc::clone(&entry.core)).collect();
+        let cores: Vec<Arc<Core>> = self
+            .shared
+            .registry()
+            .entries
+            .iter()
+            .map(|entry| Arc::clone(&entry.core))
+            .collect();
         cores.iter().map(|core| InformerStatus::of(core)).collect()
     }
 }
@@ -145,7 +187,13 @@ impl Drop for Registration {
         if self.core.unregister(self.number) > 0 {
             return;
         }
-        let Some(at) = registry.entries.iter().position(|entry| Arc::ptr_eq(&entry.core, &self.core)) else { return };
+        let Some(at) = registry
+            .entries
+            .iter()
+            .position(|entry| Arc::ptr_eq(&entry.core, &self.core))
+        else {
+            return;
+        };
         match registry.entries.swap_remove(at).task {
             Some((stop, task)) => {
                 stop.send_replace(true);

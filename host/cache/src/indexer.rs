@@ -85,7 +85,9 @@ impl Indexer {
 
     /// About how many bytes they take, with their indexes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes + self.terms.bytes() + self.slots.len() * (size_of::<usize>() + 4 * size_of::<u32>())
+        self.bytes
+            + self.terms.bytes()
+            + self.slots.len() * (size_of::<usize>() + 4 * size_of::<u32>())
     }
 
     /// All objects, in no order.
@@ -107,11 +109,15 @@ impl Indexer {
     }
 
     fn slot_of(&self, uid: &Uid) -> Option<u32> {
-        self.by_uid.find(self.hasher.hash_one(uid), |slot| self.at(*slot).uid == *uid).copied()
+        self.by_uid
+            .find(self.hasher.hash_one(uid), |slot| self.at(*slot).uid == *uid)
+            .copied()
     }
 
     fn at(&self, slot: u32) -> &Arc<Object> {
-        self.slots[slot as usize].as_ref().expect("indexes hold only slots in use")
+        self.slots[slot as usize]
+            .as_ref()
+            .expect("indexes hold only slots in use")
     }
 }
 
@@ -125,29 +131,53 @@ impl Indexer {
             Some(slot) => self.modify(slot, object, deltas),
             None => {
                 // A name that is taken by another UID: the end of that object went unseen.
-                if let Some(old) = self.get(&object.namespace, &object.name).map(|old| old.uid.clone()) {
+                if let Some(old) = self
+                    .get(&object.namespace, &object.name)
+                    .map(|old| old.uid.clone())
+                {
                     self.remove(&old, None, deltas);
                 }
                 self.insert(Arc::clone(&object));
-                deltas.push(Delta { old: None, new: Some(object), between: Vec::new(), initial: false });
+                deltas.push(Delta {
+                    old: None,
+                    new: Some(object),
+                    between: Vec::new(),
+                    initial: false,
+                });
             }
         }
     }
 
     /// Removes an object; `last` is its final state, if it is known.
     pub(crate) fn remove(&mut self, uid: &Uid, last: Option<Arc<Object>>, deltas: &mut Vec<Delta>) {
-        let Some(slot) = self.slot_of(uid) else { return };
+        let Some(slot) = self.slot_of(uid) else {
+            return;
+        };
         let old = self.take(slot);
         let is_other = |last: &Arc<Object>| last.resource_version != old.resource_version;
         let between = last.filter(is_other).into_iter().collect();
-        deltas.push(Delta { old: Some(old), new: None, between, initial: false });
+        deltas.push(Delta {
+            old: Some(old),
+            new: None,
+            between,
+            initial: false,
+        });
     }
 
     /// Takes a whole list: what is not in it is gone. If `reset`, versions may go back.
-    pub(crate) fn replace(&mut self, objects: Vec<Arc<Object>>, reset: bool, deltas: &mut Vec<Delta>) {
+    pub(crate) fn replace(
+        &mut self,
+        objects: Vec<Arc<Object>>,
+        reset: bool,
+        deltas: &mut Vec<Delta>,
+    ) {
         let listed: HashSet<&Uid> = objects.iter().map(|object| object.uid()).collect();
-        let gone: Vec<Uid> =
-            self.iter().map(|object| object.uid()).filter(|uid| !listed.contains(uid)).cloned().collect();
+        let gone: Vec<Uid> = self
+            .iter()
+            .map(|object| object.uid())
+            .filter(|uid| !listed.contains(uid))
+            .cloned()
+            .collect();
         for uid in gone {
             self.remove(&uid, None, deltas);
         }
@@ -164,15 +194,30 @@ impl Indexer {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer than 4 billion objects")
         });
-        *self.namespaces.entry(Arc::clone(&object.namespace)).or_default() += 1;
+        *self
+            .namespaces
+            .entry(Arc::clone(&object.namespace))
+            .or_default() += 1;
         self.bytes += object.size();
         for term in self.terms_of(&object, true) {
             self.terms.insert(term, slot);
         }
         self.slots[slot as usize] = Some(Arc::clone(&object));
-        let Self { hasher, slots, by_uid, by_key, .. } = self;
-        let object_at = |slot: &u32| slots[*slot as usize].as_ref().expect("indexes hold only slots in use");
-        by_uid.insert_unique(hasher.hash_one(&object.uid), slot, |slot| hasher.hash_one(&object_at(slot).uid));
+        let Self {
+            hasher,
+            slots,
+            by_uid,
+            by_key,
+            ..
+        } = self;
+        let object_at = |slot: &u32| {
+            slots[*slot as usize]
+                .as_ref()
+                .expect("indexes hold only slots in use")
+        };
+        by_uid.insert_unique(hasher.hash_one(&object.uid), slot, |slot| {
+            hasher.hash_one(&object_at(slot).uid)
+        });
         let key_hash = |object: &Object| hasher.hash_one((&*object.namespace, &*object.name));
         by_key.insert_unique(key_hash(&object), slot, |slot| key_hash(object_at(slot)));
         for number in 0..self.selectors.len() {
@@ -189,7 +234,10 @@ impl Indexer {
             self.terms.remove(term, slot);
         }
         let key_hash = self.hasher.hash_one((&*object.namespace, &*object.name));
-        for (table, hash) in [(&mut self.by_uid, self.hasher.hash_one(&object.uid)), (&mut self.by_key, key_hash)] {
+        for (table, hash) in [
+            (&mut self.by_uid, self.hasher.hash_one(&object.uid)),
+            (&mut self.by_key, key_hash),
+        ] {
             if let Ok(entry) = table.find_entry(hash, |own| *own == slot) {
                 entry.remove();
             }
@@ -214,23 +262,33 @@ impl Indexer {
             self.remove(&old.uid, None, deltas);
             return self.upsert(new, deltas);
         }
-        let same_metadata =
-            old.labels == new.labels && (Arc::ptr_eq(&old.owners, &new.owners) || old.owners == new.owners);
+        let same_metadata = old.labels == new.labels
+            && (Arc::ptr_eq(&old.owners, &new.owners) || old.owners == new.owners);
         if !same_metadata || !self.paths.is_empty() {
             let mut before = self.terms_of(&old, !same_metadata);
             let mut after = self.terms_of(&new, !same_metadata);
             before.sort_unstable();
             after.sort_unstable();
-            for term in before.iter().filter(|term| after.binary_search(term).is_err()) {
+            for term in before
+                .iter()
+                .filter(|term| after.binary_search(term).is_err())
+            {
                 self.terms.remove(*term, slot);
             }
-            for term in after.iter().filter(|term| before.binary_search(term).is_err()) {
+            for term in after
+                .iter()
+                .filter(|term| before.binary_search(term).is_err())
+            {
                 self.terms.insert(*term, slot);
             }
         }
         for number in 0..self.selectors.len() {
             let path = &self.selectors[number].path;
-            let texts = |object: &Object| path.select(&object.json).first().map(|raw| raw.get().to_owned());
+            let texts = |object: &Object| {
+                path.select(&object.json)
+                    .first()
+                    .map(|raw| raw.get().to_owned())
+            };
             if texts(&old) != texts(&new) {
                 self.unpost_selector(number, slot);
                 self.post_selector(number, slot, &new);
@@ -239,7 +297,12 @@ impl Indexer {
         self.bytes = self.bytes + new.size() - old.size();
         self.slots[slot as usize] = Some(Arc::clone(&new));
         if old.resource_version != new.resource_version {
-            deltas.push(Delta { old: Some(old), new: Some(new), between: Vec::new(), initial: false });
+            deltas.push(Delta {
+                old: Some(old),
+                new: Some(new),
+                between: Vec::new(),
+                initial: false,
+            });
         }
     }
 }
@@ -257,7 +320,9 @@ impl Indexer {
             if let Some(object) = object {
                 let mut terms = Vec::new();
                 self.push_values(number, object, &mut terms);
-                terms.into_iter().for_each(|term| self.terms.insert(term, slot));
+                terms
+                    .into_iter()
+                    .for_each(|term| self.terms.insert(term, slot));
             }
         }
     }
@@ -267,9 +332,14 @@ impl Indexer {
         if self.selectors.iter().any(|own| own.path == *path) {
             return;
         }
-        self.selectors.push(SelectorIndex { path: path.clone(), parsed: HashMap::new() });
-        let objects: Vec<(u32, Arc<Object>)> =
-            (0..).zip(&self.slots).filter_map(|(slot, object)| Some((slot, object.clone()?))).collect();
+        self.selectors.push(SelectorIndex {
+            path: path.clone(),
+            parsed: HashMap::new(),
+        });
+        let objects: Vec<(u32, Arc<Object>)> = (0..)
+            .zip(&self.slots)
+            .filter_map(|(slot, object)| Some((slot, object.clone()?)))
+            .collect();
         for (slot, object) in objects {
             self.post_selector(self.selectors.len() - 1, slot, &object);
         }
@@ -285,11 +355,21 @@ impl Indexer {
         let namespace = object.namespace();
         if metadata {
             terms.push(self.hash(&Term::Namespace(namespace)));
-            terms.extend(object.owners().iter().map(|owner| self.hash(&Term::Owner(&owner.uid))));
+            terms.extend(
+                object
+                    .owners()
+                    .iter()
+                    .map(|owner| self.hash(&Term::Owner(&owner.uid))),
+            );
             if object.controller().is_none() {
                 terms.push(self.hash(&Term::Orphan(namespace)));
             }
-            terms.extend(object.labels().iter().map(|(key, value)| self.hash(&Term::Label(namespace, key, value))));
+            terms.extend(
+                object
+                    .labels()
+                    .iter()
+                    .map(|(key, value)| self.hash(&Term::Label(namespace, key, value))),
+            );
         }
         for number in 0..self.paths.len() {
             self.push_values(number, object, &mut terms);
@@ -307,23 +387,43 @@ impl Indexer {
     }
 
     fn post_selector(&mut self, number: usize, slot: u32, object: &Object) {
-        let Some(selector) = selector_at(object, &self.selectors[number].path) else { return };
+        let Some(selector) = selector_at(object, &self.selectors[number].path) else {
+            return;
+        };
         let namespace = object.namespace();
-        let posted =
-            selector.requirements().iter().filter(|requirement| requirement.operator == Operator::In).map(|own| {
-                let term = |value: &str| self.hash(&Term::Requires(number, namespace, &own.key, value));
-                own.values.iter().map(|value| term(value)).collect::<Box<[u64]>>()
+        let posted = selector
+            .requirements()
+            .iter()
+            .filter(|requirement| requirement.operator == Operator::In)
+            .map(|own| {
+                let term =
+                    |value: &str| self.hash(&Term::Requires(number, namespace, &own.key, value));
+                own.values
+                    .iter()
+                    .map(|value| term(value))
+                    .collect::<Box<[u64]>>()
             });
         // The label that the fewest others require, so that a look-up tests the fewest.
-        let fewest = posted.min_by_key(|terms| terms.iter().map(|term| self.terms.count(*term)).sum::<usize>());
-        let terms = fewest.unwrap_or_else(|| [self.hash(&Term::RequiresNone(number, namespace))].into());
+        let fewest = posted.min_by_key(|terms| {
+            terms
+                .iter()
+                .map(|term| self.terms.count(*term))
+                .sum::<usize>()
+        });
+        let terms =
+            fewest.unwrap_or_else(|| [self.hash(&Term::RequiresNone(number, namespace))].into());
         terms.iter().for_each(|term| self.terms.insert(*term, slot));
-        self.selectors[number].parsed.insert(slot, Posted { selector, terms });
+        self.selectors[number]
+            .parsed
+            .insert(slot, Posted { selector, terms });
     }
 
     fn unpost_selector(&mut self, number: usize, slot: u32) {
         if let Some(posted) = self.selectors[number].parsed.remove(&slot) {
-            posted.terms.iter().for_each(|term| self.terms.remove(*term, slot));
+            posted
+                .terms
+                .iter()
+                .for_each(|term| self.terms.remove(*term, slot));
         }
     }
 }
@@ -331,7 +431,9 @@ impl Indexer {
 /// The selector at a path; none where there is none, or one that matches nothing or is broken.
 pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSelector> {
     let raw = path.select(&object.json).into_iter().next()?;
-    LabelSelector::of_json(raw.get().as_bytes()).ok().filter(|selector| !selector.is_nothing())
+    LabelSelector::of_json(raw.get().as_bytes())
+        .ok()
+        .filter(|selector| !selector.is_nothing())
 }
 
 /// Reads.
@@ -369,7 +471,8 @@ impl Indexer {
         let mut best: Option<Vec<&Bucket>> = None;
         let mut consider = |terms: &mut dyn Iterator<Item = u64>| {
             let buckets: Vec<&Bucket> = terms.filter_map(|term| self.terms.get(term)).collect();
-            let size = |buckets: &Vec<&Bucket>| buckets.iter().map(|bucket| bucket.len()).sum::<usize>();
+            let size =
+                |buckets: &Vec<&Bucket>| buckets.iter().map(|bucket| bucket.len()).sum::<usize>();
             if best.as_ref().is_none_or(|best| size(&buckets) < size(best)) {
                 best = Some(buckets);
             }
@@ -390,9 +493,18 @@ impl Indexer {
             consider(&mut std::iter::once(self.hash(&Term::Namespace(namespace))));
         }
         if query.orphans {
-            consider(&mut self.in_namespaces(namespace).map(|namespace| self.hash(&Term::Orphan(namespace))));
+            consider(
+                &mut self
+                    .in_namespaces(namespace)
+                    .map(|namespace| self.hash(&Term::Orphan(namespace))),
+            );
         }
-        for own in query.labels.requirements().iter().filter(|own| own.operator == Operator::In) {
+        for own in query
+            .labels
+            .requirements()
+            .iter()
+            .filter(|own| own.operator == Operator::In)
+        {
             let values = || own.values.iter();
             let term = |namespace, value| self.hash(&Term::Label(namespace, &own.key, value));
             consider(
@@ -405,21 +517,36 @@ impl Indexer {
     }
 
     fn in_namespaces<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = &'a str> {
-        let all = namespace.is_none().then(|| self.namespaces.keys().map(|namespace| &**namespace));
+        let all = namespace
+            .is_none()
+            .then(|| self.namespaces.keys().map(|namespace| &**namespace));
         namespace.into_iter().chain(all.into_iter().flatten())
     }
 
     /// The objects of a namespace whose selector at this path, which was added, matches these labels.
-    pub(crate) fn selecting(&self, path: &FieldPath, namespace: &str, labels: &LabelSet) -> Vec<Arc<Object>> {
-        let Some(number) = self.selectors.iter().position(|own| own.path == *path) else { return Vec::new() };
+    pub(crate) fn selecting(
+        &self,
+        path: &FieldPath,
+        namespace: &str,
+        labels: &LabelSet,
+    ) -> Vec<Arc<Object>> {
+        let Some(number) = self.selectors.iter().position(|own| own.path == *path) else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
-        let required = labels.iter().map(|(key, value)| self.hash(&Term::Requires(number, namespace, key, value)));
-        for term in required.chain(std::iter::once(self.hash(&Term::RequiresNone(number, namespace)))) {
+        let required = labels
+            .iter()
+            .map(|(key, value)| self.hash(&Term::Requires(number, namespace, key, value)));
+        for term in required.chain(std::iter::once(
+            self.hash(&Term::RequiresNone(number, namespace)),
+        )) {
             if let Some(bucket) = self.terms.get(term) {
                 bucket.for_each(|slot| {
                     let object = self.at(slot);
                     let posted = self.selectors[number].parsed.get(&slot);
-                    if object.namespace() == namespace && posted.is_some_and(|posted| posted.selector.matches(labels)) {
+                    if object.namespace() == namespace
+                        && posted.is_some_and(|posted| posted.selector.matches(labels))
+                    {
                         found.push(Arc::clone(object));
                     }
                 });

@@ -122,7 +122,9 @@ impl Informer {
             *awaited = resource_version.max(*awaited);
             is_later
         });
-        let _ = positions.wait_for(|own| own.version >= resource_version || own.resets != resets).await;
+        let _ = positions
+            .wait_for(|own| own.version >= resource_version || own.resets != resets)
+            .await;
     }
 
     /// Whether what is listed and watched comes in protobuf, so that answers to writes may.
@@ -133,7 +135,11 @@ impl Informer {
     /// Waits until the cache has seen what this answer tells, and says whether it has. For an answer in protobuf that can't
     /// be read: the reflector finds that out when the change comes to it, and reads JSON from then on.
     pub async fn catches_up(&self, answer: &Answer) -> bool {
-        let Some(version) = answer.head().ok().and_then(|head| head.resource_version.parse().ok()) else {
+        let Some(version) = answer
+            .head()
+            .ok()
+            .and_then(|head| head.resource_version.parse().ok())
+        else {
             return false;
         };
         timeout(CATCH_UP, self.wait_until(version)).await.is_ok() && self.position() >= version
@@ -144,7 +150,9 @@ impl Informer {
     /// # Errors
     /// The server gave no answer, or refused.
     pub async fn fresh_position(&self) -> Result<u64, SourceError> {
-        Requests::new(Arc::clone(&self.handle.source), Arc::clone(self.core())).fresh_position().await
+        Requests::new(Arc::clone(&self.handle.source), Arc::clone(self.core()))
+            .fresh_position()
+            .await
     }
 
     /// All objects as additions, once [`Informer::is_synced`], then each change, with no gap.
@@ -170,7 +178,11 @@ impl Informer {
 
 impl InformerStatus {
     pub(crate) fn of(core: &Core) -> Self {
-        let (handles, lists, mask) = (core.handles(), *core.lists().borrow(), (*core.held_mask()).clone());
+        let (handles, lists, mask) = (
+            core.handles(),
+            *core.lists().borrow(),
+            (*core.held_mask()).clone(),
+        );
         let state = core.state();
         Self {
             kind: core.resource.kind.clone(),

@@ -34,7 +34,10 @@ struct Shared<T: ?Sized> {
 
 impl<T: ?Sized + Hash + Eq> Shared<T> {
     fn new() -> Self {
-        Self { values: HashSet::default(), sweep_at: 256 }
+        Self {
+            values: HashSet::default(),
+            sweep_at: 256,
+        }
     }
 
     fn get<Q: AsRef<T> + Into<Arc<T>>>(&mut self, value: Q) -> Arc<T> {
@@ -87,7 +90,12 @@ struct Reference<'a> {
 impl Interner {
     pub(crate) fn new() -> Self {
         let read = std::iter::repeat_n(None, READ).collect();
-        Self { texts: Shared::new(), kinds: Shared::new(), owners: Shared::new(), read }
+        Self {
+            texts: Shared::new(),
+            kinds: Shared::new(),
+            owners: Shared::new(),
+            read,
+        }
     }
 
     /// The shared copy of a text.
@@ -104,7 +112,12 @@ impl Interner {
         // Only texts in the form that `LabelSet::new` makes are ever kept here, so a known text is known to be one.
         let labels: Option<BTreeMap<Text<'_>, Text<'_>>> =
             serde_json::from_str(text).map_err(|error| format!("labels: {error}"))?;
-        let labels = LabelSet::new(labels.iter().flatten().map(|(key, value)| (&**key, &**value)));
+        let labels = LabelSet::new(
+            labels
+                .iter()
+                .flatten()
+                .map(|(key, value)| (&**key, &**value)),
+        );
         Ok(LabelSet(self.texts.get(&*labels.0)))
     }
 
@@ -130,7 +143,9 @@ impl Interner {
             .flatten()
             .map(|own| OwnerReference {
                 uid: Uid::new(&own.uid),
-                kind: self.kinds.get(Own(Kind::of_object(&own.api_version, &own.kind))),
+                kind: self
+                    .kinds
+                    .get(Own(Kind::of_object(&own.api_version, &own.kind))),
                 name: (&*own.name).into(),
                 controller: own.controller.unwrap_or(false),
                 block_owner_deletion: own.block_owner_deletion.unwrap_or(false),

@@ -42,7 +42,11 @@ pub struct Lister {
 impl Lister {
     /// Reads this informer through this view, with the plugin's own writes.
     pub fn new(informer: Informer, overlay: Overlay, view: View) -> Self {
-        Self { informer, overlay, view: Arc::new(view) }
+        Self {
+            informer,
+            overlay,
+            view: Arc::new(view),
+        }
     }
 
     /// The informer that it reads.
@@ -58,7 +62,14 @@ impl Lister {
     /// The object of this name; the namespace is empty for a cluster-scoped one.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let is_it = |object: &Object| object.name() == name && object.namespace() == namespace;
-        let find = |state: &State| state.indexer.get(namespace, name).cloned().into_iter().collect();
+        let find = |state: &State| {
+            state
+                .indexer
+                .get(namespace, name)
+                .cloned()
+                .into_iter()
+                .collect()
+        };
         self.read(find, is_it).pop()
     }
 
@@ -81,18 +92,28 @@ impl Lister {
     }
 
     fn find(&self, query: &ListQuery) -> Vec<Arc<Object>> {
-        self.read(|state| state.indexer.candidates(query), |object| query.matches(object))
+        self.read(
+            |state| state.indexer.candidates(query),
+            |object| query.matches(object),
+        )
     }
 
     /// Whether some object may name this UID as an owner. Much cheaper than a list, for where the answer is mostly no.
     pub fn may_own(&self, uid: &Uid) -> bool {
         let may_own = |state: &State| state.indexer.may_own(uid);
-        self.overlay.with(self.informer.core(), |own, state| own.written(state).next().is_some() || may_own(state))
+        self.overlay.with(self.informer.core(), |own, state| {
+            own.written(state).next().is_some() || may_own(state)
+        })
     }
 
     /// The objects of a namespace whose label selector at `path` matches these labels, in order of name. The path must be
     /// among the interest's `selectors`.
-    pub fn selecting(&self, path: &FieldPath, namespace: &str, labels: &LabelSet) -> Vec<Arc<Object>> {
+    pub fn selecting(
+        &self,
+        path: &FieldPath,
+        namespace: &str,
+        labels: &LabelSet,
+    ) -> Vec<Arc<Object>> {
         let find = |state: &State| state.indexer.selecting(path, namespace, labels);
         let mut found = self.read_tested(find, |object| {
             object.namespace() == namespace
@@ -104,7 +125,10 @@ impl Lister {
 
     /// Whether the plugin may see an object that some delta of the informer holds.
     pub fn shows(&self, object: &Object) -> bool {
-        self.view.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(object.namespace()))
+        self.view
+            .namespaces
+            .as_ref()
+            .is_none_or(|namespaces| namespaces.contains(object.namespace()))
     }
 
     /// What `find` finds in the cache and `matches`, with the overlay laid over it.
@@ -128,10 +152,19 @@ impl Lister {
             let mut found = find(state);
             let written: Vec<&Arc<Object>> = own.written(state).collect();
             // A name that was written anew belongs to the new object, though the end of the old one was not yet seen.
-            let names: HashSet<(&str, &str)> =
-                written.iter().map(|object| (object.namespace(), object.name())).collect();
-            found.retain(|object| !own.hides(object, state) && !names.contains(&(object.namespace(), object.name())));
-            found.extend(written.into_iter().filter(|object| matches(object)).cloned());
+            let names: HashSet<(&str, &str)> = written
+                .iter()
+                .map(|object| (object.namespace(), object.name()))
+                .collect();
+            found.retain(|object| {
+                !own.hides(object, state) && !names.contains(&(object.namespace(), object.name()))
+            });
+            found.extend(
+                written
+                    .into_iter()
+                    .filter(|object| matches(object))
+                    .cloned(),
+            );
             found
         });
         found.retain(|object| self.shows(object));
@@ -149,7 +182,12 @@ impl Lister {
         if let Some(fields) = fields {
             self.check(fields)?;
         }
-        Ok(Projection { form: Form::Object { mask: Arc::clone(fields.unwrap_or(&self.view.mask)), last: None } })
+        Ok(Projection {
+            form: Form::Object {
+                mask: Arc::clone(fields.unwrap_or(&self.view.mask)),
+                last: None,
+            },
+        })
     }
 
     /// Reduces objects to rows of these columns.
@@ -158,7 +196,9 @@ impl Lister {
     /// Fields that the view does not show.
     pub fn rows(&self, columns: Arc<Columns>) -> Result<Projection, ListerError> {
         self.check(columns.mask())?;
-        Ok(Projection { form: Form::Row(columns) })
+        Ok(Projection {
+            form: Form::Row(columns),
+        })
     }
 
     /// Whether the view shows all of these fields.
@@ -167,8 +207,14 @@ impl Lister {
             return Ok(());
         }
         let shows = |path: &FieldPath| self.view.mask.covers(&[path.clone()].iter().collect());
-        let missing = fields.paths().into_iter().filter(|path| !shows(path)).map(|path| path.to_string());
-        Err(ListerError::FieldsNotDeclared(missing.collect::<Vec<_>>().join(", ")))
+        let missing = fields
+            .paths()
+            .into_iter()
+            .filter(|path| !shows(path))
+            .map(|path| path.to_string());
+        Err(ListerError::FieldsNotDeclared(
+            missing.collect::<Vec<_>>().join(", "),
+        ))
     }
 
     /// Appends an object's JSON, reduced to `fields` (all that the view shows, if none). Of many objects, a
@@ -176,7 +222,12 @@ impl Lister {
     ///
     /// # Errors
     /// Fields that the view does not show.
-    pub fn project(&self, object: &Object, fields: Option<&Arc<Mask>>, out: &mut Vec<u8>) -> Result<(), ListerError> {
+    pub fn project(
+        &self,
+        object: &Object,
+        fields: Option<&Arc<Mask>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ListerError> {
         self.projection(fields)?.append(object, out);
         Ok(())
     }
@@ -214,7 +265,9 @@ impl Projection {
             Form::Row(columns) => object.append_row(columns, out),
             Form::Object { mask, last } => match wants_all(mask, last, object) {
                 true => out.extend_from_slice(object.json()),
-                false => mask.prune(object.json(), out).expect("what pruning made can be pruned again"),
+                false => mask
+                    .prune(object.json(), out)
+                    .expect("what pruning made can be pruned again"),
             },
         }
     }

@@ -83,7 +83,13 @@ impl Object {
     pub fn parse(json: &[u8]) -> Result<Arc<Self>, DecodeError> {
         let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
         let acknowledged = &Acknowledged::default();
-        Decoder { mask: &mask, interner: &interner, acknowledged, scratch: &mut Vec::new() }.object(json)
+        Decoder {
+            mask: &mask,
+            interner: &interner,
+            acknowledged,
+            scratch: &mut Vec::new(),
+        }
+        .object(json)
     }
 
     /// Empty if it is cluster-scoped.
@@ -98,7 +104,11 @@ impl Object {
 
     /// `namespace/name`, or `name` if it is cluster-scoped.
     pub fn key(&self) -> String {
-        if self.namespace.is_empty() { self.name.to_string() } else { format!("{}/{}", self.namespace, self.name) }
+        if self.namespace.is_empty() {
+            self.name.to_string()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
     }
 
     /// Its UID.
@@ -143,7 +153,9 @@ impl Object {
 
     /// Whether it has this finalizer; known where the mask keeps finalizers.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
-        self.strings(&FieldPath::of_fields(&["metadata", "finalizers"])).iter().any(|own| own == finalizer)
+        self.strings(&FieldPath::of_fields(&["metadata", "finalizers"]))
+            .iter()
+            .any(|own| own == finalizer)
     }
 
     /// Whether it is being deleted and nothing holds it any more, so that the server that answered it has removed it.
@@ -169,16 +181,29 @@ impl Object {
 
     /// Appends the values of these columns, which must be among what the mask kept, as a JSON array.
     pub(crate) fn append_row(&self, columns: &Arc<Columns>, out: &mut Vec<u8>) {
-        let kept = self.row.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(row) = kept.as_ref().filter(|row| Arc::ptr_eq(&row.columns, columns)) {
+        let kept = self
+            .row
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(row) = kept
+            .as_ref()
+            .filter(|row| Arc::ptr_eq(&row.columns, columns))
+        {
             row.passed_over.store(0, Ordering::Relaxed);
             return out.extend_from_slice(&row.json);
         }
         let start = out.len();
-        columns.row(&self.json, out).expect("what pruning made is JSON");
+        columns
+            .row(&self.json, out)
+            .expect("what pruning made is JSON");
         if kept.is_none_or(|row| row.passed_over.fetch_add(1, Ordering::Relaxed) >= PATIENCE) {
             let json = out[start..].into();
-            let row = Arc::new(Row { columns: columns.clone(), json, passed_over: AtomicU8::new(0) });
+            let row = Arc::new(Row {
+                columns: columns.clone(),
+                json,
+                passed_over: AtomicU8::new(0),
+            });
             *self.row.lock().unwrap_or_else(PoisonError::into_inner) = Some(row);
         }
     }
@@ -195,7 +220,9 @@ impl Object {
 
     /// The first string at a path, or else the text of what lies there; empty if there is nothing. For field selectors.
     pub(crate) fn field(&self, path: &FieldPath) -> Cow<'_, str> {
-        let Some(value) = path.select(&self.json).into_iter().next() else { return Cow::Borrowed("") };
+        let Some(value) = path.select(&self.json).into_iter().next() else {
+            return Cow::Borrowed("");
+        };
         match path.strings(&self.json).into_iter().next() {
             Some(text) => text,
             None => Cow::Borrowed(value.get()),
@@ -205,7 +232,9 @@ impl Object {
     /// About how many bytes it takes, but for what it shares with others.
     pub fn size(&self) -> usize {
         let row = self.row.lock().unwrap_or_else(PoisonError::into_inner);
-        let row = row.as_ref().map_or(0, |row| size_of::<Row>() + 2 * size_of::<usize>() + row.json.len());
+        let row = row.as_ref().map_or(0, |row| {
+            size_of::<Row>() + 2 * size_of::<usize>() + row.json.len()
+        });
         size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + self.json.len() + row
     }
 }
@@ -239,8 +268,11 @@ fn canonical(text: &str) -> Option<[u8; 16]> {
         b'a'..=b'f' => Some(byte - b'a' + 10),
         _ => None,
     };
-    let mut digits =
-        text.iter().enumerate().filter(|(at, _)| ![8, 13, 18, 23].contains(at)).map(|(_, byte)| digit(*byte));
+    let mut digits = text
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| ![8, 13, 18, 23].contains(at))
+        .map(|(_, byte)| digit(*byte));
     let mut bytes = [0; 16];
     for byte in &mut bytes {
         *byte = digits.next()?? << 4 | digits.next()??;
@@ -254,7 +286,15 @@ impl fmt::Display for Uid {
             Form::Other(text) => f.write_str(text),
             Form::Canonical(bytes) => {
                 for (at, byte) in bytes.iter().enumerate() {
-                    write!(f, "{}{byte:02x}", if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" })?;
+                    write!(
+                        f,
+                        "{}{byte:02x}",
+                        if matches!(at, 4 | 6 | 8 | 10) {
+                            "-"
+                        } else {
+                            ""
+                        }
+                    )?;
                 }
                 Ok(())
             }
@@ -282,7 +322,8 @@ impl LabelSet {
 
     /// These labels. One that would need an escape in JSON, which the API allows in none, is left out.
     pub fn new<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
-        let is_plain = |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
+        let is_plain =
+            |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
         let mut text = String::from("{");
         for (key, value) in labels {
             let (key, value) = (key.as_ref(), value.as_ref());
@@ -311,7 +352,9 @@ impl LabelSet {
 
 impl Labels for LabelSet {
     fn label(&self, key: &str) -> Option<&str> {
-        self.iter().find(|(own, _)| *own == key).map(|(_, value)| value)
+        self.iter()
+            .find(|(own, _)| *own == key)
+            .map(|(_, value)| value)
     }
 }
 
@@ -327,7 +370,12 @@ mod tests {
 
     #[test]
     fn a_uid_reads_back_as_it_was_written() {
-        for text in ["01234567-89ab-cdef-0123-456789abcdef", "", "x", "01234567-89AB-cdef-0123-456789abcdef"] {
+        for text in [
+            "01234567-89ab-cdef-0123-456789abcdef",
+            "",
+            "x",
+            "01234567-89AB-cdef-0123-456789abcdef",
+        ] {
             assert_eq!(Uid::new(text).to_string(), text);
         }
         assert_eq!(size_of::<Uid>(), 24);
@@ -336,8 +384,14 @@ mod tests {
     #[test]
     fn labels_are_found_in_their_set() {
         let labels = LabelSet::new([("app", "web"), ("x.io/y", ""), ("bad", "a\"b")]);
-        assert_eq!(labels.iter().collect::<Vec<_>>(), [("app", "web"), ("x.io/y", "")]);
-        assert_eq!((labels.label("x.io/y"), labels.label("web")), (Some(""), None));
+        assert_eq!(
+            labels.iter().collect::<Vec<_>>(),
+            [("app", "web"), ("x.io/y", "")]
+        );
+        assert_eq!(
+            (labels.label("x.io/y"), labels.label("web")),
+            (Some(""), None)
+        );
         assert_eq!(LabelSet::none().iter().count(), 0);
     }
 }

@@ -43,17 +43,25 @@ pub(crate) struct Entries {
     written: BTreeSet<Uid>,
 }
 
-static NONE: Entries = Entries { all: BTreeMap::new(), written: BTreeSet::new() };
+static NONE: Entries = Entries {
+    all: BTreeMap::new(),
+    written: BTreeSet::new(),
+};
 
 impl Entries {
     /// Whether the cache may show an object that the plugin knows better of.
     pub(crate) fn hides(&self, object: &Object, state: &State) -> bool {
-        self.all.get(&object.uid).is_some_and(|entry| entry.is_ahead(&object.uid, state))
+        self.all
+            .get(&object.uid)
+            .is_some_and(|entry| entry.is_ahead(&object.uid, state))
     }
 
     /// The objects as the plugin wrote them, where the cache does not show them so yet.
     pub(crate) fn written<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Arc<Object>> {
-        let entries = self.written.iter().filter_map(|uid| Some((uid, self.all.get(uid)?)));
+        let entries = self
+            .written
+            .iter()
+            .filter_map(|uid| Some((uid, self.all.get(uid)?)));
         entries.filter_map(|(uid, entry)| match entry {
             Entry::Written(object) if entry.is_ahead(uid, state) => Some(object),
             _ => None,
@@ -112,18 +120,25 @@ impl Entry {
 
 impl Overlay {
     fn read(&self) -> RwLockReadGuard<'_, Informers> {
-        self.informers.read().unwrap_or_else(PoisonError::into_inner)
+        self.informers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Informers> {
-        self.informers.write().unwrap_or_else(PoisonError::into_inner)
+        self.informers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at the entries of an informer and at its cache together; without entries, at the cache alone. What is missing
     /// in the entries because the cache has passed it is in the cache.
     pub(crate) fn with<T>(&self, core: &Core, look: impl FnOnce(&Entries, &State) -> T) -> T {
         let informers = self.read();
-        let entries = informers.entries.get(&core.id).map_or(&NONE, |(_, entries)| entries);
+        let entries = informers
+            .entries
+            .get(&core.id)
+            .map_or(&NONE, |(_, entries)| entries);
         look(entries, &core.state())
     }
 }
@@ -137,7 +152,11 @@ impl Default for OverlayWriter {
 impl OverlayWriter {
     /// An empty overlay for one plugin.
     pub fn new() -> Self {
-        Self { overlay: Overlay { informers: Arc::default() } }
+        Self {
+            overlay: Overlay {
+                informers: Arc::default(),
+            },
+        }
     }
 
     /// The end that listers read.
@@ -152,13 +171,20 @@ impl OverlayWriter {
     ///
     /// # Errors
     /// The answer is not an object of the API, or in protobuf that can't be read: see [`Informer::catches_up`].
-    pub fn written(&self, informer: &Informer, answer: &Answer) -> Result<Arc<Object>, DecodeError> {
+    pub fn written(
+        &self,
+        informer: &Informer,
+        answer: &Answer,
+    ) -> Result<Arc<Object>, DecodeError> {
         let core = informer.core();
         let object = core.decode(answer)?;
         let uid = object.uid.clone();
         let version = object.resource_version;
         let entry = if object.is_gone() && !is_held_by_spec(core, answer)? {
-            Entry::Gone { after: Some(version), since: Instant::now() }
+            Entry::Gone {
+                after: Some(version),
+                since: Instant::now(),
+            }
         } else if core.scope.contains(&object) {
             Entry::Written(object.clone())
         } else {
@@ -193,29 +219,63 @@ impl OverlayWriter {
             (Some(object.uid.clone()), Some(object.resource_version))
         };
         let known = self.known(core, namespace, name, uid.as_ref());
-        let Some(uid) = uid.or(known.as_ref().map(|(uid, _)| uid.clone())) else { return Ok(()) };
-        let before = before.filter(|object| object.uid == uid).map(|object| object.resource_version);
-        let after = version.max(before).max(known.filter(|(own, _)| *own == uid).map(|(_, version)| version));
-        self.put(core, uid, Entry::Gone { after, since: Instant::now() });
+        let Some(uid) = uid.or(known.as_ref().map(|(uid, _)| uid.clone())) else {
+            return Ok(());
+        };
+        let before = before
+            .filter(|object| object.uid == uid)
+            .map(|object| object.resource_version);
+        let after = version.max(before).max(
+            known
+                .filter(|(own, _)| *own == uid)
+                .map(|(_, version)| version),
+        );
+        self.put(
+            core,
+            uid,
+            Entry::Gone {
+                after,
+                since: Instant::now(),
+            },
+        );
         Ok(())
     }
 
     /// The newest version known of an object by its UID or else its name, here or in the cache.
-    fn known(&self, core: &Core, namespace: &str, name: &str, uid: Option<&Uid>) -> Option<(Uid, u64)> {
+    fn known(
+        &self,
+        core: &Core,
+        namespace: &str,
+        name: &str,
+        uid: Option<&Uid>,
+    ) -> Option<(Uid, u64)> {
         self.overlay.with(core, |entries, state| {
-            let is_it = |object: &&Arc<Object>| object.name() == name && object.namespace() == namespace;
+            let is_it =
+                |object: &&Arc<Object>| object.name() == name && object.namespace() == namespace;
             let of = |object: &Arc<Object>| (object.uid.clone(), object.resource_version);
             let (own, cached) = match uid {
                 Some(uid) => {
-                    let own = entries.all.get(uid).filter(|entry| !matches!(entry, Entry::Gone { .. }));
-                    (own.map(|entry| (uid.clone(), entry.version())), state.indexer.by_uid(uid))
+                    let own = entries
+                        .all
+                        .get(uid)
+                        .filter(|entry| !matches!(entry, Entry::Gone { .. }));
+                    (
+                        own.map(|entry| (uid.clone(), entry.version())),
+                        state.indexer.by_uid(uid),
+                    )
                 }
                 None => {
-                    let own = entries.written(state).filter(is_it).map(of).max_by_key(|(_, version)| *version);
+                    let own = entries
+                        .written(state)
+                        .filter(is_it)
+                        .map(of)
+                        .max_by_key(|(_, version)| *version);
                     (own, state.indexer.get(namespace, name))
                 }
             };
-            own.into_iter().chain(cached.map(of)).max_by_key(|(_, version)| *version)
+            own.into_iter()
+                .chain(cached.map(of))
+                .max_by_key(|(_, version)| *version)
         })
     }
 
@@ -225,7 +285,10 @@ impl OverlayWriter {
             return;
         }
         let mut informers = self.overlay.write();
-        let (_, entries) = informers.entries.entry(core.id).or_insert_with(|| (Arc::clone(core), Entries::default()));
+        let (_, entries) = informers
+            .entries
+            .entry(core.id)
+            .or_insert_with(|| (Arc::clone(core), Entries::default()));
         let is_new = match entries.all.get(&uid) {
             Some(own) if own.version() >= entry.version() => return,
             own => own.is_none(),
@@ -251,7 +314,11 @@ impl Informers {
             entries.tidy(&core.state());
             !entries.all.is_empty()
         });
-        self.count = self.entries.values().map(|(_, entries)| entries.all.len()).sum();
+        self.count = self
+            .entries
+            .values()
+            .map(|(_, entries)| entries.all.len())
+            .sum();
         self.tidy_at = 64.max(2 * self.count);
     }
 }
@@ -271,5 +338,9 @@ fn is_held_by_spec(core: &Core, answer: &Answer) -> Result<bool, DecodeError> {
 fn status_uid(status: &Answer) -> Result<Option<Uid>, DecodeError> {
     let uid = FieldPath::of_fields(&["details", "uid"]);
     let json = status.json(&[uid.clone()].iter().collect())?;
-    Ok(uid.strings(&json).first().filter(|uid| !uid.is_empty()).map(|uid| Uid::new(uid)))
+    Ok(uid
+        .strings(&json)
+        .first()
+        .filter(|uid| !uid.is_empty())
+        .map(|uid| Uid::new(uid)))
 }

@@ -22,7 +22,9 @@ pub(crate) enum Bucket {
 
 impl Postings {
     pub(crate) fn get(&self, term: u64) -> Option<&Bucket> {
-        self.buckets.find(term, |(own, _)| *own == term).map(|(_, bucket)| bucket)
+        self.buckets
+            .find(term, |(own, _)| *own == term)
+            .map(|(_, bucket)| bucket)
     }
 
     /// How many slots a term has.
@@ -31,7 +33,10 @@ impl Postings {
     }
 
     pub(crate) fn insert(&mut self, term: u64, slot: u32) {
-        match self.buckets.entry(term, |(own, _)| *own == term, |(own, _)| *own) {
+        match self
+            .buckets
+            .entry(term, |(own, _)| *own == term, |(own, _)| *own)
+        {
             hashbrown::hash_table::Entry::Occupied(mut entry) => {
                 self.slots += usize::from(entry.get_mut().1.insert(slot))
             }
@@ -98,10 +103,12 @@ impl Bucket {
                 }
                 *self = Self::Many(Box::new(table));
             }
-            Self::Many(slots) => match slots.entry(hash(slot), |own| *own == slot, |own| hash(*own)) {
-                hashbrown::hash_table::Entry::Occupied(_) => return false,
-                hashbrown::hash_table::Entry::Vacant(entry) => drop(entry.insert(slot)),
-            },
+            Self::Many(slots) => {
+                match slots.entry(hash(slot), |own| *own == slot, |own| hash(*own)) {
+                    hashbrown::hash_table::Entry::Occupied(_) => return false,
+                    hashbrown::hash_table::Entry::Vacant(entry) => drop(entry.insert(slot)),
+                }
+            }
         }
         true
     }
@@ -145,7 +152,10 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, (0..100).collect::<Vec<_>>());
         for slot in (0..100).chain(0..100) {
-            assert_eq!(postings.count(7), (100 - slot as usize).min(100) * usize::from(postings.get(7).is_some()));
+            assert_eq!(
+                postings.count(7),
+                (100 - slot as usize).min(100) * usize::from(postings.get(7).is_some())
+            );
             postings.remove(7, slot);
             if slot == 99 {
                 break;

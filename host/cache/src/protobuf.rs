@@ -28,7 +28,10 @@ pub(crate) enum ProtobufError {
     #[error("{message} has a field {number} that is not known")]
     Field { message: &'static str, number: u32 },
     #[error("{message}.{field} is not what it should be")]
-    Value { message: &'static str, field: &'static str },
+    Value {
+        message: &'static str,
+        field: &'static str,
+    },
 }
 
 /// Whether objects of a kind can be read in protobuf.
@@ -97,7 +100,10 @@ impl<'a> Envelope<'a> {
                 _ => {}
             }
         }
-        Ok(Self { kind: format!("{api_version}/{kind}"), raw })
+        Ok(Self {
+            kind: format!("{api_version}/{kind}"),
+            raw,
+        })
     }
 
     /// Which version of which object it is: its UID, and its resource version. Empty is what is not there.
@@ -166,8 +172,13 @@ pub(crate) struct List<'a> {
 impl<'a> List<'a> {
     pub(crate) fn open(body: &'a [u8]) -> Result<Self, ProtobufError> {
         let Envelope { kind, raw } = Envelope::open(body)?;
-        let kind = kind.strip_suffix("List").ok_or_else(|| ProtobufError::Kind(kind.clone()))?;
-        let mut list = Self { kind: kind.into(), ..Self::default() };
+        let kind = kind
+            .strip_suffix("List")
+            .ok_or_else(|| ProtobufError::Kind(kind.clone()))?;
+        let mut list = Self {
+            kind: kind.into(),
+            ..Self::default()
+        };
         for field in Fields::new(raw) {
             match field? {
                 (1, Value::Bytes(metadata)) => {
@@ -194,7 +205,14 @@ pub(crate) mod samples {
 
     /// A field that is bytes.
     pub(crate) fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-        [&[number << 3 | 2, u8::try_from(bytes.len()).expect("a short one")], bytes].concat()
+        [
+            &[
+                number << 3 | 2,
+                u8::try_from(bytes.len()).expect("a short one"),
+            ],
+            bytes,
+        ]
+        .concat()
     }
 
     pub(crate) fn object(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
@@ -215,7 +233,11 @@ mod tests {
 
     #[test]
     fn lists_and_events_are_opened() {
-        let stream = [frame("ADDED", &object("v1", "Pod", b"")), frame("DELETED", &object("v1", "Pod", b""))].concat();
+        let stream = [
+            frame("ADDED", &object("v1", "Pod", b"")),
+            frame("DELETED", &object("v1", "Pod", b"")),
+        ]
+        .concat();
         assert_eq!(whole_frames(&stream), stream.len());
         let first = whole_frames(&stream[..stream.len() - 1]);
         assert_eq!(
@@ -224,13 +246,19 @@ mod tests {
         );
         let (one, rest) = Frame::open(&stream).unwrap();
         let (two, none) = Frame::open(rest).unwrap();
-        assert_eq!((one.event_type, two.event_type, none.len()), ("ADDED", "DELETED", 0));
+        assert_eq!(
+            (one.event_type, two.event_type, none.len()),
+            ("ADDED", "DELETED", 0)
+        );
         assert_eq!(Envelope::open(two.object).unwrap().kind, "v1/Pod");
         let metadata = [field(2, b"7"), field(3, b"next")].concat();
         let raw = [field(1, &metadata), field(2, b"one"), field(2, b"two")].concat();
         let body = object("apps/v1", "ReplicaSetList", &raw);
         let list = List::open(&body).unwrap();
-        assert_eq!((&*list.kind, list.resource_version, list.next), ("apps/v1/ReplicaSet", "7", "next"));
+        assert_eq!(
+            (&*list.kind, list.resource_version, list.next),
+            ("apps/v1/ReplicaSet", "7", "next")
+        );
         assert_eq!(list.items, [b"one", b"two"]);
     }
 
@@ -249,9 +277,17 @@ mod tests {
     #[test]
     fn what_the_schema_does_not_know_is_an_error_and_not_lost() {
         let error = |body: &[u8]| to_json(body, &Node::All).unwrap_err().to_string();
-        assert_eq!(error(&object("v1", "Pod", &field(9, b""))), "core/v1.Pod has a field 9 that is not known");
-        assert_eq!(error(&object("v1", "Podd", b"")), "the kind \"v1/Podd\" is not known in protobuf");
-        assert!(to_json(b"{}", &Node::All).is_err() && to_json(b"k8s\0\x0a\x10", &Node::All).is_err());
+        assert_eq!(
+            error(&object("v1", "Pod", &field(9, b""))),
+            "core/v1.Pod has a field 9 that is not known"
+        );
+        assert_eq!(
+            error(&object("v1", "Podd", b"")),
+            "the kind \"v1/Podd\" is not known in protobuf"
+        );
+        assert!(
+            to_json(b"{}", &Node::All).is_err() && to_json(b"k8s\0\x0a\x10", &Node::All).is_err()
+        );
         let written_otherwise = [MAGIC, &field(4, b"application/json")].concat();
         assert!(Envelope::open(&written_otherwise).is_err());
     }

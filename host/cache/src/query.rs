@@ -26,16 +26,20 @@ pub struct ListQuery {
 impl ListQuery {
     /// All objects of a namespace, or all if it is empty.
     pub fn namespace(namespace: &str) -> Self {
-        Self { namespace: namespace.into(), ..Self::default() }
+        Self {
+            namespace: namespace.into(),
+            ..Self::default()
+        }
     }
 
     /// Whether an object is wanted.
     pub fn matches(&self, object: &Object) -> bool {
         let names = |uid: &Option<Uid>, only_controller: bool| match uid {
             None => true,
-            Some(uid) => {
-                object.owners().iter().any(|owner| owner.uid == *uid && (owner.controller || !only_controller))
-            }
+            Some(uid) => object
+                .owners()
+                .iter()
+                .any(|owner| owner.uid == *uid && (owner.controller || !only_controller)),
         };
         (self.namespace.is_empty() || self.namespace == object.namespace())
             && self.uid.as_ref().is_none_or(|uid| *uid == object.uid)
@@ -43,6 +47,9 @@ impl ListQuery {
             && names(&self.controller, true)
             && !(self.orphans && object.controller().is_some())
             && self.labels.matches(object.labels())
-            && self.fields.iter().all(|(path, value)| object.strings(path).iter().any(|own| own == value))
+            && self
+                .fields
+                .iter()
+                .all(|(path, value)| object.strings(path).iter().any(|own| own == value))
     }
 }

@@ -62,7 +62,13 @@ enum State {
     /// Pages are coming.
     Pages(Listing),
     /// A list is streamed as the beginning of a watch.
-    Initial { stream: Events, objects: HashMap<Uid, Arc<Object>>, mask: Arc<Mask>, reset: bool, started: Instant },
+    Initial {
+        stream: Events,
+        objects: HashMap<Uid, Arc<Object>>,
+        mask: Arc<Mask>,
+        reset: bool,
+        started: Instant,
+    },
     /// A watch is to be begun where the last one ended; a short one, if only for its bookmark.
     Connect { nudge: bool },
     /// Changes are coming.
@@ -114,7 +120,10 @@ impl Reflector {
 
     /// Runs until told to stop, or until nobody is left to tell.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        let mut state = State::List { reset: false, one_page: false };
+        let mut state = State::List {
+            reset: false,
+            one_page: false,
+        };
         loop {
             state = tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -128,9 +137,13 @@ impl Reflector {
         match state {
             State::List { reset, one_page } => self.list(reset, one_page).await,
             State::Pages(listing) => self.pages(listing).await,
-            State::Initial { stream, objects, mask, reset, started } => {
-                self.initial(stream, objects, mask, reset, started).await
-            }
+            State::Initial {
+                stream,
+                objects,
+                mask,
+                reset,
+                started,
+            } => self.initial(stream, objects, mask, reset, started).await,
             State::Connect { nudge } => self.connect(nudge).await,
             State::Watch(watching) => self.watch(watching).await,
             State::Verify(then) => self.verify(then).await,
@@ -147,18 +160,34 @@ impl Reflector {
     async fn list(&mut self, reset: bool, one_page: bool) -> State {
         let mask = self.core.wanted_mask();
         self.widen_at = None;
-        let pages_only = self.pages_only_until.is_some_and(|until| Instant::now() < until);
+        let pages_only = self
+            .pages_only_until
+            .is_some_and(|until| Instant::now() < until);
         if pages_only || one_page {
-            return State::Pages(Listing { objects: Vec::new(), next: String::new(), mask, reset, one_page });
+            return State::Pages(Listing {
+                objects: Vec::new(),
+                next: String::new(),
+                mask,
+                reset,
+                one_page,
+            });
         }
         let least = if reset { 0 } else { self.core.position() };
         match self.requests.stream_list(least, watch_timeout()).await {
             Ok(stream) => {
                 self.link.up();
                 let objects = HashMap::new();
-                State::Initial { stream, objects, mask, reset, started: Instant::now() }
+                State::Initial {
+                    stream,
+                    objects,
+                    mask,
+                    reset,
+                    started: Instant::now(),
+                }
             }
-            Err(error) if error.is_too_large_version() => self.failed(&error, State::Verify(Then::List)),
+            Err(error) if error.is_too_large_version() => {
+                self.failed(&error, State::Verify(Then::List))
+            }
             Err(error) if error.is_no_watch_list() => {
                 debug!(resource = %self.core.resource.kind, %error, "the server streams no lists");
                 self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
@@ -169,19 +198,30 @@ impl Reflector {
     }
 
     async fn pages(&mut self, mut listing: Listing) -> State {
-        let Listing { reset, one_page, .. } = listing;
+        let Listing {
+            reset, one_page, ..
+        } = listing;
         let least = if reset { 0 } else { self.core.position() };
         let body = match self.requests.page(&listing.next, least, one_page).await {
             Ok(body) => body,
             Err(error) if error.is_expired() && !listing.next.is_empty() => {
                 debug!(resource = %self.core.resource.kind, "the list grew too old between two of its pages");
-                return State::List { reset, one_page: true };
+                return State::List {
+                    reset,
+                    one_page: true,
+                };
             }
-            Err(error) if error.is_too_large_version() => return self.failed(&error, State::Verify(Then::List)),
+            Err(error) if error.is_too_large_version() => {
+                return self.failed(&error, State::Verify(Then::List));
+            }
             Err(error) => return self.failed(&error, State::List { reset, one_page }),
         };
         self.link.up();
-        let page = match self.core.decoder(&listing.mask, &mut self.scratch).page(&body) {
+        let page = match self
+            .core
+            .decoder(&listing.mask, &mut self.scratch)
+            .page(&body)
+        {
             Ok(page) => page,
             Err(error) => return self.unreadable(&error, State::List { reset, one_page }),
         };
@@ -205,7 +245,10 @@ impl Reflector {
         reset: bool,
         started: Instant,
     ) -> State {
-        let again = State::List { reset, one_page: false };
+        let again = State::List {
+            reset,
+            one_page: false,
+        };
         let Ok(filled) = timeout(INITIAL_SILENCE, stream.fill()).await else {
             debug!(resource = %self.core.resource.kind, "the server began to stream a list and fell silent");
             self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
@@ -216,7 +259,11 @@ impl Reflector {
             Ok(false) => return self.failed(&cut(), again),
             Err(error) => return self.failed(&error, again),
         }
-        let mut events = match self.core.decoder(&mask, &mut self.scratch).events(stream.whole()) {
+        let mut events = match self
+            .core
+            .decoder(&mask, &mut self.scratch)
+            .events(stream.whole())
+        {
             Ok(events) => events.into_iter(),
             Err(error) => return self.unreadable(&error, again),
         };
@@ -225,27 +272,56 @@ impl Reflector {
             match event {
                 Event::Upsert(object) => drop(objects.insert(object.uid.clone(), object)),
                 Event::Delete(object) => drop(objects.remove(&object.uid)),
-                Event::Error(error) if error.is_too_large_version() => return State::Verify(Then::List),
+                Event::Error(error) if error.is_too_large_version() => {
+                    return State::Verify(Then::List);
+                }
                 Event::Error(error) if error.is_no_watch_list() => {
                     self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
                     return again;
                 }
                 Event::Error(error) => return self.failed(&error, again),
-                Event::Bookmark { initial_end: false, .. } => {}
-                Event::Bookmark { resource_version, .. } => {
+                Event::Bookmark {
+                    initial_end: false, ..
+                } => {}
+                Event::Bookmark {
+                    resource_version, ..
+                } => {
                     if resource_version < self.core.position() && !reset {
                         return State::Verify(Then::List);
                     }
-                    self.take_list(objects.into_values().collect(), resource_version, mask.clone(), reset);
-                    let watching = Watching { stream, mask, started, timeout: Duration::MAX, heard: true };
+                    self.take_list(
+                        objects.into_values().collect(),
+                        resource_version,
+                        mask.clone(),
+                        reset,
+                    );
+                    let watching = Watching {
+                        stream,
+                        mask,
+                        started,
+                        timeout: Duration::MAX,
+                        heard: true,
+                    };
                     return self.changes(events.collect(), watching);
                 }
             }
         }
-        State::Initial { stream, objects, mask, reset, started }
+        State::Initial {
+            stream,
+            objects,
+            mask,
+            reset,
+            started,
+        }
     }
 
-    fn take_list(&mut self, objects: Vec<Arc<Object>>, position: u64, mask: Arc<Mask>, reset: bool) {
+    fn take_list(
+        &mut self,
+        objects: Vec<Arc<Object>>,
+        position: u64,
+        mask: Arc<Mask>,
+        reset: bool,
+    ) {
         debug!(resource = %self.core.resource.kind, objects = objects.len(), position, "listed");
         self.core.replace(objects, position, mask, reset);
         self.well();
@@ -255,7 +331,11 @@ impl Reflector {
 /// Watching.
 impl Reflector {
     async fn connect(&mut self, nudge: bool) -> State {
-        let limit = if nudge { NUDGE_TIMEOUT } else { watch_timeout() };
+        let limit = if nudge {
+            NUDGE_TIMEOUT
+        } else {
+            watch_timeout()
+        };
         match self.requests.watch(self.core.position(), limit).await {
             Ok(stream) => {
                 self.well();
@@ -265,11 +345,25 @@ impl Reflector {
                 // It may be a server that was restored from a backup.
                 self.core.acknowledged.clear();
                 let mask = self.core.held_mask();
-                State::Watch(Watching { stream, mask, started: Instant::now(), timeout: limit, heard: false })
+                State::Watch(Watching {
+                    stream,
+                    mask,
+                    started: Instant::now(),
+                    timeout: limit,
+                    heard: false,
+                })
             }
             Err(error) if error.is_expired() => self.expired(),
-            Err(error) if error.is_too_large_version() => self.failed(&error, State::Verify(Then::Connect)),
-            Err(error) if error.is_not_found() => self.failed(&error, State::List { reset: false, one_page: false }),
+            Err(error) if error.is_too_large_version() => {
+                self.failed(&error, State::Verify(Then::Connect))
+            }
+            Err(error) if error.is_not_found() => self.failed(
+                &error,
+                State::List {
+                    reset: false,
+                    one_page: false,
+                },
+            ),
             Err(error) => self.failed(&error, State::Verify(Then::Connect)),
         }
     }
@@ -309,7 +403,9 @@ impl Reflector {
                 return self.failed(&cut(), State::Verify(Then::Connect));
             }
             // The server ends a watch at the time that it was asked for. Sooner, it may have been restarted.
-            Ok(Ok(false)) if lasted + SHORT_WATCH < watching.timeout => return State::Verify(Then::Connect),
+            Ok(Ok(false)) if lasted + SHORT_WATCH < watching.timeout => {
+                return State::Verify(Then::Connect);
+            }
             Ok(Ok(false)) => return State::Connect { nudge: false },
             Ok(Err(error)) => {
                 if lasted >= HEALTHY {
@@ -320,7 +416,11 @@ impl Reflector {
             Err(_silent) => return State::Verify(Then::Connect),
         }
         watching.heard = true;
-        match self.core.decoder(&watching.mask, &mut self.scratch).events(watching.stream.whole()) {
+        match self
+            .core
+            .decoder(&watching.mask, &mut self.scratch)
+            .events(watching.stream.whole())
+        {
             Ok(events) => {
                 watching.stream.consume();
                 if lasted >= HEALTHY {
@@ -328,12 +428,20 @@ impl Reflector {
                 }
                 self.changes(events, watching)
             }
-            Err(error) => self.unreadable(&error, State::List { reset: false, one_page: false }),
+            Err(error) => self.unreadable(
+                &error,
+                State::List {
+                    reset: false,
+                    one_page: false,
+                },
+            ),
         }
     }
 
     fn changes(&mut self, mut events: Vec<Event>, watching: Watching) -> State {
-        let error = events.iter().position(|event| matches!(event, Event::Error(_)));
+        let error = events
+            .iter()
+            .position(|event| matches!(event, Event::Error(_)));
         let error = error.map(|at| events.drain(at..).next());
         if !events.is_empty() && !self.core.apply(events) {
             return State::Verify(Then::List);
@@ -349,7 +457,8 @@ impl Reflector {
     fn widen_soon(&mut self) {
         let earliest = self.widened_at.map(|at| at + WIDEN_INTERVAL);
         let soon = Instant::now() + WIDEN_GATHER;
-        self.widen_at.get_or_insert(earliest.map_or(soon, |earliest| earliest.max(soon)));
+        self.widen_at
+            .get_or_insert(earliest.map_or(soon, |earliest| earliest.max(soon)));
     }
 }
 
@@ -358,7 +467,10 @@ impl Reflector {
     async fn verify(&mut self, then: Then) -> State {
         let position = self.core.position();
         if position == 0 {
-            return State::List { reset: false, one_page: false };
+            return State::List {
+                reset: false,
+                one_page: false,
+            };
         }
         match self.requests.fresh_position().await {
             Ok(fresh) if fresh < position => {
@@ -366,10 +478,19 @@ impl Reflector {
                     resource = %self.core.resource.kind, seen = position, now = fresh,
                     "THE SERVER'S VERSIONS WENT BACK, as after a restore from a backup: the cache is read anew"
                 );
-                State::List { reset: true, one_page: false }
+                State::List {
+                    reset: true,
+                    one_page: false,
+                }
             }
             Ok(_) => match then {
-                Then::List => State::Wait(self.backoff.next(), Box::new(State::List { reset: false, one_page: false })),
+                Then::List => State::Wait(
+                    self.backoff.next(),
+                    Box::new(State::List {
+                        reset: false,
+                        one_page: false,
+                    }),
+                ),
                 Then::Connect => State::Connect { nudge: false },
             },
             Err(error) => self.failed(&error, State::Verify(then)),
@@ -378,7 +499,10 @@ impl Reflector {
 
     fn expired(&mut self) -> State {
         info!(resource = %self.core.resource.kind, position = self.core.position(), "the watch fell too far behind");
-        State::List { reset: false, one_page: false }
+        State::List {
+            reset: false,
+            one_page: false,
+        }
     }
 
     fn well(&mut self) {
@@ -400,7 +524,11 @@ impl Reflector {
     /// Notes a failure, and waits before what comes next.
     fn failed(&mut self, error: &SourceError, next: State) -> State {
         let mut delay = self.backoff.next();
-        if let SourceError::Refused { retry_after: Some(seconds), .. } = error {
+        if let SourceError::Refused {
+            retry_after: Some(seconds),
+            ..
+        } = error
+        {
             delay = delay.max(Duration::from_secs(u64::from(*seconds).min(120)));
         }
         let is_news = self.core.set_problem(Some(with_cause(error)));

@@ -61,7 +61,14 @@ impl ApiResource {
     /// A resource of this kind and plural with no verbs: enough to build paths.
     pub fn new(kind: Kind, plural: &str, namespaced: bool) -> Self {
         let (verbs, subresources) = (BTreeSet::new(), Vec::new());
-        Self { kind, plural: plural.into(), namespaced, verbs, subresources, preferred: true }
+        Self {
+            kind,
+            plural: plural.into(),
+            namespaced,
+            verbs,
+            subresources,
+            preferred: true,
+        }
     }
 
     /// The path of the objects of a namespace, or of all if it is empty: `/apis/apps/v1/namespaces/a/deployments`.
@@ -70,10 +77,17 @@ impl ApiResource {
     /// The namespace can't stand in a path, or the kind has none.
     pub fn collection(&self, namespace: &str) -> Result<String, PathSegmentError> {
         let Kind { group, version, .. } = &self.kind;
-        let mut path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let mut path = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
         if !namespace.is_empty() {
             if !self.namespaced {
-                return Err(PathSegmentError { what: "namespace", text: namespace.into() });
+                return Err(PathSegmentError {
+                    what: "namespace",
+                    text: namespace.into(),
+                });
             }
             path.push_str("/namespaces");
             push_segment(&mut path, "namespace", namespace)?;
@@ -87,9 +101,17 @@ impl ApiResource {
     ///
     /// # Errors
     /// The namespace, the name or the subresource can't stand in a path, or the namespace does not fit the kind.
-    pub fn object(&self, namespace: &str, name: &str, subresource: &str) -> Result<String, PathSegmentError> {
+    pub fn object(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+    ) -> Result<String, PathSegmentError> {
         if self.namespaced && namespace.is_empty() {
-            return Err(PathSegmentError { what: "namespace", text: String::new() });
+            return Err(PathSegmentError {
+                what: "namespace",
+                text: String::new(),
+            });
         }
         let mut path = self.collection(namespace)?;
         push_segment(&mut path, "name", name)?;
@@ -109,12 +131,17 @@ impl Scope {
     /// Whether an object, masked at least by [`Scope::paths`], is in it.
     pub fn contains(&self, object: &Object) -> bool {
         let in_namespace = self.namespace.is_empty() || self.namespace == object.namespace();
-        in_namespace && self.labels.matches(object.labels()) && self.fields.matches(|path| object.field(path))
+        in_namespace
+            && self.labels.matches(object.labels())
+            && self.fields.matches(|path| object.field(path))
     }
 
     /// The fields that must be kept for [`Scope::contains`].
     pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
-        self.fields.requirements().iter().map(|requirement| &requirement.path)
+        self.fields
+            .requirements()
+            .iter()
+            .map(|requirement| &requirement.path)
     }
 
     /// Appends the parameters that ask for this scope to a path with or without others.
@@ -138,8 +165,12 @@ pub fn push_parameter(path: &mut String, key: &str, value: &str) {
 
 fn push_segment(path: &mut String, what: &'static str, text: &str) -> Result<(), PathSegmentError> {
     let is_bad = |c: char| c.is_control() || matches!(c, '/' | '%' | '?' | '#' | '\\');
-    if text.is_empty() || text.len() > 1024 || text == "." || text == ".." || text.contains(is_bad) {
-        return Err(PathSegmentError { what, text: text.chars().take(80).collect() });
+    if text.is_empty() || text.len() > 1024 || text == "." || text == ".." || text.contains(is_bad)
+    {
+        return Err(PathSegmentError {
+            what,
+            text: text.chars().take(80).collect(),
+        });
     }
     path.push('/');
     escape(path, text);
@@ -163,10 +194,16 @@ mod tests {
     #[test]
     fn paths_are_those_of_the_api() {
         let pods = ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true);
-        let roles =
-            ApiResource::new(Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", false);
+        let roles = ApiResource::new(
+            Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+            "clusterroles",
+            false,
+        );
         assert_eq!(pods.collection("").unwrap(), "/api/v1/pods");
-        assert_eq!(pods.object("a", "b", "status").unwrap(), "/api/v1/namespaces/a/pods/b/status");
+        assert_eq!(
+            pods.object("a", "b", "status").unwrap(),
+            "/api/v1/namespaces/a/pods/b/status"
+        );
         let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%20b";
         assert_eq!(roles.object("", "system:a b", "").unwrap(), path);
     }
@@ -174,10 +211,24 @@ mod tests {
     #[test]
     fn a_name_that_would_leave_its_place_in_a_path_is_refused() {
         let pods = ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true);
-        for bad in ["", ".", "..", "../secrets", "a/b", "a?x=y", "a#b", "%2e%2e", "a\nb", "a\\b"] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../secrets",
+            "a/b",
+            "a?x=y",
+            "a#b",
+            "%2e%2e",
+            "a\nb",
+            "a\\b",
+        ] {
             assert!(pods.object("a", bad, "").is_err(), "{bad}");
             assert!(pods.object(bad, "a", "").is_err(), "{bad}");
-            assert!(bad.is_empty() || pods.object("a", "b", bad).is_err(), "{bad}");
+            assert!(
+                bad.is_empty() || pods.object("a", "b", bad).is_err(),
+                "{bad}"
+            );
         }
         let nodes = ApiResource::new(Kind::new("", "v1", "Node"), "nodes", false);
         assert!(nodes.object("a", "n", "").is_err());

@@ -22,9 +22,11 @@ pub const JSON: &str = "application/json";
 /// The same where protobuf can be read, too.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 /// The `Accept` header for the metadata of an object; whole objects from a server that can't leave the rest out.
-pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+pub const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// The same for a list.
-pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+pub const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// For metadata where protobuf can be read, too.
 pub const PROTOBUF_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -84,8 +86,12 @@ impl SourceError {
     /// Whether the server does not know the version asked for yet, and perhaps never will.
     pub fn is_too_large_version(&self) -> bool {
         match self {
-            Self::Refused { message, causes, .. } => {
-                causes.iter().any(|cause| cause == "ResourceVersionTooLarge")
+            Self::Refused {
+                message, causes, ..
+            } => {
+                causes
+                    .iter()
+                    .any(|cause| cause == "ResourceVersionTooLarge")
                     || message.contains("Too large resource version")
             }
             _ => false,
@@ -94,7 +100,9 @@ impl SourceError {
 
     /// Whether the server does not stream lists, so that they must be asked for page by page.
     pub fn is_no_watch_list(&self) -> bool {
-        let says_so = |message: &str| message.contains("sendInitialEvents") || message.contains("resourceVersionMatch");
+        let says_so = |message: &str| {
+            message.contains("sendInitialEvents") || message.contains("resourceVersionMatch")
+        };
         matches!(self, Self::Refused { code, message, .. } if matches!(code, 400 | 422) || says_so(message))
     }
 
@@ -112,10 +120,18 @@ impl SourceError {
     pub(crate) fn of_status(code: u16, body: &[u8], retry_after: Option<u32>) -> Self {
         let Some(status) = Answer::new(Bytes::copy_from_slice(body)).status() else {
             let message = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
-            return Self::Refused { code, reason: String::new(), message, causes: Vec::new(), retry_after };
+            return Self::Refused {
+                code,
+                reason: String::new(),
+                message,
+                causes: Vec::new(),
+                retry_after,
+            };
         };
         let details = status.details.as_ref();
-        let asked = details.map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0);
+        let asked = details
+            .map(|details| details.retry_after_seconds)
+            .filter(|&seconds| seconds > 0);
         let causes = details.into_iter().flat_map(|details| &details.causes);
         Self::Refused {
             code: if status.code == 0 { code } else { status.code },
@@ -128,9 +144,13 @@ impl SourceError {
 }
 
 /// Waits for an answer, or for the head of one that goes on, as long as one may take.
-pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
+pub(crate) async fn in_time<T>(
+    answer: impl Future<Output = Result<T, SourceError>>,
+) -> Result<T, SourceError> {
     let late = || SourceError::Unreachable("no answer within a minute".into());
-    timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late()))
+    timeout(PATIENCE, answer)
+        .await
+        .unwrap_or_else(|_| Err(late()))
 }
 
 /// Reads a whole body, in time.
@@ -140,8 +160,12 @@ pub(crate) async fn collect(source: &dyn Source, request: Get) -> Result<Bytes, 
 
 async fn read(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
     let mut chunks = source.get(request).await?;
-    let Some(first) = chunks.try_next().await? else { return Ok(Bytes::new()) };
-    let Some(second) = chunks.try_next().await? else { return Ok(first) };
+    let Some(first) = chunks.try_next().await? else {
+        return Ok(Bytes::new());
+    };
+    let Some(second) = chunks.try_next().await? else {
+        return Ok(first);
+    };
     let mut body = Vec::with_capacity(2 * (first.len() + second.len()));
     body.extend_from_slice(&first);
     body.extend_from_slice(&second);
@@ -167,20 +191,39 @@ impl KubeSource {
 impl Source for KubeSource {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
         Box::pin(async move {
-            let unreachable = |error: Box<dyn std::error::Error + Send + Sync>| SourceError::Unreachable(error);
+            let unreachable =
+                |error: Box<dyn std::error::Error + Send + Sync>| SourceError::Unreachable(error);
             let http = http::Request::get(&request.path)
                 .header(http::header::ACCEPT, request.accept)
                 .body(Body::empty())
-                .map_err(|error| SourceError::Nonsense(format!("the path {:?}: {error}", request.path)))?;
-            let response = self.connection.clone().oneshot(http).await.map_err(unreachable)?;
+                .map_err(|error| {
+                    SourceError::Nonsense(format!("the path {:?}: {error}", request.path))
+                })?;
+            let response = self
+                .connection
+                .clone()
+                .oneshot(http)
+                .await
+                .map_err(unreachable)?;
             let (head, body) = response.into_parts();
             if !head.status.is_success() {
                 let retry_after = head.headers.get(http::header::RETRY_AFTER);
                 let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-                let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-                return Err(SourceError::of_status(head.status.as_u16(), &body, retry_after));
+                let body = body
+                    .collect()
+                    .await
+                    .map(|body| body.to_bytes())
+                    .unwrap_or_default();
+                return Err(SourceError::of_status(
+                    head.status.as_u16(),
+                    &body,
+                    retry_after,
+                ));
             }
-            Ok(body.into_data_stream().map_err(move |error| unreachable(Box::new(error))).boxed())
+            Ok(body
+                .into_data_stream()
+                .map_err(move |error| unreachable(Box::new(error)))
+                .boxed())
         })
     }
 }

@@ -9,7 +9,8 @@ use futures::TryStreamExt;
 use crate::core::Core;
 use crate::resource::push_parameter;
 use crate::source::{
-    Chunks, JSON, METADATA, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA, PROTOBUF_METADATA_LIST, collect, in_time,
+    Chunks, JSON, METADATA, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA, PROTOBUF_METADATA_LIST,
+    collect, in_time,
 };
 use crate::{Get, Source, SourceError, protobuf};
 
@@ -28,7 +29,12 @@ impl Requests {
     }
 
     /// A page of a list not older than `least` (0: consistent); `next` continues one.
-    pub(crate) async fn page(&self, next: &str, least: u64, one_page: bool) -> Result<Bytes, SourceError> {
+    pub(crate) async fn page(
+        &self,
+        next: &str,
+        least: u64,
+        one_page: bool,
+    ) -> Result<Bytes, SourceError> {
         let mut path = self.path()?;
         if !one_page {
             push_parameter(&mut path, "limit", &PAGE.to_string());
@@ -39,11 +45,22 @@ impl Requests {
             push_parameter(&mut path, "resourceVersion", &least.to_string());
             push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
         }
-        collect(&*self.source, Get { path, accept: self.accept(METADATA_LIST, PROTOBUF_METADATA_LIST) }).await
+        collect(
+            &*self.source,
+            Get {
+                path,
+                accept: self.accept(METADATA_LIST, PROTOBUF_METADATA_LIST),
+            },
+        )
+        .await
     }
 
     /// A watch that begins with all objects, not older than `least` (0: consistent).
-    pub(crate) async fn stream_list(&self, least: u64, limit: Duration) -> Result<Events, SourceError> {
+    pub(crate) async fn stream_list(
+        &self,
+        least: u64,
+        limit: Duration,
+    ) -> Result<Events, SourceError> {
         let mut path = self.watch_path(limit)?;
         push_parameter(&mut path, "sendInitialEvents", "true");
         push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
@@ -64,9 +81,20 @@ impl Requests {
     pub(crate) async fn fresh_position(&self) -> Result<u64, SourceError> {
         let mut path = self.path()?;
         push_parameter(&mut path, "limit", "1");
-        let body = collect(&*self.source, Get { path, accept: METADATA_LIST }).await?;
-        let page = self.core.decoder(&Arc::default(), &mut Vec::new()).page(&body);
-        page.map(|page| page.resource_version).map_err(|error| SourceError::Nonsense(error.to_string()))
+        let body = collect(
+            &*self.source,
+            Get {
+                path,
+                accept: METADATA_LIST,
+            },
+        )
+        .await?;
+        let page = self
+            .core
+            .decoder(&Arc::default(), &mut Vec::new())
+            .page(&body);
+        page.map(|page| page.resource_version)
+            .map_err(|error| SourceError::Nonsense(error.to_string()))
     }
 
     fn path(&self) -> Result<String, SourceError> {
@@ -85,7 +113,10 @@ impl Requests {
     }
 
     async fn events(&self, path: String) -> Result<Events, SourceError> {
-        let request = Get { path, accept: self.accept(METADATA, PROTOBUF_METADATA) };
+        let request = Get {
+            path,
+            accept: self.accept(METADATA, PROTOBUF_METADATA),
+        };
         in_time(self.source.get(request)).await.map(Events::new)
     }
 
@@ -109,13 +140,19 @@ pub(crate) struct Events {
 
 impl Events {
     fn new(chunks: Chunks) -> Self {
-        Self { chunks, buffer: Vec::new(), end: 0 }
+        Self {
+            chunks,
+            buffer: Vec::new(),
+            end: 0,
+        }
     }
 
     /// Waits for at least one whole event; false at the end of the stream. Safe to drop and call again.
     pub(crate) async fn fill(&mut self) -> Result<bool, SourceError> {
         while self.end == 0 {
-            let Some(chunk) = self.chunks.try_next().await? else { return Ok(false) };
+            let Some(chunk) = self.chunks.try_next().await? else {
+                return Ok(false);
+            };
             let before = self.buffer.len();
             self.buffer.extend_from_slice(&chunk);
             if protobuf::is_frame(&self.buffer) {
@@ -149,8 +186,14 @@ mod tests {
 
     #[tokio::test]
     async fn events_are_whole_however_the_stream_is_cut() {
-        let pieces =
-            ["{\"a\"", ":1}\n{\"b\":2}\n{\"c", "\":3}", "\n", "{\"d\":4}\n"].map(|piece| Ok(Bytes::from(piece)));
+        let pieces = [
+            "{\"a\"",
+            ":1}\n{\"b\":2}\n{\"c",
+            "\":3}",
+            "\n",
+            "{\"d\":4}\n",
+        ]
+        .map(|piece| Ok(Bytes::from(piece)));
         let mut lines = Events::new(futures::stream::iter(pieces).boxed());
         let mut found = Vec::new();
         while lines.fill().await.unwrap() {

@@ -36,7 +36,9 @@ impl Source for Connection {
             "/apis" => json!({"items": *self.0.groups.lock().unwrap()}),
             path => panic!("{path}"),
         };
-        Box::pin(async move { Ok(futures::stream::iter([Ok(Bytes::from(body.to_string()))]).boxed()) })
+        Box::pin(
+            async move { Ok(futures::stream::iter([Ok(Bytes::from(body.to_string()))]).boxed()) },
+        )
     }
 }
 
@@ -53,25 +55,58 @@ fn widgets() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
-    let server = Arc::new(Server { groups: Mutex::new(json!([])), asked: AtomicUsize::new(0) });
+    let server = Arc::new(Server {
+        groups: Mutex::new(json!([])),
+        asked: AtomicUsize::new(0),
+    });
     let discovery = Discovery::new(Arc::new(Connection(Arc::clone(&server))));
-    let pod = discovery.resolve(&Kind::new("", "v1", "Pod")).await.unwrap();
-    assert_eq!((&*pod.plural, pod.namespaced, pod.preferred), ("pods", true, true));
-    assert_eq!(pod.subresources[0].kind.as_ref().unwrap().to_string(), "policy/v1/Eviction");
+    let pod = discovery
+        .resolve(&Kind::new("", "v1", "Pod"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (&*pod.plural, pod.namespaced, pod.preferred),
+        ("pods", true, true)
+    );
+    assert_eq!(
+        pod.subresources[0].kind.as_ref().unwrap().to_string(),
+        "policy/v1/Eviction"
+    );
     let widget = Kind::new("example.com", "v1", "Widget");
     for _ in 0..5 {
-        assert!(matches!(discovery.resolve(&widget).await, Err(DiscoveryError::UnknownKind(_))));
+        assert!(matches!(
+            discovery.resolve(&widget).await,
+            Err(DiscoveryError::UnknownKind(_))
+        ));
     }
-    assert_eq!(server.asked.load(Ordering::Relaxed), 2, "once, two documents");
+    assert_eq!(
+        server.asked.load(Ordering::Relaxed),
+        2,
+        "once, two documents"
+    );
     *server.groups.lock().unwrap() = widgets();
     tokio::time::advance(Duration::from_secs(6)).await;
     let found = discovery.resolve(&widget).await.unwrap();
-    assert_eq!((found.collection("").unwrap().as_str(), found.preferred), ("/apis/example.com/v1/widgets", false));
-    assert!(discovery.cached(&Kind::new("example.com", "v2", "Widget")).unwrap().preferred);
+    assert_eq!(
+        (found.collection("").unwrap().as_str(), found.preferred),
+        ("/apis/example.com/v1/widgets", false)
+    );
+    assert!(
+        discovery
+            .cached(&Kind::new("example.com", "v2", "Widget"))
+            .unwrap()
+            .preferred
+    );
     let catalogue = discovery.catalogue(Duration::from_secs(60)).await.unwrap();
     assert_eq!(catalogue.resources.len(), 3);
-    let failed = ("metrics.k8s.io/v1beta1", "stale GroupVersion discovery: metrics.k8s.io/v1beta1");
-    assert_eq!(catalogue.failed, [(failed.0.to_owned(), failed.1.to_owned())]);
+    let failed = (
+        "metrics.k8s.io/v1beta1",
+        "stale GroupVersion discovery: metrics.k8s.io/v1beta1",
+    );
+    assert_eq!(
+        catalogue.failed,
+        [(failed.0.to_owned(), failed.1.to_owned())]
+    );
     assert_eq!(server.asked.load(Ordering::Relaxed), 4);
 }
 
@@ -88,6 +123,10 @@ impl Source for Hanging {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_is_not_waited_for_for_ever() {
     let discovery = Discovery::new(Arc::new(Hanging));
-    let asked = tokio::time::timeout(Duration::from_secs(3600), discovery.catalogue(Duration::ZERO)).await;
+    let asked = tokio::time::timeout(
+        Duration::from_secs(3600),
+        discovery.catalogue(Duration::ZERO),
+    )
+    .await;
     assert!(matches!(asked, Ok(Err(DiscoveryError::Source(error))) if error.is_unreachable()));
 }

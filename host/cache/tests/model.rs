@@ -65,16 +65,24 @@ struct Replay {
 
 impl Replay {
     async fn take(&mut self, deltas: &mut Deltas, max: usize) -> bool {
-        let Ok(batch) = timeout(Duration::from_millis(1), deltas.next(max)).await else { return false };
+        let Ok(batch) = timeout(Duration::from_millis(1), deltas.next(max)).await else {
+            return false;
+        };
         let batch = batch.expect("the reflector runs");
         assert!(batch.initial_done || !self.initial_done);
         self.initial_done = batch.initial_done;
         for delta in batch.deltas {
             let uid = delta.object().uid().clone();
             let known = self.objects.get(&uid).map(|(_, version)| *version);
-            assert_eq!(delta.old.as_ref().map(|old| old.resource_version()), known, "a gap before {delta:?}");
+            assert_eq!(
+                delta.old.as_ref().map(|old| old.resource_version()),
+                known,
+                "a gap before {delta:?}"
+            );
             match &delta.new {
-                Some(new) => self.objects.insert(uid, (new.key(), new.resource_version())),
+                Some(new) => self
+                    .objects
+                    .insert(uid, (new.key(), new.resource_version())),
                 None => self.objects.remove(&uid),
             };
         }
@@ -82,8 +90,11 @@ impl Replay {
     }
 
     fn contents(&self) -> Vec<String> {
-        let mut contents: Vec<String> =
-            self.objects.values().map(|(key, version)| format!("{key}={version}")).collect();
+        let mut contents: Vec<String> = self
+            .objects
+            .values()
+            .map(|(key, version)| format!("{key}={version}"))
+            .collect();
         contents.sort();
         contents
     }
@@ -94,14 +105,20 @@ async fn run(steps: Vec<Step>) {
     server.put("a", "p0", json!({}));
     let (factory, informer) = started(&server, interest(&["spec"])).await;
     let mut handles = vec![informer.clone()];
-    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), View::default());
+    let lister = Lister::new(
+        informer.clone(),
+        OverlayWriter::new().reader(),
+        View::default(),
+    );
     let mut deltas = informer.subscribe();
     let mut replay = Replay::default();
     let mut backup = server.backup();
     let mut versions: BTreeMap<Uid, u64> = BTreeMap::new();
     for step in steps {
         match step {
-            Step::Put(name, value) => drop(server.put("a", &format!("p{name}"), json!({"spec": {"v": value}}))),
+            Step::Put(name, value) => {
+                drop(server.put("a", &format!("p{name}"), json!({"spec": {"v": value}})))
+            }
             Step::Delete(name) => drop(server.delete("a", &format!("p{name}"))),
             Step::Pass => server.pass(),
             Step::Cut => server.cut(),
@@ -129,7 +146,9 @@ async fn run(steps: Vec<Step>) {
                 sleep(Duration::from_secs(200)).await;
                 versions.clear();
             }
-            Step::Widen(field) => handles.push(factory.informer(interest(&[&format!("other{field}")]))),
+            Step::Widen(field) => {
+                handles.push(factory.informer(interest(&[&format!("other{field}")])))
+            }
             Step::Sleep(milliseconds) => sleep(Duration::from_millis(milliseconds)).await,
             Step::Look(max) => drop(replay.take(&mut deltas, max).await),
         }
@@ -143,9 +162,16 @@ async fn run(steps: Vec<Step>) {
     }
     server.inner().holding = false;
     server.release(usize::MAX);
-    timeout(Duration::from_secs(600), informer.wait_until(server.version())).await.expect("the cache falls behind");
+    timeout(
+        Duration::from_secs(600),
+        informer.wait_until(server.version()),
+    )
+    .await
+    .expect("the cache falls behind");
     for handle in &handles {
-        timeout(Duration::from_secs(600), handle.synced()).await.expect("a handle never syncs");
+        timeout(Duration::from_secs(600), handle.synced())
+            .await
+            .expect("a handle never syncs");
     }
     let contents: Vec<String> = lister
         .list(&ListQuery::default())
@@ -175,7 +201,11 @@ proptest! {
 
 #[test]
 fn a_change_that_was_not_taken_is_merged_and_keeps_every_version() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let server: Arc<Server> = Server::new();
         let (_factory, informer) = started(&server, interest(&["spec"])).await;
@@ -188,8 +218,15 @@ fn a_change_that_was_not_taken_is_merged_and_keeps_every_version() {
         server.put("a", "x", json!({"spec": 3}));
         sleep(Duration::from_millis(10)).await;
         let batch = deltas.next(10).await.unwrap().deltas;
-        let versions: Vec<Vec<u64>> =
-            batch.iter().map(|delta| delta.versions().map(|object| object.resource_version()).collect()).collect();
+        let versions: Vec<Vec<u64>> = batch
+            .iter()
+            .map(|delta| {
+                delta
+                    .versions()
+                    .map(|object| object.resource_version())
+                    .collect()
+            })
+            .collect();
         // The first `x` came and went unseen: all that was of it is there, in order, for the keys that it may have had.
         assert_eq!(versions, [vec![101, 103, 104], vec![102], vec![105]]);
         assert!(batch[0].old.is_none() && batch[0].new.is_none());

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use fake::{Server, interest, started};
 use flyball_cache::{
-    Answer, DecodeError, Informer, Interest, LabelSet, ListQuery, Lister, Object, OverlayWriter, Scope, Uid, View,
+    Answer, DecodeError, Informer, Interest, LabelSet, ListQuery, Lister, Object, OverlayWriter,
+    Scope, Uid, View,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -23,11 +24,17 @@ impl Plugin {
     fn new(informer: &Informer) -> Self {
         let writer = OverlayWriter::new();
         let lister = Lister::new(informer.clone(), writer.reader(), View::default());
-        Self { writer, lister, informer: informer.clone() }
+        Self {
+            writer,
+            lister,
+            informer: informer.clone(),
+        }
     }
 
     fn wrote(&self, answer: &Value) {
-        self.writer.written(&self.informer, &Answer::new(answer.to_string().into())).unwrap();
+        self.writer
+            .written(&self.informer, &Answer::new(answer.to_string().into()))
+            .unwrap();
     }
 
     fn deleted(&self, name: &str, answer: &Value) {
@@ -36,18 +43,30 @@ impl Plugin {
 
     /// The plugin saw the object when it asked for its deletion.
     fn deleted_as_seen(&self, name: &str, before: Option<&Object>, answer: &Value) {
-        self.writer.deleted(&self.informer, ("a", name), before, &Answer::new(answer.to_string().into())).unwrap();
+        self.writer
+            .deleted(
+                &self.informer,
+                ("a", name),
+                before,
+                &Answer::new(answer.to_string().into()),
+            )
+            .unwrap();
     }
 
     fn contents(&self) -> Vec<String> {
         let found = self.lister.list(&ListQuery::default());
         assert_eq!(found.len(), self.lister.count(&ListQuery::default()));
         for object in &found {
-            let same = |other: Option<Arc<_>>| assert!(other.is_some_and(|other| Arc::ptr_eq(&other, object)));
+            let same = |other: Option<Arc<_>>| {
+                assert!(other.is_some_and(|other| Arc::ptr_eq(&other, object)))
+            };
             same(self.lister.get(object.namespace(), object.name()));
             same(self.lister.by_uid(object.uid()));
         }
-        found.iter().map(|object| format!("{}={}", object.key(), object.resource_version())).collect()
+        found
+            .iter()
+            .map(|object| format!("{}={}", object.key(), object.resource_version()))
+            .collect()
     }
 }
 
@@ -67,12 +86,18 @@ async fn a_write_is_seen_by_who_wrote_it_at_once_and_by_others_with_the_event() 
     let (own, other) = (Plugin::new(&informer), Plugin::new(&informer));
     server.inner().holding = true;
     own.wrote(&server.put("a", "x", pod(json!({}))));
-    assert_eq!((own.contents(), other.contents()), (vec!["a/x=101".to_owned()], vec![]));
+    assert_eq!(
+        (own.contents(), other.contents()),
+        (vec!["a/x=101".to_owned()], vec![])
+    );
     own.wrote(&server.put("a", "x", pod(json!({}))));
     assert_eq!(own.contents(), ["a/x=102"]);
     server.release(1);
     sleep(Duration::from_millis(1)).await;
-    assert_eq!((own.contents(), other.contents()), (vec!["a/x=102".to_owned()], vec!["a/x=101".to_owned()]));
+    assert_eq!(
+        (own.contents(), other.contents()),
+        (vec!["a/x=102".to_owned()], vec!["a/x=101".to_owned()])
+    );
     server.release(1);
     sleep(Duration::from_millis(1)).await;
     assert_eq!(own.contents(), other.contents());
@@ -89,16 +114,34 @@ async fn an_answer_that_the_reflector_has_passed_is_left_out() {
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
     plugin.wrote(&old);
-    assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec!["a/x=102".to_owned()], 0));
+    assert_eq!(
+        (plugin.contents(), plugin.writer.tidy()),
+        (vec!["a/x=102".to_owned()], 0)
+    );
 }
 
 /// A pod in protobuf, with what nobody knows beside its spec: field 9.
 fn in_protobuf(version: u64) -> Answer {
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
-    let metadata = [field(1, b"x"), field(3, b"a"), field(5, b"u"), field(6, version.to_string().as_bytes())].concat();
+    let metadata = [
+        field(1, b"x"),
+        field(3, b"a"),
+        field(5, b"u"),
+        field(6, version.to_string().as_bytes()),
+    ]
+    .concat();
     let types = [field(1, b"v1"), field(2, b"Pod")].concat();
-    let object = [field(1, &metadata), field(2, &field(10, b"n1")), field(9, b"new")].concat();
-    Answer::new([b"k8s\0".to_vec(), field(1, &types), field(2, &object)].concat().into())
+    let object = [
+        field(1, &metadata),
+        field(2, &field(10, b"n1")),
+        field(9, b"new"),
+    ]
+    .concat();
+    Answer::new(
+        [b"k8s\0".to_vec(), field(1, &types), field(2, &object)]
+            .concat()
+            .into(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,8 +151,14 @@ async fn an_answer_that_cant_be_read_is_known_once_the_reflector_has_seen_the_ch
     informer.synced().await;
     let plugin = Plugin::new(&informer);
     let answer = in_protobuf(server.version() + 1);
-    assert!(matches!(plugin.writer.written(&informer, &answer), Err(DecodeError::Protobuf(_))));
-    assert!(matches!(plugin.writer.deleted(&informer, ("a", "x"), None, &answer), Err(DecodeError::Protobuf(_))));
+    assert!(matches!(
+        plugin.writer.written(&informer, &answer),
+        Err(DecodeError::Protobuf(_))
+    ));
+    assert!(matches!(
+        plugin.writer.deleted(&informer, ("a", "x"), None, &answer),
+        Err(DecodeError::Protobuf(_))
+    ));
     assert!(!informer.catches_up(&answer).await, "it has not come");
     server.put("a", "x", pod(json!({})));
     assert!(informer.catches_up(&answer).await);
@@ -137,7 +186,10 @@ async fn what_was_deleted_is_hidden_until_it_is_seen_to_go_and_its_name_can_be_u
         server.release(1);
         sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec!["a/x=103".to_owned()], 0));
+    assert_eq!(
+        (plugin.contents(), plugin.writer.tidy()),
+        (vec!["a/x=103".to_owned()], 0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +258,12 @@ async fn a_spec_of_whatever_shape_holds_nothing() {
     let plugin = Plugin::new(&informer);
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
-    for spec in [json!({"finalizers": {"a": 1}}), json!("text"), json!({"finalizers": [1]}), Value::Null] {
+    for spec in [
+        json!({"finalizers": {"a": 1}}),
+        json!("text"),
+        json!({"finalizers": [1]}),
+        Value::Null,
+    ] {
         server.inner().holding = true;
         let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         plugin.wrote(&server.put("a", "x", json!({"metadata": metadata, "spec": spec})));
@@ -217,8 +274,18 @@ async fn a_spec_of_whatever_shape_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_leaves_the_scope_is_gone_for_its_informer() {
     let server = Server::new();
-    let scope = Scope { labels: "app=web".parse().unwrap(), ..Scope::default() };
-    let (_factory, informer) = started(&server, Interest { scope, ..interest(&["spec"]) }).await;
+    let scope = Scope {
+        labels: "app=web".parse().unwrap(),
+        ..Scope::default()
+    };
+    let (_factory, informer) = started(
+        &server,
+        Interest {
+            scope,
+            ..interest(&["spec"])
+        },
+    )
+    .await;
     informer.synced().await;
     let plugin = Plugin::new(&informer);
     server.put("a", "x", pod(json!({"app": "web"})));
@@ -236,7 +303,11 @@ async fn every_kind_of_read_sees_what_was_written() {
     let server = Server::new();
     let node: flyball_types::FieldPath = "spec.nodeName".parse().unwrap();
     let selector: flyball_types::FieldPath = "spec.selector".parse().unwrap();
-    let want = Interest { indexes: vec![node.clone()], selectors: vec![selector.clone()], ..interest(&[]) };
+    let want = Interest {
+        indexes: vec![node.clone()],
+        selectors: vec![selector.clone()],
+        ..interest(&[])
+    };
     let (_factory, informer) = started(&server, want).await;
     informer.synced().await;
     let plugin = Plugin::new(&informer);
@@ -249,26 +320,70 @@ async fn every_kind_of_read_sees_what_was_written() {
     plugin.wrote(&server.put("a", "x", object));
     let queries = [
         ListQuery::namespace("a"),
-        ListQuery { labels: "app in (web,db)".parse().unwrap(), ..ListQuery::default() },
-        ListQuery { fields: vec![(node.clone(), "n1".into())], ..ListQuery::default() },
-        ListQuery { owner: Some(Uid::new("u")), ..ListQuery::default() },
-        ListQuery { controller: Some(Uid::new("u")), ..ListQuery::namespace("a") },
+        ListQuery {
+            labels: "app in (web,db)".parse().unwrap(),
+            ..ListQuery::default()
+        },
+        ListQuery {
+            fields: vec![(node.clone(), "n1".into())],
+            ..ListQuery::default()
+        },
+        ListQuery {
+            owner: Some(Uid::new("u")),
+            ..ListQuery::default()
+        },
+        ListQuery {
+            controller: Some(Uid::new("u")),
+            ..ListQuery::namespace("a")
+        },
     ];
     let none = [
         ListQuery::namespace("b"),
-        ListQuery { orphans: true, ..ListQuery::default() },
-        ListQuery { fields: vec![(node, "n2".into())], ..ListQuery::namespace("a") },
+        ListQuery {
+            orphans: true,
+            ..ListQuery::default()
+        },
+        ListQuery {
+            fields: vec![(node, "n2".into())],
+            ..ListQuery::namespace("a")
+        },
     ];
     for from_cache in [false, true] {
         for query in &queries {
-            assert_eq!(plugin.lister.list(query).len(), 1, "{query:?}, from cache: {from_cache}");
+            assert_eq!(
+                plugin.lister.list(query).len(),
+                1,
+                "{query:?}, from cache: {from_cache}"
+            );
         }
         for query in &none {
-            assert_eq!(plugin.lister.count(query), 0, "{query:?}, from cache: {from_cache}");
+            assert_eq!(
+                plugin.lister.count(query),
+                0,
+                "{query:?}, from cache: {from_cache}"
+            );
         }
-        assert_eq!(plugin.lister.selecting(&selector, "a", &LabelSet::new([("app", "web")])).len(), 1);
-        assert_eq!(plugin.lister.selecting(&selector, "a", &LabelSet::none()).len(), 0);
-        assert_eq!(plugin.lister.selecting(&selector, "b", &LabelSet::new([("app", "web")])).len(), 0);
+        assert_eq!(
+            plugin
+                .lister
+                .selecting(&selector, "a", &LabelSet::new([("app", "web")]))
+                .len(),
+            1
+        );
+        assert_eq!(
+            plugin
+                .lister
+                .selecting(&selector, "a", &LabelSet::none())
+                .len(),
+            0
+        );
+        assert_eq!(
+            plugin
+                .lister
+                .selecting(&selector, "b", &LabelSet::new([("app", "web")]))
+                .len(),
+            0
+        );
         server.release(1);
         sleep(Duration::from_millis(1)).await;
     }
@@ -283,7 +398,10 @@ async fn a_view_shows_its_own_fields_and_namespaces() {
     server.put("a", "x", json!({"spec": 1, "status": 2}));
     server.put("b", "y", json!({"spec": 1, "status": 2}));
     sleep(Duration::from_millis(1)).await;
-    let view = View { mask: informer.mask().clone(), namespaces: Some(["a".to_owned()].into()) };
+    let view = View {
+        mask: informer.mask().clone(),
+        namespaces: Some(["a".to_owned()].into()),
+    };
     let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), view);
     assert_eq!(lister.count(&ListQuery::default()), 1);
     assert!(lister.get("b", "y").is_none());
@@ -291,9 +409,18 @@ async fn a_view_shows_its_own_fields_and_namespaces() {
     let mut out = Vec::new();
     lister.project(&object, None, &mut out).unwrap();
     let shown: Value = serde_json::from_slice(&out).unwrap();
-    assert_eq!((&shown["spec"], &shown["status"]), (&json!(1), &Value::Null));
+    assert_eq!(
+        (&shown["spec"], &shown["status"]),
+        (&json!(1), &Value::Null)
+    );
     let fields = Arc::new(flyball_types::Mask::parse(["status.phase", "spec"]).unwrap());
-    assert!(lister.project(&object, Some(&fields), &mut out).unwrap_err().to_string().contains("status.phase"));
+    assert!(
+        lister
+            .project(&object, Some(&fields), &mut out)
+            .unwrap_err()
+            .to_string()
+            .contains("status.phase")
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -321,8 +448,18 @@ fn step() -> impl Strategy<Value = Step> {
 async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
     let server = Server::new();
     let labels = if scoped { "app=web" } else { "" };
-    let scope = Scope { labels: labels.parse().unwrap(), ..Scope::default() };
-    let (_factory, informer) = started(&server, Interest { scope: scope.clone(), ..interest(&["spec"]) }).await;
+    let scope = Scope {
+        labels: labels.parse().unwrap(),
+        ..Scope::default()
+    };
+    let (_factory, informer) = started(
+        &server,
+        Interest {
+            scope: scope.clone(),
+            ..interest(&["spec"])
+        },
+    )
+    .await;
     informer.synced().await;
     let plugin = Plugin::new(&informer);
     server.inner().holding = true;
@@ -347,11 +484,14 @@ async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
             let expected: Vec<String> = {
                 let inner = server.inner();
                 let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-                let shown = inner
-                    .objects
-                    .iter()
-                    .filter(|(_, object)| !scoped || text(&object["metadata"]["labels"]["app"]) == "web");
-                shown.map(|(key, object)| format!("{key}={}", text(&object["metadata"]["resourceVersion"]))).collect()
+                let shown = inner.objects.iter().filter(|(_, object)| {
+                    !scoped || text(&object["metadata"]["labels"]["app"]) == "web"
+                });
+                shown
+                    .map(|(key, object)| {
+                        format!("{key}={}", text(&object["metadata"]["resourceVersion"]))
+                    })
+                    .collect()
             };
             assert_eq!(plugin.contents(), expected);
             sleep(Duration::from_millis(1)).await;

@@ -13,9 +13,13 @@ const KINDS: usize = 90;
 /// Where the samples of the release lie that the schema was made of.
 fn samples() -> PathBuf {
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
-    let download = Command::new("go").args(["mod", "download", "-json", "k8s.io/api"]).current_dir(module).output();
+    let download = Command::new("go")
+        .args(["mod", "download", "-json", "k8s.io/api"])
+        .current_dir(module)
+        .output();
     let download = download.expect("go is needed to find Kubernetes' samples");
-    let answer: Value = serde_json::from_slice(&download.stdout).expect("go says where the module is");
+    let answer: Value =
+        serde_json::from_slice(&download.stdout).expect("go says where the module is");
     Path::new(answer["Dir"].as_str().expect("go has the module")).join("testdata/HEAD")
 }
 
@@ -31,8 +35,18 @@ fn every_kind_is_the_same_as_in_json() {
         Mask::whole(),
         Mask::default(),
         Mask::parse(["metadata.annotations", "spec.template", "status"]).unwrap(),
-        Mask::parse(["spec.containers[*].name", "spec.containers[*].ports[name=nameValue].containerPort"]).unwrap(),
-        Mask::parse(["spec.nodeName", "status.conditions[type=typeValue].status", "data", "rules[*].verbs"]).unwrap(),
+        Mask::parse([
+            "spec.containers[*].name",
+            "spec.containers[*].ports[name=nameValue].containerPort",
+        ])
+        .unwrap(),
+        Mask::parse([
+            "spec.nodeName",
+            "status.conditions[type=typeValue].status",
+            "data",
+            "rules[*].verbs",
+        ])
+        .unwrap(),
     ];
     let mut kinds = 0;
     for entry in std::fs::read_dir(samples()).expect("the samples can be read") {
@@ -42,7 +56,8 @@ fn every_kind_is_the_same_as_in_json() {
         }
         let protobuf = std::fs::read(&path).expect("a sample can be read");
         // What nobody can watch, or no release serves any more, is not in the schema.
-        if of_protobuf(&protobuf, &masks[0]).is_err_and(|error| error.to_string().contains("is not known in protobuf"))
+        if of_protobuf(&protobuf, &masks[0])
+            .is_err_and(|error| error.to_string().contains("is not known in protobuf"))
         {
             continue;
         }
@@ -51,7 +66,8 @@ fn every_kind_is_the_same_as_in_json() {
         // The samples are written with spaces; numbers in them are small.
         let json = compact(&json);
         for mask in &masks {
-            let made = of_protobuf(&protobuf, mask).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let made = of_protobuf(&protobuf, mask)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let made = String::from_utf8(made).expect("JSON is text");
             assert_eq!(made, pruned(mask, &json), "{} by {mask}", path.display());
         }

@@ -13,13 +13,25 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 fn contents(informer: &Informer) -> Vec<String> {
-    let lister = Lister::new(informer.clone(), OverlayWriter::new().reader(), View::default());
+    let lister = Lister::new(
+        informer.clone(),
+        OverlayWriter::new().reader(),
+        View::default(),
+    );
     let found = lister.list(&ListQuery::default());
-    found.iter().map(|object| format!("{}={}", object.key(), object.resource_version())).collect()
+    found
+        .iter()
+        .map(|object| format!("{}={}", object.key(), object.resource_version()))
+        .collect()
 }
 
 async fn up_to_date(server: &Arc<Server>, informer: &Informer) {
-    timeout(Duration::from_secs(300), informer.wait_until(server.version())).await.expect("the cache falls behind");
+    timeout(
+        Duration::from_secs(300),
+        informer.wait_until(server.version()),
+    )
+    .await
+    .expect("the cache falls behind");
     assert_eq!(contents(informer), server.contents());
 }
 
@@ -42,7 +54,9 @@ async fn a_list_is_streamed_and_the_same_watch_goes_on() {
     let requests = server.requests();
     assert_eq!(
         requests,
-        ["watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"]
+        [
+            "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        ]
     );
     factory.shutdown().await;
     assert_eq!(server.watchers(), 0);
@@ -59,8 +73,18 @@ async fn a_server_that_streams_no_lists_is_asked_for_pages() {
     sleep(Duration::from_millis(10)).await;
     let requests = server.requests();
     assert!(requests[0].contains("sendInitialEvents"));
-    assert_eq!(requests[1..4], ["limit=500", "limit=500&continue=107-3", "limit=500&continue=107-6"]);
-    assert_eq!(requests[4], "watch=true&allowWatchBookmarks=true&resourceVersion=107");
+    assert_eq!(
+        requests[1..4],
+        [
+            "limit=500",
+            "limit=500&continue=107-3",
+            "limit=500&continue=107-6"
+        ]
+    );
+    assert_eq!(
+        requests[4],
+        "watch=true&allowWatchBookmarks=true&resourceVersion=107"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,8 +98,16 @@ async fn a_watch_that_ends_is_resumed_where_it_was() {
     server.put("a", "later", json!({}));
     up_to_date(&server, &informer).await;
     let requests = server.requests();
-    assert!(requests.contains(&"watch=true&allowWatchBookmarks=true&resourceVersion=102".into()), "{requests:?}");
-    assert!(!requests.iter().any(|request| request.contains("sendInitialEvents")), "{requests:?}");
+    assert!(
+        requests.contains(&"watch=true&allowWatchBookmarks=true&resourceVersion=102".into()),
+        "{requests:?}"
+    );
+    assert!(
+        !requests
+            .iter()
+            .any(|request| request.contains("sendInitialEvents")),
+        "{requests:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +124,10 @@ async fn a_bookmark_moves_the_position_from_which_a_watch_is_resumed() {
     server.end();
     sleep(Duration::from_secs(5)).await;
     let requests = server.requests();
-    assert!(requests.contains(&"watch=true&allowWatchBookmarks=true&resourceVersion=105".into()), "{requests:?}");
+    assert!(
+        requests.contains(&"watch=true&allowWatchBookmarks=true&resourceVersion=105".into()),
+        "{requests:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,12 +151,26 @@ async fn a_relist_deletes_what_vanished() {
         }
         sleep(Duration::from_secs(60)).await;
         assert_eq!(contents(&informer), server.contents());
-        let relist = server.requests().into_iter().find(|request| request.contains("sendInitialEvents")).unwrap();
-        assert!(relist.ends_with("&resourceVersion=105"), "not older than what was seen: {relist}");
+        let relist = server
+            .requests()
+            .into_iter()
+            .find(|request| request.contains("sendInitialEvents"))
+            .unwrap();
+        assert!(
+            relist.ends_with("&resourceVersion=105"),
+            "not older than what was seen: {relist}"
+        );
         let batch = deltas.next(100).await.unwrap();
-        let mut types: Vec<_> = batch.deltas.iter().map(|delta| (delta.object().name(), delta.delta_type())).collect();
+        let mut types: Vec<_> = batch
+            .deltas
+            .iter()
+            .map(|delta| (delta.object().name(), delta.delta_type()))
+            .collect();
         types.sort_by_key(|(name, _)| *name);
-        assert_eq!(types, [("p2", DeltaType::Deleted), ("p3", DeltaType::Modified)]);
+        assert_eq!(
+            types,
+            [("p2", DeltaType::Deleted), ("p3", DeltaType::Modified)]
+        );
     }
 }
 
@@ -138,7 +187,14 @@ async fn a_watcher_is_told_of_what_it_wants_alone() {
     sleep(Duration::from_millis(1)).await;
     assert!(deltas.try_next(100).is_none());
     server.put("a", "p1", json!({}));
-    let names: Vec<_> = deltas.next(100).await.unwrap().deltas.iter().map(|delta| delta.object().key()).collect();
+    let names: Vec<_> = deltas
+        .next(100)
+        .await
+        .unwrap()
+        .deltas
+        .iter()
+        .map(|delta| delta.object().key())
+        .collect();
     assert_eq!(names, ["a/p1"]);
 }
 
@@ -149,14 +205,22 @@ async fn pages_that_grew_too_old_are_asked_for_again_in_one() {
     some_pods(&server, 4);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     // Between the first page and the second.
-    while !server.inner().requests.iter().any(|request| request == "limit=500") {
+    while !server
+        .inner()
+        .requests
+        .iter()
+        .any(|request| request == "limit=500")
+    {
         tokio::task::yield_now().await;
     }
     server.put("a", "new", json!({}));
     server.compact();
     informer.synced().await;
     up_to_date(&server, &informer).await;
-    assert!(server.requests().contains(&String::new()), "everything in one page");
+    assert!(
+        server.requests().contains(&String::new()),
+        "everything in one page"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,9 +247,18 @@ async fn a_server_restored_from_a_backup_resets_the_cache() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(contents(&informer), server.contents());
     assert_eq!(informer.position(), 103);
-    assert!(waiting.is_finished(), "a version from before the restore never comes");
-    let mut names: Vec<_> =
-        deltas.next(100).await.unwrap().deltas.iter().map(|delta| delta.object().name().to_owned()).collect();
+    assert!(
+        waiting.is_finished(),
+        "a version from before the restore never comes"
+    );
+    let mut names: Vec<_> = deltas
+        .next(100)
+        .await
+        .unwrap()
+        .deltas
+        .iter()
+        .map(|delta| delta.object().name().to_owned())
+        .collect();
     names.sort();
     assert_eq!(names, ["lost", "p1", "p2"]);
 }
@@ -199,10 +272,20 @@ async fn an_event_older_than_what_was_seen_changes_nothing_and_is_looked_into() 
     server.requests();
     server.old_event(50);
     sleep(Duration::from_millis(10)).await;
-    assert_eq!((informer.position(), contents(&informer)), (102, server.contents()));
-    assert_eq!(server.requests()[0], "limit=1", "a consistent read tells whether versions went back");
+    assert_eq!(
+        (informer.position(), contents(&informer)),
+        (102, server.contents())
+    );
+    assert_eq!(
+        server.requests()[0],
+        "limit=1",
+        "a consistent read tells whether versions went back"
+    );
     sleep(Duration::from_secs(5)).await;
-    assert!(server.requests()[0].contains("sendInitialEvents"), "and a list what is true");
+    assert!(
+        server.requests()[0].contains("sendInitialEvents"),
+        "and a list what is true"
+    );
     server.put("a", "next", json!({}));
     up_to_date(&server, &informer).await;
 }
@@ -218,9 +301,18 @@ async fn an_unreachable_server_is_asked_ever_more_seldom_and_the_cache_stays() {
     server.requests();
     sleep(Duration::from_secs(120)).await;
     let asked = server.requests().len();
-    assert!((5..=12).contains(&asked), "asked {asked} times in two minutes");
+    assert!(
+        (5..=12).contains(&asked),
+        "asked {asked} times in two minutes"
+    );
     assert_eq!(contents(&informer).len(), 2);
-    assert!(informer.status().problem.unwrap().contains("connection refused"));
+    assert!(
+        informer
+            .status()
+            .problem
+            .unwrap()
+            .contains("connection refused")
+    );
     server.inner().unreachable = false;
     server.put("a", "back", json!({}));
     up_to_date(&server, &informer).await;
@@ -238,7 +330,11 @@ async fn who_waits_for_a_version_that_no_event_carries_gets_a_bookmark_soon() {
     assert_eq!(fresh, 104);
     let began = Instant::now();
     informer.wait_until(fresh).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
     server.put("a", "p", json!({}));
     up_to_date(&server, &informer).await;
 }
@@ -248,16 +344,28 @@ async fn the_scope_and_the_wish_for_metadata_alone_are_asked_of_the_server() {
     let server = Server::new();
     server.put("a", "web", json!({"metadata": {"labels": {"app": "web"}}}));
     server.put("a", "db", json!({"metadata": {"labels": {"app": "db"}}}));
-    let scope = Scope { labels: "app=web".parse().unwrap(), ..Scope::default() };
-    let (_factory, informer) =
-        started(&server, flyball_cache::Interest { scope, metadata_only: true, ..interest(&[]) }).await;
+    let scope = Scope {
+        labels: "app=web".parse().unwrap(),
+        ..Scope::default()
+    };
+    let (_factory, informer) = started(
+        &server,
+        flyball_cache::Interest {
+            scope,
+            metadata_only: true,
+            ..interest(&[])
+        },
+    )
+    .await;
     informer.synced().await;
     assert_eq!(contents(&informer), ["a/web=101"]);
     assert!(server.requests()[0].starts_with("labelSelector=app%3Dweb&watch=true"));
     assert_eq!(
         server.inner().accepts,
-        ["application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
-             application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"]
+        [
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        ]
     );
     server.put("a", "web", json!({"metadata": {"labels": {"app": "db"}}}));
     sleep(Duration::from_millis(10)).await;
@@ -276,8 +384,20 @@ async fn protobuf_that_can_not_be_read_is_asked_for_as_json_from_then_on() {
     server.put("a", "q", json!({}));
     up_to_date(&server, &informer).await;
     let accepts = server.inner().accepts.clone();
-    assert_eq!(accepts[..2], ["application/vnd.kubernetes.protobuf,application/json", "application/json"]);
-    assert!(accepts.len() > 2 && accepts[2..].iter().all(|accept| !accept.contains("protobuf")), "{accepts:?}");
+    assert_eq!(
+        accepts[..2],
+        [
+            "application/vnd.kubernetes.protobuf,application/json",
+            "application/json"
+        ]
+    );
+    assert!(
+        accepts.len() > 2
+            && accepts[2..]
+                .iter()
+                .all(|accept| !accept.contains("protobuf")),
+        "{accepts:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,15 +414,27 @@ async fn a_wider_mask_is_listed_once_for_all_who_ask_together_and_tells_nobody_e
     let mut joined = status.subscribe();
     assert!(!status.is_synced() && narrow.is_synced());
     assert!(
-        timeout(Duration::from_millis(50), joined.next(100)).await.is_err(),
+        timeout(Duration::from_millis(50), joined.next(100))
+            .await
+            .is_err(),
         "no snapshot before it is wide enough"
     );
     status.synced().await;
     assert!(data.is_synced());
     assert_eq!(joined.next(100).await.unwrap().deltas.len(), 3);
     assert_eq!(server.requests().len(), 1);
-    assert!(timeout(Duration::from_secs(5), deltas.next(100)).await.is_err(), "a delta without a change");
-    assert!(narrow.status().mask.covers(&Mask::parse(["spec", "status", "data"]).unwrap()));
+    assert!(
+        timeout(Duration::from_secs(5), deltas.next(100))
+            .await
+            .is_err(),
+        "a delta without a change"
+    );
+    assert!(
+        narrow
+            .status()
+            .mask
+            .covers(&Mask::parse(["spec", "status", "data"]).unwrap())
+    );
     let later = factory.informer(interest(&["other"]));
     later.synced().await;
     server.put("a", "p1", json!({"spec": {}}));
@@ -313,7 +445,10 @@ async fn a_wider_mask_is_listed_once_for_all_who_ask_together_and_tells_nobody_e
 async fn the_last_handle_that_is_dropped_stops_the_reflector() {
     let server = Server::new();
     let (factory, informer) = started(&server, interest(&["spec"])).await;
-    let rider = factory.informer(flyball_cache::Interest { metadata_only: true, ..interest(&["metadata.labels"]) });
+    let rider = factory.informer(flyball_cache::Interest {
+        metadata_only: true,
+        ..interest(&["metadata.labels"])
+    });
     informer.synced().await;
     rider.synced().await;
     assert_eq!((factory.status().len(), server.watchers()), (1, 1));

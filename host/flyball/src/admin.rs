@@ -41,7 +41,9 @@ pub(crate) enum Answer {
 
 /// Where the socket is, unless the operator says otherwise: in a folder that is the user's alone; none if there is none.
 pub(crate) fn default_socket() -> Option<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from);
     let folder = runtime.or_else(|| user_folder("XDG_STATE_HOME", ".local/state"))?;
     Some(folder.join("flyball").join("admin.sock"))
 }

@@ -23,35 +23,67 @@ include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 /// The files that are not called by a name of their controller, and its canonical name.
 const FILES: &[(&str, &str)] = &[
     ("rootca", "root-ca-certificate-publisher-controller"),
-    ("legacytokencleaner", "legacy-serviceaccount-token-cleaner-controller"),
+    (
+        "legacytokencleaner",
+        "legacy-serviceaccount-token-cleaner-controller",
+    ),
     ("serviceaccounttoken", TOKENS),
 ];
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
-    ("deployment-controller", include_str!("../policies/deployment-controller.toml")),
-    (GARBAGE_COLLECTOR, include_str!("../policies/garbage-collector-controller.toml")),
-    ("job-controller", include_str!("../policies/job-controller.toml")),
+    (
+        "deployment-controller",
+        include_str!("../policies/deployment-controller.toml"),
+    ),
+    (
+        GARBAGE_COLLECTOR,
+        include_str!("../policies/garbage-collector-controller.toml"),
+    ),
+    (
+        "job-controller",
+        include_str!("../policies/job-controller.toml"),
+    ),
     (
         "legacy-serviceaccount-token-cleaner-controller",
         include_str!("../policies/legacy-serviceaccount-token-cleaner-controller.toml"),
     ),
-    ("namespace-controller", include_str!("../policies/namespace-controller.toml")),
-    ("replicaset-controller", include_str!("../policies/replicaset-controller.toml")),
-    ("replicationcontroller-controller", include_str!("../policies/replicationcontroller-controller.toml")),
+    (
+        "namespace-controller",
+        include_str!("../policies/namespace-controller.toml"),
+    ),
+    (
+        "replicaset-controller",
+        include_str!("../policies/replicaset-controller.toml"),
+    ),
+    (
+        "replicationcontroller-controller",
+        include_str!("../policies/replicationcontroller-controller.toml"),
+    ),
     (
         "root-ca-certificate-publisher-controller",
         include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
     ),
-    ("serviceaccount-controller", include_str!("../policies/serviceaccount-controller.toml")),
-    (TOKENS, include_str!("../policies/serviceaccount-token-controller.toml")),
+    (
+        "serviceaccount-controller",
+        include_str!("../policies/serviceaccount-controller.toml"),
+    ),
+    (
+        TOKENS,
+        include_str!("../policies/serviceaccount-token-controller.toml"),
+    ),
 ];
 
 impl Builtin {
     /// The controller's canonical name.
     pub(crate) fn canonical_name(&self) -> &'static str {
-        let of_file = FILES.iter().find(|(file, _)| *file == self.name).map(|(_, name)| *name);
-        of_file.or_else(|| crate::kcm::controllers::canonical(self.name)).unwrap_or(self.name)
+        let of_file = FILES
+            .iter()
+            .find(|(file, _)| *file == self.name)
+            .map(|(_, name)| *name);
+        of_file
+            .or_else(|| crate::kcm::controllers::canonical(self.name))
+            .unwrap_or(self.name)
     }
 }
 
@@ -73,10 +105,27 @@ mod tests {
 
     #[test]
     fn a_file_is_found_by_an_alias_or_by_the_table() {
-        let name = |name| Builtin { name, digest: "", wasm: &[], cwasm: &[] }.canonical_name();
-        assert_eq!(name("replicationcontroller"), "replicationcontroller-controller");
+        let name = |name| {
+            Builtin {
+                name,
+                digest: "",
+                wasm: &[],
+                cwasm: &[],
+            }
+            .canonical_name()
+        };
+        assert_eq!(
+            name("replicationcontroller"),
+            "replicationcontroller-controller"
+        );
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
-        assert_eq!(name("legacytokencleaner"), "legacy-serviceaccount-token-cleaner-controller");
-        assert_eq!(name("serviceaccounttoken"), "serviceaccount-token-controller");
+        assert_eq!(
+            name("legacytokencleaner"),
+            "legacy-serviceaccount-token-cleaner-controller"
+        );
+        assert_eq!(
+            name("serviceaccounttoken"),
+            "serviceaccount-token-controller"
+        );
     }
 }

@@ -11,8 +11,18 @@ use crate::tools::Tool;
 
 /// The flags that kube-controller-manager does not have.
 const OWN: &[Flag] = &[
-    flag("context", Text, "", Yes("Context of the kubeconfig, if not its current one")),
-    flag("plugin-dir", Texts, "[]", Yes("Folder with plugins, which is followed; may be given more than once")),
+    flag(
+        "context",
+        Text,
+        "",
+        Yes("Context of the kubeconfig, if not its current one"),
+    ),
+    flag(
+        "plugin-dir",
+        Texts,
+        "[]",
+        Yes("Folder with plugins, which is followed; may be given more than once"),
+    ),
     flag(
         "policy",
         Text,
@@ -37,7 +47,12 @@ const OWN: &[Flag] = &[
             "Where versions of plugins are kept to go back to; $XDG_STATE_HOME/flyball or ~/.local/state/flyball, if none is named",
         ),
     ),
-    flag("trust-plugins", Bool, "false", Yes("Grant plugins what they ask for where the policy says nothing")),
+    flag(
+        "trust-plugins",
+        Bool,
+        "false",
+        Yes("Grant plugins what they ask for where the policy says nothing"),
+    ),
     flag(
         "plugin-config",
         Text,
@@ -62,7 +77,9 @@ pub(crate) enum Action {
 /// text for the operator.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, String> {
     let mut args: Vec<String> = args.into_iter().collect();
-    let called = args.first().map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let called = args
+        .first()
+        .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
     if called.as_deref() == Some("kube-controller-manager") {
         args.insert(1, "run".to_owned());
     }
@@ -90,7 +107,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, St
 /// The flags of `flyball run`, for tests.
 #[cfg(test)]
 pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
-    let args = ["flyball", "run"].iter().chain(args).map(|arg| (*arg).to_owned());
+    let args = ["flyball", "run"]
+        .iter()
+        .chain(args)
+        .map(|arg| (*arg).to_owned());
     match parse(args)? {
         Action::Run(matches) => Ok(*matches),
         Action::Print(text) => Err(text),
@@ -101,12 +121,14 @@ pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    Tool::augment_subcommands(Ask::augment_subcommands(Command::new("flyball").subcommand(run_command())))
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Runs Kubernetes controllers as WebAssembly components")
-        .long_about(None)
-        .subcommand_required(false)
-        .arg_required_else_help(false)
+    Tool::augment_subcommands(Ask::augment_subcommands(
+        Command::new("flyball").subcommand(run_command()),
+    ))
+    .version(env!("CARGO_PKG_VERSION"))
+    .about("Runs Kubernetes controllers as WebAssembly components")
+    .long_about(None)
+    .subcommand_required(false)
+    .arg_required_else_help(false)
 }
 
 fn run_command() -> Command {
@@ -116,11 +138,18 @@ fn run_command() -> Command {
         .disable_version_flag(true)
         .args_override_self(true)
         .next_line_help(false);
-    let own = OWN.iter().map(|flag| arg(flag).help_heading("Flyball's own flags"));
-    let theirs = kcm::flags::FLAGS.iter().filter(|flag| flag.name != "help").map(|flag| match flag.effect {
-        Effect::Yes(_) => arg(flag).help_heading("kube-controller-manager's flags"),
-        _ => arg(flag).help_heading("kube-controller-manager's flags without effect yet").hide_short_help(true),
-    });
+    let own = OWN
+        .iter()
+        .map(|flag| arg(flag).help_heading("Flyball's own flags"));
+    let theirs = kcm::flags::FLAGS
+        .iter()
+        .filter(|flag| flag.name != "help")
+        .map(|flag| match flag.effect {
+            Effect::Yes(_) => arg(flag).help_heading("kube-controller-manager's flags"),
+            _ => arg(flag)
+                .help_heading("kube-controller-manager's flags without effect yet")
+                .hide_short_help(true),
+        });
     run.args(own.chain(theirs))
 }
 
@@ -129,14 +158,25 @@ fn arg(flag: &'static Flag) -> Arg {
     let check = move |text: &str| kind.check(text).map(|()| text.to_owned());
     let arg = Arg::new(flag.name).long(flag.name).value_parser(check);
     let arg = match kind {
-        Kind::Bool => {
-            arg.num_args(0..=1).require_equals(true).default_missing_value("true").default_value(flag.default)
-        }
-        Kind::Version => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-        _ => arg.num_args(1).allow_hyphen_values(true).value_name(kind.go_type()),
+        Kind::Bool => arg
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .default_value(flag.default),
+        Kind::Version => arg
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+        _ => arg
+            .num_args(1)
+            .allow_hyphen_values(true)
+            .value_name(kind.go_type()),
     };
     // pflag shows the default of a list in brackets.
-    let list = flag.default.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+    let list = flag
+        .default
+        .strip_prefix('[')
+        .and_then(|list| list.strip_suffix(']'));
     let arg = match (list, flag.default) {
         (Some("") | None, "" | "[]") => arg,
         (Some(list), _) => arg.default_value(list),
@@ -145,8 +185,16 @@ fn arg(flag: &'static Flag) -> Arg {
     };
     // A plugin's value may hold commas, so that each use of the flag is one value.
     let adds = kind.is_list() || flag.name == "plugin-config";
-    let arg = arg.action(if adds { ArgAction::Append } else { ArgAction::Set });
-    let arg = if flag.name == "v" { arg.short('v') } else { arg };
+    let arg = arg.action(if adds {
+        ArgAction::Append
+    } else {
+        ArgAction::Set
+    });
+    let arg = if flag.name == "v" {
+        arg.short('v')
+    } else {
+        arg
+    };
     match flag.effect {
         Effect::Yes(help) => arg.help(help),
         Effect::NotYet | Effect::Already(_) => arg,
@@ -160,9 +208,14 @@ fn with_dashes(args: Vec<String>) -> Vec<String> {
         if std::mem::take(&mut is_value) || !arg.starts_with("--") {
             return arg;
         }
-        let (name, value) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
+        let (name, value) = arg
+            .split_once('=')
+            .map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
         let name = name.replace('_', "-");
-        let known = OWN.iter().chain(kcm::flags::FLAGS).find(|flag| flag.name == &name[2..]);
+        let known = OWN
+            .iter()
+            .chain(kcm::flags::FLAGS)
+            .find(|flag| flag.name == &name[2..]);
         is_value = value.is_none() && known.is_some_and(|flag| !flag.kind.needs_no_value());
         value.map_or(name.clone(), |value| format!("{name}={value}"))
     };
@@ -170,7 +223,8 @@ fn with_dashes(args: Vec<String>) -> Vec<String> {
 }
 
 fn is_version_asked(run: &ArgMatches) -> bool {
-    run.get_one::<String>("version").is_some_and(|text| text != "false")
+    run.get_one::<String>("version")
+        .is_some_and(|text| text != "false")
 }
 
 fn version() -> String {
@@ -188,53 +242,92 @@ mod tests {
     #[test]
     fn every_flag_of_kube_controller_manager_parses_with_its_default() {
         let golden = include_str!("../testdata/kcm-1.36-flags.txt");
-        for line in golden.lines().filter(|line| !line.starts_with('#') && !line.starts_with("help\t")) {
-            let [name, kind, default] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line:?}") };
+        for line in golden
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.starts_with("help\t"))
+        {
+            let [name, kind, default] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{line:?}")
+            };
             let default = default.trim_matches(['[', ']']);
             let with_equals = format!("--{name}={default}");
             parse_run(&[&with_equals]).unwrap_or_else(|error| panic!("{error}"));
             if kind == "bool" {
-                let matches = parse_run(&[&format!("--{name}")]).unwrap_or_else(|error| panic!("{error}"));
+                let matches =
+                    parse_run(&[&format!("--{name}")]).unwrap_or_else(|error| panic!("{error}"));
                 assert_eq!(one(&matches, name), "true");
             } else if name != "version" {
-                parse_run(&[&format!("--{name}"), default]).unwrap_or_else(|error| panic!("{error}"));
+                parse_run(&[&format!("--{name}"), default])
+                    .unwrap_or_else(|error| panic!("{error}"));
             }
         }
     }
 
     #[test]
     fn a_flag_takes_the_next_argument_whatever_it_looks_like() {
-        let matches = parse_run(&["--controllers", "-job,*", "--kubeconfig", "--a_b"]).expect("it parses");
-        assert_eq!((one(&matches, "controllers").as_str(), one(&matches, "kubeconfig").as_str()), ("-job,*", "--a_b"));
+        let matches =
+            parse_run(&["--controllers", "-job,*", "--kubeconfig", "--a_b"]).expect("it parses");
+        assert_eq!(
+            (
+                one(&matches, "controllers").as_str(),
+                one(&matches, "kubeconfig").as_str()
+            ),
+            ("-job,*", "--a_b")
+        );
     }
 
     #[test]
     fn the_last_use_of_a_flag_wins_and_lists_grow() {
-        let matches =
-            parse_run(&["--v=1", "-v", "2", "-v=4", "--controllers=a", "--controllers=b,c"]).expect("it parses");
+        let matches = parse_run(&[
+            "--v=1",
+            "-v",
+            "2",
+            "-v=4",
+            "--controllers=a",
+            "--controllers=b,c",
+        ])
+        .expect("it parses");
         assert_eq!(one(&matches, "v"), "4");
         let lists: Vec<&String> = matches.get_many("controllers").expect("given").collect();
         assert_eq!(lists, ["a", "b,c"]);
-        assert_eq!(one(&parse_run(&["--profiling", "--profiling=false"]).expect("it parses"), "profiling"), "false");
+        assert_eq!(
+            one(
+                &parse_run(&["--profiling", "--profiling=false"]).expect("it parses"),
+                "profiling"
+            ),
+            "false"
+        );
     }
 
     #[test]
     fn an_unknown_flag_is_told_with_the_nearest() {
         let error = parse_run(&["--kubeconfg=x"]).expect_err("it is unknown");
-        assert!(error.contains("--kubeconfg") && error.contains("'--kubeconfig'"), "{error}");
+        assert!(
+            error.contains("--kubeconfg") && error.contains("'--kubeconfig'"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_value_of_another_kind_is_told() {
         let error = parse_run(&["--leader-elect-lease-duration=15"]).expect_err("it has no unit");
-        assert!(error.contains("--leader-elect-lease-duration") && error.contains("it is no duration"), "{error}");
+        assert!(
+            error.contains("--leader-elect-lease-duration") && error.contains("it is no duration"),
+            "{error}"
+        );
         assert!(parse_run(&["--leader-elect", "false"]).is_err());
     }
 
     #[test]
     fn it_runs_when_it_is_called_as_kube_controller_manager() {
-        let args = ["/usr/local/bin/kube-controller-manager", "--kube_api_qps=50"].map(str::to_owned);
-        let Ok(Action::Run(matches)) = parse(args) else { panic!("it does not run") };
+        let args = [
+            "/usr/local/bin/kube-controller-manager",
+            "--kube_api_qps=50",
+        ]
+        .map(str::to_owned);
+        let Ok(Action::Run(matches)) = parse(args) else {
+            panic!("it does not run")
+        };
         assert_eq!(one(&matches, "kube-api-qps"), "50");
     }
 }

@@ -18,7 +18,11 @@ pub(crate) enum ClusterError {
     #[error("the kubeconfig {} is not what kubectl would write: mend it, or name another", .0.display())]
     Invalid(PathBuf, #[source] KubeconfigError),
     #[error("the kubeconfig {} has no context {context:?}: its contexts are {contexts}", path.display())]
-    NoContext { path: PathBuf, context: String, contexts: String },
+    NoContext {
+        path: PathBuf,
+        context: String,
+        contexts: String,
+    },
     #[error("the kubeconfig {} has no current context: set one, or name one with --context", .0.display())]
     NoCurrentContext(PathBuf),
     #[error("the kubeconfig {} can't be used: mend it, or name another", .0.display())]
@@ -49,15 +53,39 @@ async fn from_file(path: &Path, context: Option<&str>) -> Result<Config, Cluster
         std::io::ErrorKind::NotFound => ClusterError::Missing(owned()),
         _ => ClusterError::Unreadable(owned(), error),
     })?;
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| ClusterError::Invalid(owned(), error))?;
-    let wanted = context.or(kubeconfig.current_context.as_deref()).filter(|context| !context.is_empty());
-    let Some(wanted) = wanted else { return Err(ClusterError::NoCurrentContext(owned())) };
-    if !kubeconfig.contexts.iter().any(|context| context.name == wanted) {
-        let names: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
-        let contexts = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        return Err(ClusterError::NoContext { path: owned(), context: wanted.to_owned(), contexts });
+    let kubeconfig =
+        Kubeconfig::read_from(path).map_err(|error| ClusterError::Invalid(owned(), error))?;
+    let wanted = context
+        .or(kubeconfig.current_context.as_deref())
+        .filter(|context| !context.is_empty());
+    let Some(wanted) = wanted else {
+        return Err(ClusterError::NoCurrentContext(owned()));
+    };
+    if !kubeconfig
+        .contexts
+        .iter()
+        .any(|context| context.name == wanted)
+    {
+        let names: Vec<&str> = kubeconfig
+            .contexts
+            .iter()
+            .map(|context| context.name.as_str())
+            .collect();
+        let contexts = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        };
+        return Err(ClusterError::NoContext {
+            path: owned(),
+            context: wanted.to_owned(),
+            contexts,
+        });
     }
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     config.map_err(|error| ClusterError::Unusable(owned(), error))
 }
@@ -69,24 +97,56 @@ mod tests {
     async fn error(text: &str, context: Option<&str>) -> String {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), text).expect("it is written");
-        let error = from_file(file.path(), context).await.map(drop).expect_err("it can't be used");
-        error.to_string().replace(&file.path().display().to_string(), "FILE")
+        let error = from_file(file.path(), context)
+            .await
+            .map(drop)
+            .expect_err("it can't be used");
+        error
+            .to_string()
+            .replace(&file.path().display().to_string(), "FILE")
     }
 
     const TWO: &str = "apiVersion: v1\nkind: Config\ncontexts:\n- name: a\n  context: {cluster: a, user: a}\n- name: b\n  context: {cluster: b, user: b}\n";
 
     #[tokio::test]
     async fn each_thing_wrong_with_a_kubeconfig_is_one_sentence_that_names_it() {
-        let missing = from_file(Path::new("/no/such/file"), None).await.map(drop).expect_err("there is none");
-        assert_eq!(missing.to_string(), "there is no kubeconfig /no/such/file: name one that exists");
-        let folder = from_file(Path::new("/"), None).await.map(drop).expect_err("it is a folder");
-        assert!(folder.to_string().starts_with("can't read the kubeconfig /:"), "{folder}");
+        let missing = from_file(Path::new("/no/such/file"), None)
+            .await
+            .map(drop)
+            .expect_err("there is none");
+        assert_eq!(
+            missing.to_string(),
+            "there is no kubeconfig /no/such/file: name one that exists"
+        );
+        let folder = from_file(Path::new("/"), None)
+            .await
+            .map(drop)
+            .expect_err("it is a folder");
+        assert!(
+            folder
+                .to_string()
+                .starts_with("can't read the kubeconfig /:"),
+            "{folder}"
+        );
         let invalid = error("a: [b", None).await;
-        assert_eq!(invalid, "the kubeconfig FILE is not what kubectl would write: mend it, or name another");
-        assert_eq!(error(TWO, Some("c")).await, "the kubeconfig FILE has no context \"c\": its contexts are a, b");
+        assert_eq!(
+            invalid,
+            "the kubeconfig FILE is not what kubectl would write: mend it, or name another"
+        );
+        assert_eq!(
+            error(TWO, Some("c")).await,
+            "the kubeconfig FILE has no context \"c\": its contexts are a, b"
+        );
         let current = error(TWO, None).await;
-        assert_eq!(current, "the kubeconfig FILE has no current context: set one, or name one with --context");
-        assert!(error(TWO, Some("a")).await.starts_with("the kubeconfig FILE can't be used"));
+        assert_eq!(
+            current,
+            "the kubeconfig FILE has no current context: set one, or name one with --context"
+        );
+        assert!(
+            error(TWO, Some("a"))
+                .await
+                .starts_with("the kubeconfig FILE can't be used")
+        );
         assert!(error("", None).await.starts_with("the kubeconfig FILE"));
     }
 }

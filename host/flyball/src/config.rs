@@ -66,7 +66,8 @@ impl RunConfig {
         if let Some(sentence) = self.controllers.unknown(plugins).next() {
             anyhow::bail!(sentence);
         }
-        let is_known = |name: &str| canonical(name).is_some() || plugins.iter().any(|plugin| plugin == name);
+        let is_known =
+            |name: &str| canonical(name).is_some() || plugins.iter().any(|plugin| plugin == name);
         if let Some(name) = self.plugin_config.keys().find(|name| !is_known(name)) {
             let guess = nearest_controller(name, plugins);
             anyhow::bail!(

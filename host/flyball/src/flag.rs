@@ -51,8 +51,18 @@ pub(crate) enum Kind {
     Version,
 }
 
-pub(crate) const fn flag(name: &'static str, kind: Kind, default: &'static str, effect: Effect) -> Flag {
-    Flag { name, kind, default, effect }
+pub(crate) const fn flag(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    effect: Effect,
+) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        effect,
+    }
 }
 
 impl Kind {
@@ -86,7 +96,10 @@ impl Kind {
 
     /// Whether each use of the flag adds to those before.
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::Texts | Self::Ints | Self::KeyPairs | Self::Pairs | Self::Gates | Self::Modules)
+        matches!(
+            self,
+            Self::Texts | Self::Ints | Self::KeyPairs | Self::Pairs | Self::Gates | Self::Modules
+        )
     }
 
     /// Fails with what is wrong with a value of this kind.
@@ -97,11 +110,18 @@ impl Kind {
             Self::Int32 | Self::Level => int(text, i32::MIN.into(), i32::MAX.into()).map(drop),
             Self::Float | Self::Double => float(text).map(drop),
             Self::Duration => duration(text).map(drop),
-            Self::Ip => text.parse::<std::net::IpAddr>().map(drop).map_err(|_| "it is no IP address".to_owned()),
-            Self::Ints => list(text)?.iter().try_for_each(|item| Self::Int32.check(item)),
+            Self::Ip => text
+                .parse::<std::net::IpAddr>()
+                .map(drop)
+                .map_err(|_| "it is no IP address".to_owned()),
+            Self::Ints => list(text)?
+                .iter()
+                .try_for_each(|item| Self::Int32.check(item)),
             Self::Texts => list(text).map(drop),
             Self::Pairs => pairs(text).map(drop),
-            Self::Gates => pairs(text)?.iter().try_for_each(|(_, value)| Self::Bool.check(value)),
+            Self::Gates => pairs(text)?
+                .iter()
+                .try_for_each(|(_, value)| Self::Bool.check(value)),
             Self::Text | Self::Quantity | Self::KeyPairs | Self::Modules | Self::Version => Ok(()),
         }
     }
@@ -124,13 +144,21 @@ pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
     };
     let digits = digits.to_ascii_lowercase().replace('_', "");
     let radices = [("0x", 16), ("0b", 2), ("0o", 8)];
-    let prefixed = radices.iter().find_map(|(prefix, radix)| Some((digits.strip_prefix(prefix)?, *radix)));
-    let octal = || digits.strip_prefix('0').filter(|rest| !rest.is_empty()).map(|rest| (rest, 8));
+    let prefixed = radices
+        .iter()
+        .find_map(|(prefix, radix)| Some((digits.strip_prefix(prefix)?, *radix)));
+    let octal = || {
+        digits
+            .strip_prefix('0')
+            .filter(|rest| !rest.is_empty())
+            .map(|rest| (rest, 8))
+    };
     let (digits, radix) = prefixed.or_else(octal).unwrap_or((&digits, 10));
     if digits.starts_with(['-', '+']) {
         return Err("it is no whole number".to_owned());
     }
-    let value = i128::from_str_radix(digits, radix).map_err(|_| "it is no whole number".to_owned())?;
+    let value =
+        i128::from_str_radix(digits, radix).map_err(|_| "it is no whole number".to_owned())?;
     let value = if negative { -value } else { value };
     match i64::try_from(value) {
         Ok(value) if (min..=max).contains(&value) => Ok(value),
@@ -140,7 +168,10 @@ pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
 
 /// A number.
 pub(crate) fn float(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| "it is no number".to_owned())
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite())
+        .ok_or_else(|| "it is no number".to_owned())
 }
 
 /// A time such as `1h30m`, `10s` or `1.5ms`, as Go writes it. Those below zero count as zero.
@@ -158,10 +189,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     let mut seconds = 0.0;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
         let number: f64 = rest[..end].parse().map_err(|_| wrong())?;
         let units = &rest[end..];
-        let end = units.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(units.len());
+        let end = units
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(units.len());
         seconds += number
             * match &units[..end] {
                 "ns" => 1e-9,
@@ -174,7 +209,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
             };
         rest = &units[end..];
     }
-    if negative { Ok(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).map_err(|_| wrong()) }
+    if negative {
+        Ok(Duration::ZERO)
+    } else {
+        Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    }
 }
 
 /// The items of a list with commas between them; an item in double quotes may hold commas.
@@ -196,7 +235,11 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
         }
     }
     items.push(item);
-    if quoted { Err("a double quote in it is not closed".to_owned()) } else { Ok(items) }
+    if quoted {
+        Err("a double quote in it is not closed".to_owned())
+    } else {
+        Ok(items)
+    }
 }
 
 /// The `key=value` items of a list.
@@ -205,7 +248,11 @@ pub(crate) fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
         None => Err(format!("{item:?} is not key=value")),
     };
-    list(text)?.into_iter().filter(|item| !item.trim().is_empty()).map(pair).collect()
+    list(text)?
+        .into_iter()
+        .filter(|item| !item.trim().is_empty())
+        .map(pair)
+        .collect()
 }
 
 #[cfg(test)]
@@ -226,9 +273,24 @@ mod tests {
             (".5s", 500),
         ];
         for (text, milliseconds) in good {
-            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+            assert_eq!(
+                duration(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
         }
-        for text in ["", "1", "s", "1 s", "1d", "-", "1s2", "..s", "1e400h", "99999999999999999999h"] {
+        for text in [
+            "",
+            "1",
+            "s",
+            "1 s",
+            "1d",
+            "-",
+            "1s2",
+            "..s",
+            "1e400h",
+            "99999999999999999999h",
+        ] {
             assert!(duration(text).is_err(), "{text}");
         }
     }
@@ -238,7 +300,11 @@ mod tests {
         assert_eq!(int("-0x10", -100, 100), Ok(-16));
         assert_eq!(int("010", 0, 100), Ok(8));
         assert_eq!(int("1_000", 0, 10_000), Ok(1000));
-        assert!(["", "-", "--1", "0x", "1.0", "2147483648"].iter().all(|text| Kind::Int32.check(text).is_err()));
+        assert!(
+            ["", "-", "--1", "0x", "1.0", "2147483648"]
+                .iter()
+                .all(|text| Kind::Int32.check(text).is_err())
+        );
         assert_eq!((bool("T"), bool("0")), (Ok(true), Ok(false)));
         assert!(bool("yes").is_err());
         assert!(float("NaN").is_err());
@@ -248,7 +314,10 @@ mod tests {
     fn lists_are_read_as_in_go() {
         assert_eq!(list(""), Ok(vec![]));
         assert_eq!(list("*,-a"), Ok(vec!["*".to_owned(), "-a".to_owned()]));
-        assert_eq!(list("\"a,\"\"b\",c"), Ok(vec!["a,\"b".to_owned(), "c".to_owned()]));
+        assert_eq!(
+            list("\"a,\"\"b\",c"),
+            Ok(vec!["a,\"b".to_owned(), "c".to_owned()])
+        );
         assert!(list("\"a").is_err());
         assert!(Kind::Gates.check("A=true,kube:B=false").is_ok());
         assert!(Kind::Gates.check("A=maybe").is_err());

@@ -7,5 +7,8 @@ pub(crate) mod values;
 
 /// The names of its feature gates, with those of whole stages.
 pub(crate) fn is_feature_gate(name: &str) -> bool {
-    matches!(name, "AllAlpha" | "AllBeta") || include_str!("kcm/feature-gates.txt").lines().any(|gate| gate == name)
+    matches!(name, "AllAlpha" | "AllBeta")
+        || include_str!("kcm/feature-gates.txt")
+            .lines()
+            .any(|gate| gate == name)
 }

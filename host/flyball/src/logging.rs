@@ -13,15 +13,21 @@ use crate::config::LogOptions;
 
 /// Starts the log, and answers what remembers it. `RUST_LOG` wins over the verbosity.
 pub(crate) fn start(options: &LogOptions) -> Recent {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
-    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_timer(SystemTime);
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
+    let log = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_timer(SystemTime);
     let recent = Recent::default();
-    let all = tracing_subscriber::registry().with(filter).with(recent.layer());
+    let all = tracing_subscriber::registry()
+        .with(filter)
+        .with(recent.layer());
     // It fails only if there is a log already, as in tests.
     let _ = if options.json {
         all.with(log.json().flatten_event(true)).try_init()
     } else {
-        all.with(log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))).try_init()
+        all.with(log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())))
+            .try_init()
     };
     recent
 }
@@ -35,9 +41,17 @@ fn directives(verbosity: i64) -> String {
         8..=9 => ("debug", "trace"),
         10.. => ("trace", "trace"),
     };
-    let crates =
-        ["flyball", "flyball_cache", "flyball_manager", "flyball_plugin", "flyball_serving", "flyball_workqueue"];
-    crates.iter().fold(all.to_owned(), |directives, name| format!("{directives},{name}={ours}"))
+    let crates = [
+        "flyball",
+        "flyball_cache",
+        "flyball_manager",
+        "flyball_plugin",
+        "flyball_serving",
+        "flyball_workqueue",
+    ];
+    crates.iter().fold(all.to_owned(), |directives, name| {
+        format!("{directives},{name}={ours}")
+    })
 }
 
 #[cfg(test)]

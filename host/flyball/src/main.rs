@@ -21,27 +21,33 @@ use crate::cli::Action;
 use crate::config::RunConfig;
 
 fn main() -> ExitCode {
-    let matches = match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
-        Ok(Action::Run(matches)) => matches,
-        Ok(Action::Tool(tool)) => return use_tool(*tool),
-        Ok(Action::Ask(ask)) => return end(admin::run(*ask)),
-        Ok(Action::Print(text)) => {
-            print(&mut std::io::stdout(), &text);
-            return ExitCode::SUCCESS;
-        }
-        Err(text) => {
-            print(&mut std::io::stderr(), &text);
-            return ExitCode::FAILURE;
-        }
-    };
-    end(RunConfig::read(&matches).map_err(anyhow::Error::from).and_then(run))
+    let matches =
+        match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
+            Ok(Action::Run(matches)) => matches,
+            Ok(Action::Tool(tool)) => return use_tool(*tool),
+            Ok(Action::Ask(ask)) => return end(admin::run(*ask)),
+            Ok(Action::Print(text)) => {
+                print(&mut std::io::stdout(), &text);
+                return ExitCode::SUCCESS;
+            }
+            Err(text) => {
+                print(&mut std::io::stderr(), &text);
+                return ExitCode::FAILURE;
+            }
+        };
+    end(RunConfig::read(&matches)
+        .map_err(anyhow::Error::from)
+        .and_then(run))
 }
 
 fn end(ended: anyhow::Result<()>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print(&mut std::io::stderr(), &format!("flyball: {}\n", sentence(&error)));
+            print(
+                &mut std::io::stderr(),
+                &format!("flyball: {}\n", sentence(&error)),
+            );
             ExitCode::FAILURE
         }
     }
@@ -82,7 +88,12 @@ fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
-        let cause = cause.lines().next().unwrap_or_default().trim().trim_end_matches('.');
+        let cause = cause
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .trim_end_matches('.');
         if text.is_empty() {
             text.push_str(cause);
         } else if !text.contains(cause) {
@@ -103,8 +114,9 @@ mod tests {
 
     #[test]
     fn a_cause_is_told_once() {
-        let error =
-            anyhow::anyhow!("no such file\nat line 1").context("can't read a: no such file").context("can't start");
+        let error = anyhow::anyhow!("no such file\nat line 1")
+            .context("can't read a: no such file")
+            .context("can't start");
         assert_eq!(sentence(&error), "can't start: can't read a: no such file");
     }
 }

@@ -49,22 +49,38 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         .builtins
         .iter()
         .map(|builtin| {
-            let Builtin { digest, wasm, cwasm, .. } = *builtin;
-            BuiltIn { name: builtin.canonical_name(), code: Precompiled { digest, wasm, cwasm } }
+            let Builtin {
+                digest,
+                wasm,
+                cwasm,
+                ..
+            } = *builtin;
+            BuiltIn {
+                name: builtin.canonical_name(),
+                code: Precompiled {
+                    digest,
+                    wasm,
+                    cwasm,
+                },
+            }
         })
         .collect();
     for folder in &config.plugin_dirs {
         std::fs::read_dir(folder).with_context(|| format!("--plugin-dir={}", folder.display()))?;
     }
-    let state =
-        config.state_dir.clone().or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
+    let state = config
+        .state_dir
+        .clone()
+        .or_else(|| Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("flyball")));
     let state = state.filter(|_| !config.plugin_dirs.is_empty() || config.policy.is_some());
     let approved = || Some(state.as_ref()?.join("policy"));
     let policy = config.policy.clone().or_else(approved);
     let grants = Grants {
         builtins: builtin_policies()?,
         plugins: match &policy {
-            Some(path) if config.policy.is_some() || path.exists() => Policy::read(path).context("--policy")?,
+            Some(path) if config.policy.is_some() || path.exists() => {
+                Policy::read(path).context("--policy")?
+            }
             _ => Policy::default(),
         },
         trust: config.trust_plugins,
@@ -73,7 +89,11 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     };
     let signer = Arc::new(kcm::keys::keys(config)?);
     let cache = cache_folder();
-    let engine = Engine::new(EngineOptions { cache: cache.clone(), ..EngineOptions::default() }).or_else(|error| {
+    let engine = Engine::new(EngineOptions {
+        cache: cache.clone(),
+        ..EngineOptions::default()
+    })
+    .or_else(|error| {
         // Without a cache plugins are compiled at each start: slower, and nothing else.
         tracing::warn!("{error}; plugins are compiled anew at each start");
         Engine::new(EngineOptions::default())
@@ -112,14 +132,16 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     }
     let ended = CancellationToken::new();
     let admin = match config.admin_socket.clone().or_else(admin::default_socket) {
-        Some(path) => match admin::serve(&path, manager.control(), parts.recent, ended.clone()).await {
-            Ok(serving) => Some(tokio::spawn(serving)),
-            Err(error) if config.admin_socket.is_some() => return Err(error),
-            Err(error) => {
-                tracing::warn!("{error:#}; the controllers run without it");
-                None
+        Some(path) => {
+            match admin::serve(&path, manager.control(), parts.recent, ended.clone()).await {
+                Ok(serving) => Some(tokio::spawn(serving)),
+                Err(error) if config.admin_socket.is_some() => return Err(error),
+                Err(error) => {
+                    tracing::warn!("{error:#}; the controllers run without it");
+                    None
+                }
             }
-        },
+        }
         None => None,
     };
     let done = manager.run(parts.shutdown).await;
@@ -139,7 +161,12 @@ fn versions(folders: &[PathBuf]) -> String {
         hasher.update(whole.as_os_str().as_encoded_bytes());
         hasher.update([0]);
     }
-    let hash: String = hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let hash: String = hasher
+        .finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("versions-{hash}")
 }
 
@@ -147,7 +174,8 @@ fn versions(folders: &[PathBuf]) -> String {
 fn builtin_policies() -> anyhow::Result<Policy> {
     let mut all = Policy::default();
     for (name, text) in POLICIES {
-        let policy = Policy::parse(Path::new(name), text).context("a policy of the binary's own is not valid")?;
+        let policy = Policy::parse(Path::new(name), text)
+            .context("a policy of the binary's own is not valid")?;
         all.plugins.extend(policy.plugins);
     }
     Ok(all)
@@ -155,12 +183,20 @@ fn builtin_policies() -> anyhow::Result<Policy> {
 
 /// Where compiled plugins are kept: the user's folder for such things; none if there is none.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
-    Some(user_folder("XDG_CACHE_HOME", ".cache")?.join("flyball").join("compiled"))
+    Some(
+        user_folder("XDG_CACHE_HOME", ".cache")?
+            .join("flyball")
+            .join("compiled"),
+    )
 }
 
 /// The user's folder for things of one sort: that which a variable names, else its usual place at home.
 pub(crate) fn user_folder(variable: &str, at_home: &str) -> Option<PathBuf> {
-    let folder = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = |variable: &str| {
+        std::env::var_os(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     folder(variable).or_else(|| folder("HOME").map(|home| home.join(at_home)))
 }
 

@@ -17,7 +17,10 @@ mod tests {
 
     #[test]
     fn a_slip_is_near_and_another_word_is_not() {
-        assert_eq!(nearest("kubeconfg", ["kubeconfig", "master"]), Some("kubeconfig"));
+        assert_eq!(
+            nearest("kubeconfg", ["kubeconfig", "master"]),
+            Some("kubeconfig")
+        );
         assert_eq!(nearest("elephant", ["kubeconfig", "master"]), None);
     }
 }

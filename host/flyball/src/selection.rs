@@ -39,14 +39,17 @@ impl Selection {
             Some(name) => format!("-{}", canonical(name).unwrap_or(name)),
             None => canonical(item).unwrap_or(item).to_owned(),
         };
-        Self { items: items.iter().map(canonical_item).collect() }
+        Self {
+            items: items.iter().map(canonical_item).collect(),
+        }
     }
 
     /// Whether a built-in controller of this canonical name runs: the first of `name` and `-name` decides; without
     /// either, `*` means those that are on by default.
     pub(crate) fn enables(&self, name: &str) -> bool {
         let on_by_default = find(name).is_none_or(|known| known.start != Start::Disabled);
-        self.named(name).unwrap_or_else(|| self.has_star() && on_by_default)
+        self.named(name)
+            .unwrap_or_else(|| self.has_star() && on_by_default)
     }
 
     /// Whether a plugin of this name runs: unless it is switched off by name, since it was put there to run.
@@ -56,22 +59,46 @@ impl Selection {
 
     /// Which of the built-in controllers of these canonical names run, and which are missing.
     pub(crate) fn resolve(&self, available: &[&str]) -> Resolution {
-        let enabled = available.iter().filter(|name| self.enables(name)).map(|name| (*name).to_owned()).collect();
+        let enabled = available
+            .iter()
+            .filter(|name| self.enables(name))
+            .map(|name| (*name).to_owned())
+            .collect();
         let wanted = |known: &&crate::kcm::controllers::Known| match known.start {
             Start::Cloud => false,
             Start::Gated => self.named(known.name) == Some(true),
             Start::Default | Start::Disabled => self.enables(known.name),
         };
-        let missing = KNOWN.iter().filter(|known| !available.contains(&known.name)).filter(wanted);
+        let missing = KNOWN
+            .iter()
+            .filter(|known| !available.contains(&known.name))
+            .filter(wanted);
         let missing: Vec<&'static str> = missing.map(|known| known.name).collect();
-        let missing_by_name = missing.iter().copied().filter(|name| self.named(name) == Some(true)).collect();
-        Resolution { enabled, missing, missing_by_name }
+        let missing_by_name = missing
+            .iter()
+            .copied()
+            .filter(|name| self.named(name) == Some(true))
+            .collect();
+        Resolution {
+            enabled,
+            missing,
+            missing_by_name,
+        }
     }
 
     /// The names that are neither kube-controller-manager's nor a plugin's, each as a sentence with the nearest name.
-    pub(crate) fn unknown<'a>(&'a self, plugins: &'a [String]) -> impl Iterator<Item = String> + 'a {
-        let names: BTreeSet<&str> = self.items.iter().map(|item| item.strip_prefix('-').unwrap_or(item)).collect();
-        let unknown = names.into_iter().filter(|name| *name != "*" && canonical(name).is_none());
+    pub(crate) fn unknown<'a>(
+        &'a self,
+        plugins: &'a [String],
+    ) -> impl Iterator<Item = String> + 'a {
+        let names: BTreeSet<&str> = self
+            .items
+            .iter()
+            .map(|item| item.strip_prefix('-').unwrap_or(item))
+            .collect();
+        let unknown = names
+            .into_iter()
+            .filter(|name| *name != "*" && canonical(name).is_none());
         unknown.filter(|name| !plugins.iter().any(|plugin| plugin == name)).map(|name| {
             let guess = nearest_controller(name, plugins);
             format!("--controllers names {name:?}, which is neither a controller of kube-controller-manager nor a plugin{guess}")
@@ -79,11 +106,13 @@ impl Selection {
     }
 
     fn named(&self, name: &str) -> Option<bool> {
-        self.items.iter().find_map(|item| match item.strip_prefix('-') {
-            Some(off) if off == name => Some(false),
-            None if item == name => Some(true),
-            _ => None,
-        })
+        self.items
+            .iter()
+            .find_map(|item| match item.strip_prefix('-') {
+                Some(off) if off == name => Some(false),
+                None if item == name => Some(true),
+                _ => None,
+            })
     }
 
     fn has_star(&self) -> bool {
@@ -93,16 +122,24 @@ impl Selection {
 
 /// `; did you mean "..."?`, or nothing if no name is near.
 pub(crate) fn nearest_controller(name: &str, plugins: &[String]) -> String {
-    let known = KNOWN.iter().flat_map(|known| known.aliases.iter().chain([&known.name])).copied();
+    let known = KNOWN
+        .iter()
+        .flat_map(|known| known.aliases.iter().chain([&known.name]))
+        .copied();
     let near = nearest(name, known.chain(plugins.iter().map(String::as_str)));
-    near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+    near.map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BUILT: [&str; 3] = ["deployment-controller", "replicaset-controller", "token-cleaner-controller"];
+    const BUILT: [&str; 3] = [
+        "deployment-controller",
+        "replicaset-controller",
+        "token-cleaner-controller",
+    ];
 
     fn selection(text: &str) -> Selection {
         Selection::new(&crate::flag::list(text).expect("a list"))
@@ -110,7 +147,10 @@ mod tests {
 
     #[test]
     fn a_star_enables_what_is_on_by_default() {
-        assert_eq!(selection("*").resolve(&BUILT).enabled, ["deployment-controller", "replicaset-controller"]);
+        assert_eq!(
+            selection("*").resolve(&BUILT).enabled,
+            ["deployment-controller", "replicaset-controller"]
+        );
         assert_eq!(selection("*,tokencleaner").resolve(&BUILT).enabled, BUILT);
     }
 
@@ -122,19 +162,33 @@ mod tests {
 
     #[test]
     fn without_a_star_only_the_named_ones_run() {
-        assert_eq!(selection("replicaset").resolve(&BUILT).enabled, ["replicaset-controller"]);
-        assert_eq!(selection("-replicaset").resolve(&BUILT), Resolution::default());
+        assert_eq!(
+            selection("replicaset").resolve(&BUILT).enabled,
+            ["replicaset-controller"]
+        );
+        assert_eq!(
+            selection("-replicaset").resolve(&BUILT),
+            Resolution::default()
+        );
         assert_eq!(selection("").resolve(&BUILT), Resolution::default());
     }
 
     #[test]
     fn what_is_asked_for_and_not_built_is_missing_but_for_cloud_stubs_and_gated_ones() {
-        let resolution = selection("*,service,tokencleaner,job").resolve(&["deployment-controller"]);
+        let resolution =
+            selection("*,service,tokencleaner,job").resolve(&["deployment-controller"]);
         assert!(resolution.missing.contains(&"namespace-controller"));
         assert!(!resolution.missing.contains(&"service-lb-controller"));
-        assert!(!resolution.missing.contains(&"podgroup-protection-controller"));
+        assert!(
+            !resolution
+                .missing
+                .contains(&"podgroup-protection-controller")
+        );
         assert!(!resolution.missing.contains(&"bootstrap-signer-controller"));
-        assert_eq!(resolution.missing_by_name, ["job-controller", "token-cleaner-controller"]);
+        assert_eq!(
+            resolution.missing_by_name,
+            ["job-controller", "token-cleaner-controller"]
+        );
     }
 
     #[test]
@@ -152,7 +206,8 @@ mod tests {
         let unknown: Vec<String> = selection.unknown(&["greeter".to_owned()]).collect();
         assert_eq!(unknown.len(), 2);
         assert!(
-            unknown[1].contains("\"replicset\"") && unknown[1].ends_with("did you mean \"replicaset\"?"),
+            unknown[1].contains("\"replicset\"")
+                && unknown[1].ends_with("did you mean \"replicaset\"?"),
             "{unknown:?}"
         );
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
-use flyball_serving::{Authentication, Authorization, Bound, DebugPages, Endpoints, HealthChecks, Metrics, bind};
+use flyball_serving::{
+    Authentication, Authorization, Bound, DebugPages, Endpoints, HealthChecks, Metrics, bind,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::client::ClientBuilder;
@@ -28,13 +30,34 @@ struct Part {
 /// The parts in the order in which they start. What can be wrong with the command line comes first, then what the machine
 /// may refuse, and what needs the API server last.
 const PARTS: &[Part] = &[
-    Part { name: "log", start: |host| start_log(host).boxed() },
-    Part { name: "signals", start: |host| watch_signals(host).boxed() },
-    Part { name: "controllers", start: |host| choose_controllers(host).boxed() },
-    Part { name: "cluster", start: |host| find_cluster(host).boxed() },
-    Part { name: "port", start: |host| take_port(host).boxed() },
-    Part { name: "serving", start: |host| start_serving(host).boxed() },
-    Part { name: "manager", start: |host| start_manager(host).boxed() },
+    Part {
+        name: "log",
+        start: |host| start_log(host).boxed(),
+    },
+    Part {
+        name: "signals",
+        start: |host| watch_signals(host).boxed(),
+    },
+    Part {
+        name: "controllers",
+        start: |host| choose_controllers(host).boxed(),
+    },
+    Part {
+        name: "cluster",
+        start: |host| find_cluster(host).boxed(),
+    },
+    Part {
+        name: "port",
+        start: |host| take_port(host).boxed(),
+    },
+    Part {
+        name: "serving",
+        start: |host| start_serving(host).boxed(),
+    },
+    Part {
+        name: "manager",
+        start: |host| start_manager(host).boxed(),
+    },
 ];
 
 /// What has been started.
@@ -121,7 +144,10 @@ async fn start_log(host: &mut Host) -> anyhow::Result<()> {
 
 /// The first SIGTERM or SIGINT lets what runs end; the second ends the process at once.
 async fn watch_signals(host: &mut Host) -> anyhow::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let shutdown = host.shutdown.clone();
     tokio::spawn(async move {
         for already_asked in [false, true] {
@@ -149,7 +175,10 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
     let mut resolution = config.controllers.resolve(&available);
     let has_key = config.service_account_key_file.is_some();
     if !config.enable_garbage_collector && resolution.leave_out(GARBAGE_COLLECTOR) {
-        tracing::info!(controller = GARBAGE_COLLECTOR, "the controller does not run: --enable-garbage-collector=false");
+        tracing::info!(
+            controller = GARBAGE_COLLECTOR,
+            "the controller does not run: --enable-garbage-collector=false"
+        );
     }
     let lacks_key = !has_key && resolution.leave_out(TOKENS);
     if lacks_key {
@@ -160,13 +189,20 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
     }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
     // A policy may name packages.
-    let nothing_to_run = resolution.enabled.is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none();
-    match (BUILTINS.is_empty(), resolution.missing.is_empty(), nothing_to_run) {
+    let nothing_to_run =
+        resolution.enabled.is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none();
+    match (
+        BUILTINS.is_empty(),
+        resolution.missing.is_empty(),
+        nothing_to_run,
+    ) {
         (true, false, true) => bail!("{without_builtins}"),
         (true, false, false) => tracing::warn!("{without_builtins}"),
         (false, false, _) => {
             let missing = resolution.missing.join(", ");
-            tracing::warn!("these controllers are not part of Flyball yet, and don't run: {missing}");
+            tracing::warn!(
+                "these controllers are not part of Flyball yet, and don't run: {missing}"
+            );
         }
         (_, true, _) => {}
     }
@@ -179,13 +215,21 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
                 "there is nothing to run: --controllers enables no built-in controller, and there is no --plugin-dir"
             ),
             names => {
-                bail!("there is nothing to run: Flyball has no {} yet, and there is no --plugin-dir", names.join(", "))
+                bail!(
+                    "there is nothing to run: Flyball has no {} yet, and there is no --plugin-dir",
+                    names.join(", ")
+                )
             }
         }
     }
     host.builtins = BUILTINS
         .iter()
-        .filter(|builtin| resolution.enabled.iter().any(|name| name == builtin.canonical_name()))
+        .filter(|builtin| {
+            resolution
+                .enabled
+                .iter()
+                .any(|name| name == builtin.canonical_name())
+        })
         .collect();
     Ok(())
 }
@@ -203,9 +247,21 @@ async fn take_port(host: &mut Host) -> anyhow::Result<()> {
 }
 
 async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
-    let (Some(serving), Some(port)) = (&host.config.serving, host.port.take()) else { return Ok(()) };
-    let tokens = reviewer(host, "authentication-kubeconfig", serving.authentication_kubeconfig.as_deref()).await?;
-    let access = reviewer(host, "authorization-kubeconfig", serving.authorization_kubeconfig.as_deref()).await?;
+    let (Some(serving), Some(port)) = (&host.config.serving, host.port.take()) else {
+        return Ok(());
+    };
+    let tokens = reviewer(
+        host,
+        "authentication-kubeconfig",
+        serving.authentication_kubeconfig.as_deref(),
+    )
+    .await?;
+    let access = reviewer(
+        host,
+        "authorization-kubeconfig",
+        serving.authorization_kubeconfig.as_deref(),
+    )
+    .await?;
     let lookup = tokens.clone().filter(|_| !serving.skip_lookup);
     let authentication = Authentication::new(
         serving.authentication.clone(),
@@ -221,10 +277,12 @@ async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
         authorization: Arc::new(Authorization::new(serving.authorization.clone(), access)),
     };
     let shutdown = host.shutdown.clone();
-    let ending = host.health.add_readiness("shutdown", move || match shutdown.is_cancelled() {
-        true => Err("the process is ending".to_owned()),
-        false => Ok(()),
-    });
+    let ending = host
+        .health
+        .add_readiness("shutdown", move || match shutdown.is_cancelled() {
+            true => Err("the process is ending".to_owned()),
+            false => Ok(()),
+        });
     tracing::info!(address = %port.address()?, "serving over HTTPS");
     let stop = host.stop_serving.clone();
     host.serving = Some(tokio::spawn(async move {
@@ -235,23 +293,39 @@ async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
 }
 
 /// Who is asked about callers: as the user of this kubeconfig, else as the service account of the pod, else nobody.
-async fn reviewer(host: &Host, flag: &str, kubeconfig: Option<&Path>) -> anyhow::Result<Option<Arc<KubeReviewer>>> {
-    let source = ClusterSource { kubeconfig: kubeconfig.map(Path::to_owned), ..ClusterSource::default() };
+async fn reviewer(
+    host: &Host,
+    flag: &str,
+    kubeconfig: Option<&Path>,
+) -> anyhow::Result<Option<Arc<KubeReviewer>>> {
+    let source = ClusterSource {
+        kubeconfig: kubeconfig.map(Path::to_owned),
+        ..ClusterSource::default()
+    };
     let config = match cluster::config(&source).await {
         Ok(config) => config,
-        Err(error) if kubeconfig.is_some() => return Err(error).with_context(|| format!("--{flag}")),
+        Err(error) if kubeconfig.is_some() => {
+            return Err(error).with_context(|| format!("--{flag}"));
+        }
         Err(_) => {
-            tracing::info!("no --{flag}, and this is no pod of a cluster: callers are not reviewed");
+            tracing::info!(
+                "no --{flag}, and this is no pod of a cluster: callers are not reviewed"
+            );
             return Ok(None);
         }
     };
     let client = ClientBuilder::try_from(config).with_context(|| format!("--{flag}"))?;
-    let client = client.with_layer(&host.metrics.rest_client()?.layer()).build();
+    let client = client
+        .with_layer(&host.metrics.rest_client()?.layer())
+        .build();
     Ok(Some(Arc::new(KubeReviewer::new(client))))
 }
 
 async fn start_manager(host: &mut Host) -> anyhow::Result<()> {
-    let cluster = host.cluster.take().context("the cluster is found before the manager starts")?;
+    let cluster = host
+        .cluster
+        .take()
+        .context("the cluster is found before the manager starts")?;
     let parts = manager::Parts {
         config: host.config.clone(),
         cluster,
@@ -282,7 +356,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn serving_ends_after_the_controllers_have() {
         let mut host = host();
-        let (shutdown, stop, told) = (host.shutdown.clone(), host.stop_serving.clone(), host.stop_serving.clone());
+        let (shutdown, stop, told) = (
+            host.shutdown.clone(),
+            host.stop_serving.clone(),
+            host.stop_serving.clone(),
+        );
         host.manager = Some(tokio::spawn(async move {
             shutdown.cancelled().await;
             tokio::time::sleep(Duration::from_secs(5)).await;
@@ -310,7 +388,10 @@ mod tests {
     async fn a_manager_that_fails_or_panics_is_an_error() {
         let mut failing = host();
         failing.manager = Some(tokio::spawn(async { bail!("the lease is lost") }));
-        assert_eq!(failing.wait().await.expect_err("it failed").to_string(), "the lease is lost");
+        assert_eq!(
+            failing.wait().await.expect_err("it failed").to_string(),
+            "the lease is lost"
+        );
         let mut faulty = host();
         faulty.manager = Some(tokio::spawn(async { panic!("in a test") }));
         let said = faulty.wait().await.expect_err("it panicked").to_string();

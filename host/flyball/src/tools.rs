@@ -176,33 +176,72 @@ pub(crate) struct Done {
 
 impl From<String> for Done {
     fn from(out: String) -> Self {
-        Self { out, err: String::new(), code: ExitCode::SUCCESS }
+        Self {
+            out,
+            err: String::new(),
+            code: ExitCode::SUCCESS,
+        }
     }
 }
 
 /// Does what was asked for. `command` is the whole command line, for its completion.
 pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let done = match tool {
-        Tool::Inspect { file, output } => runtime.block_on(inspect::run(&file, output)).map(Done::from),
+        Tool::Inspect { file, output } => runtime
+            .block_on(inspect::run(&file, output))
+            .map(Done::from),
         Tool::Validate { files, output } => runtime.block_on(validate::run(&files, output)),
-        Tool::Policy { plugin, host } => {
-            runtime.block_on(trial::known(&plugin, &host)).map(|known| grant::policy(&known.description).into())
-        }
-        Tool::Rbac { plugin, host, policy, output } => {
+        Tool::Policy { plugin, host } => runtime
+            .block_on(trial::known(&plugin, &host))
+            .map(|known| grant::policy(&known.description).into()),
+        Tool::Rbac {
+            plugin,
+            host,
+            policy,
+            output,
+        } => {
             let known = runtime.block_on(trial::known(&plugin, &host));
-            known.and_then(|known| rbac::run(known, policy.as_deref(), output)).map(Done::from)
+            known
+                .and_then(|known| rbac::run(known, policy.as_deref(), output))
+                .map(Done::from)
         }
-        Tool::New { name, lang: Language::Rust, dir, sdk } => new::run(&name, dir, sdk.as_deref()).map(Done::from),
-        Tool::Build { dir, output, toolchain } => {
-            runtime.block_on(build::run(&dir, output, toolchain.as_deref())).map(Done::from)
-        }
-        Tool::Push { file, package, plain_http } => {
-            runtime.block_on(package::push(&file, &package, plain_http)).map(Done::from)
-        }
-        Tool::Pull { package, output, signed_by, plain_http } => {
-            runtime.block_on(package::pull(&package, output, signed_by.as_deref(), plain_http)).map(Done::from)
-        }
+        Tool::New {
+            name,
+            lang: Language::Rust,
+            dir,
+            sdk,
+        } => new::run(&name, dir, sdk.as_deref()).map(Done::from),
+        Tool::Build {
+            dir,
+            output,
+            toolchain,
+        } => runtime
+            .block_on(build::run(&dir, output, toolchain.as_deref()))
+            .map(Done::from),
+        Tool::Push {
+            file,
+            package,
+            plain_http,
+        } => runtime
+            .block_on(package::push(&file, &package, plain_http))
+            .map(Done::from),
+        Tool::Pull {
+            package,
+            output,
+            signed_by,
+            plain_http,
+        } => runtime
+            .block_on(package::pull(
+                &package,
+                output,
+                signed_by.as_deref(),
+                plain_http,
+            ))
+            .map(Done::from),
         Tool::Completion { shell } => Ok(completion::script(shell, command).into()),
     };
     // A guest that is still compiled is not waited for.

@@ -5,7 +5,10 @@ use std::process::{Command, Output, Stdio};
 
 fn flyball(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
-    command.args(args).env_remove("KUBERNETES_SERVICE_HOST").env_remove("RUST_LOG");
+    command
+        .args(args)
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("RUST_LOG");
     command.output().expect("the binary runs")
 }
 
@@ -27,10 +30,20 @@ fn kubeconfig() -> tempfile::NamedTempFile {
 
 #[test]
 fn version_and_help_are_printed_and_end_well() {
-    for args in [&["--version"][..], &["run", "--version"], &["help"], &["--help"], &["run", "--help"], &[]] {
+    for args in [
+        &["--version"][..],
+        &["run", "--version"],
+        &["help"],
+        &["--help"],
+        &["run", "--help"],
+        &[],
+    ] {
         let output = flyball(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("flyball"), "{args:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("flyball"),
+            "{args:?}"
+        );
     }
 }
 
@@ -44,7 +57,8 @@ fn an_unknown_flag_or_command_ends_with_1_and_the_nearest() {
 fn a_name_that_nobody_has_ends_with_1_and_the_nearest() {
     let said = refusal(&["run", "--controllers=*,replicset"]);
     assert!(
-        said.contains("--controllers names \"replicset\"") && said.contains("did you mean \"replicaset\"?"),
+        said.contains("--controllers names \"replicset\"")
+            && said.contains("did you mean \"replicaset\"?"),
         "{said}"
     );
     let said = refusal(&["run", "--plugin-config=deploymnt.a=b"]);
@@ -61,10 +75,21 @@ fn there_must_be_something_to_run() {
 
 #[test]
 fn a_missing_kubeconfig_is_one_sentence() {
-    let said = refusal(&["run", "--plugin-dir=/tmp", "--controllers=", "--kubeconfig=/no/such"]);
-    assert_eq!(said, "flyball: there is no kubeconfig /no/such: name one that exists\n");
+    let said = refusal(&[
+        "run",
+        "--plugin-dir=/tmp",
+        "--controllers=",
+        "--kubeconfig=/no/such",
+    ]);
+    assert_eq!(
+        said,
+        "flyball: there is no kubeconfig /no/such: name one that exists\n"
+    );
     let said = refusal(&["run", "--plugin-dir=/tmp", "--controllers="]);
-    assert!(said.contains("no --kubeconfig was given, and this is no pod of a cluster"), "{said}");
+    assert!(
+        said.contains("no --kubeconfig was given, and this is no pod of a cluster"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -82,7 +107,12 @@ fn a_port_in_use_is_one_sentence() {
         "--bind-address=127.0.0.1",
         &port,
     ]);
-    assert!(said.contains(&format!("the port of {address} is in use by another process")), "{said}");
+    assert!(
+        said.contains(&format!(
+            "the port of {address} is in use by another process"
+        )),
+        "{said}"
+    );
 }
 
 /// Starts it, waits until it logs that it serves, ends it, and returns what it logged until then.
@@ -90,11 +120,20 @@ fn log_until_serving(args: &[&str]) -> String {
     let (file, plugins) = (kubeconfig(), tempfile::tempdir().expect("a folder"));
     // A port that was free a moment ago.
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let port = format!("--secure-port={}", free.local_addr().expect("an address").port());
+    let port = format!(
+        "--secure-port={}",
+        free.local_addr().expect("an address").port()
+    );
     drop(free);
     let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
     command
-        .args(["run", "--controllers=", "--bind-address=127.0.0.1", &port, "--kubeconfig"])
+        .args([
+            "run",
+            "--controllers=",
+            "--bind-address=127.0.0.1",
+            &port,
+            "--kubeconfig",
+        ])
         .arg(file.path())
         .arg("--plugin-dir")
         .arg(plugins.path())
@@ -105,7 +144,11 @@ fn log_until_serving(args: &[&str]) -> String {
     let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut log = String::new();
     while !log.contains("serving over HTTPS") {
-        assert_ne!(stderr.read_line(&mut log).expect("text"), 0, "it ended early: {log}");
+        assert_ne!(
+            stderr.read_line(&mut log).expect("text"),
+            0,
+            "it ended early: {log}"
+        );
     }
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
@@ -120,13 +163,19 @@ fn one_warning_names_the_flags_without_effect() {
         "--cluster-cidr=10.0.0.0/8",
         "--profiling=false",
     ]);
-    assert!(log.contains("these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr\n"), "{log}");
+    assert!(
+        log.contains("these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr\n"),
+        "{log}"
+    );
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");
 }
 
 #[test]
 fn the_log_is_json_when_asked_for() {
     for line in log_until_serving(&["--logging-format=json"]).lines() {
-        assert!(line.starts_with("{\"timestamp\":") && line.ends_with('}'), "{line}");
+        assert!(
+            line.starts_with("{\"timestamp\":") && line.ends_with('}'),
+            "{line}"
+        );
     }
 }

@@ -6,13 +6,20 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn flyball(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_flyball")).args(args).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_flyball"))
+        .args(args)
+        .output()
+        .expect("the binary runs")
 }
 
 /// What it prints, when it ends well.
 fn printed(args: &[&str]) -> String {
     let output = flyball(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -28,7 +35,10 @@ fn refusal(args: &[&str]) -> String {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace")
 }
 
 fn target() -> PathBuf {
@@ -37,7 +47,11 @@ fn target() -> PathBuf {
 
 fn guest(name: &str) -> String {
     let path = target().join(format!("guests/components/{name}.wasm"));
-    assert!(path.is_file(), "{} is missing: make it with `cargo xtask build`", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: make it with `cargo xtask build`",
+        path.display()
+    );
     path.display().to_string()
 }
 
@@ -59,11 +73,25 @@ fn a_plugin_is_shown_with_what_it_reads_and_asks_for() {
     }
     let shown = json(&["inspect", "-o", "json", &greeter]);
     assert_eq!(shown["description"]["name"], "greeter");
-    assert_eq!(shown["bytes"], std::fs::metadata(&greeter).expect("it is there").len());
-    assert!(shown["imports"].as_array().expect("a list").iter().any(|name| name == "flyball:controller/lister@0.1.0"));
+    assert_eq!(
+        shown["bytes"],
+        std::fs::metadata(&greeter).expect("it is there").len()
+    );
+    assert!(
+        shown["imports"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|name| name == "flyball:controller/lister@0.1.0")
+    );
     // Where the toolchain says so, the language is known.
     let go = json(&["inspect", "-o", "json", &guest("greeter-go")]);
-    assert!(go["producers"]["language"][0].as_str().is_some_and(|language| language.starts_with("Go")), "{go}");
+    assert!(
+        go["producers"]["language"][0]
+            .as_str()
+            .is_some_and(|language| language.starts_with("Go")),
+        "{go}"
+    );
 }
 
 #[test]
@@ -89,29 +117,55 @@ fn files_that_the_host_could_not_use_are_told_in_one_sentence_each() {
         (&"/no/such".to_owned(), "No such file"),
     ] {
         let said = refusal(&["validate", file]);
-        assert!(said.contains(problem) && said.contains(file.as_str()) && said.lines().count() == 1, "{said}");
+        assert!(
+            said.contains(problem) && said.contains(file.as_str()) && said.lines().count() == 1,
+            "{said}"
+        );
     }
     let output = flyball(&["validate", "-o", "json", &text, &greeter]);
     assert_eq!(output.status.code(), Some(1));
     let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&checked[0]["valid"], &checked[1]["valid"]), (&false.into(), &true.into()), "{checked}");
+    assert_eq!(
+        (&checked[0]["valid"], &checked[1]["valid"]),
+        (&false.into(), &true.into()),
+        "{checked}"
+    );
 }
 
 #[test]
 fn the_policy_of_each_guest_is_valid_and_its_roles_are_the_same_in_yaml_and_json() {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in
-        ["greeter", "greeter-go", "greeter-python", "deployment", "garbagecollector", "namespace", "fake-kubelet"]
-    {
+    for name in [
+        "greeter",
+        "greeter-go",
+        "greeter-python",
+        "deployment",
+        "garbagecollector",
+        "namespace",
+        "fake-kubelet",
+    ] {
         let guest = guest(name);
-        let policy = folder.path().join(format!("{name}.toml")).display().to_string();
+        let policy = folder
+            .path()
+            .join(format!("{name}.toml"))
+            .display()
+            .to_string();
         std::fs::write(&policy, printed(&["policy", &guest])).expect("it is written");
-        assert!(printed(&["validate", &policy]).contains("valid: a policy for "), "{name}");
+        assert!(
+            printed(&["validate", &policy]).contains("valid: a policy for "),
+            "{name}"
+        );
         let trusted = json(&["rbac", "-o", "json", &guest]);
-        assert_eq!(json(&["rbac", "-o", "json", "--policy", &policy, &guest]), trusted, "{name}");
+        assert_eq!(
+            json(&["rbac", "-o", "json", "--policy", &policy, &guest]),
+            trusted,
+            "{name}"
+        );
         let yaml = printed(&["rbac", &guest]);
-        let documents: Vec<Value> =
-            yaml.split("---\n").map(|document| serde_saphyr::from_str(document).expect("YAML")).collect();
+        let documents: Vec<Value> = yaml
+            .split("---\n")
+            .map(|document| serde_saphyr::from_str(document).expect("YAML"))
+            .collect();
         assert_eq!(Value::from(documents), trusted["items"], "{name}");
     }
 }
@@ -122,13 +176,22 @@ fn a_plugin_that_the_policy_does_not_know_needs_no_role_and_one_that_it_knows_ha
     let policy = folder.path().join("p.toml").display().to_string();
     std::fs::write(&policy, "[plugins.other]").expect("it is written");
     let said = refusal(&["rbac", "--policy", &policy, &guest("greeter")]);
-    assert!(said.contains("does not speak of the plugin `greeter`"), "{said}");
+    assert!(
+        said.contains("does not speak of the plugin `greeter`"),
+        "{said}"
+    );
     std::fs::write(&policy, "[plugins.greeter]").expect("it is written");
     let roles = json(&["rbac", "-o", "json", "--policy", &policy, &guest("greeter")]);
     let items = roles["items"].as_array().expect("a list");
-    let account = items.iter().find(|item| item["kind"] == "ServiceAccount").expect("an account");
+    let account = items
+        .iter()
+        .find(|item| item["kind"] == "ServiceAccount")
+        .expect("an account");
     assert_eq!(
-        (&account["metadata"]["namespace"], &account["metadata"]["name"]),
+        (
+            &account["metadata"]["namespace"],
+            &account["metadata"]["name"]
+        ),
         (&"flyball-system".into(), &"greeter".into())
     );
 }
@@ -151,13 +214,27 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
         .env("CARGO_TARGET_DIR", &kept)
         .output()
         .expect("cargo runs");
-    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
-    let passed = String::from_utf8_lossy(&tested.stdout).matches("2 passed").count();
+    assert!(
+        tested.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tested.stderr)
+    );
+    let passed = String::from_utf8_lossy(&tested.stdout)
+        .matches("2 passed")
+        .count();
     assert_eq!(passed, 1, "{}", String::from_utf8_lossy(&tested.stdout));
 
     let mut build = Command::new(env!("CARGO_BIN_EXE_flyball"));
-    let built = build.args(["build", &dir]).env("CARGO_TARGET_DIR", &kept).output().expect("the binary runs");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let built = build
+        .args(["build", &dir])
+        .env("CARGO_TARGET_DIR", &kept)
+        .output()
+        .expect("the binary runs");
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
     let wasm = project.join("my-greeter.wasm").display().to_string();
     assert!(String::from_utf8_lossy(&built.stdout).contains(&wasm));
     let shown = json(&["inspect", "-o", "json", &wasm]);
@@ -165,7 +242,9 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
     // It brings no WASI, and its stack is small.
     let imports = shown["imports"].as_array().expect("a list");
     assert!(
-        imports.iter().all(|name| name.as_str().is_some_and(|name| name.starts_with("flyball:controller/"))),
+        imports.iter().all(|name| name
+            .as_str()
+            .is_some_and(|name| name.starts_with("flyball:controller/"))),
         "{imports:?}"
     );
     assert!(printed(&["validate", &wasm]).contains("valid: the plugin my-greeter 0.1.0"));
@@ -175,7 +254,14 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
 fn shells_are_told_of_each_command_and_flag() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&["completion", shell]);
-        for word in ["inspect", "validate", "rbac", "push", "plugin-dir", "signed-by"] {
+        for word in [
+            "inspect",
+            "validate",
+            "rbac",
+            "push",
+            "plugin-dir",
+            "signed-by",
+        ] {
             assert!(script.contains(word), "{shell} is not told of {word}");
         }
     }
@@ -184,20 +270,40 @@ fn shells_are_told_of_each_command_and_flag() {
 #[test]
 fn a_package_goes_through_a_registry() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let registry = runtime.block_on(flyball_controlplane::Registry::start()).expect("a registry");
+    let registry = runtime
+        .block_on(flyball_controlplane::Registry::start())
+        .expect("a registry");
     let folder = tempfile::tempdir().expect("a folder");
     let (greeter, back) = (guest("greeter"), folder.path().join("back.wasm"));
-    let (at, output) = (format!("oci://{}/team/greeter:0.1.0", registry.address()), back.display().to_string());
+    let (at, output) = (
+        format!("oci://{}/team/greeter:0.1.0", registry.address()),
+        back.display().to_string(),
+    );
     let pinned = printed(&["push", &greeter, &at]).trim().to_owned();
-    assert!(pinned.starts_with(&format!("oci://{}/team/greeter@sha256:", registry.address())), "{pinned}");
+    assert!(
+        pinned.starts_with(&format!(
+            "oci://{}/team/greeter@sha256:",
+            registry.address()
+        )),
+        "{pinned}"
+    );
     for from in [&at, &pinned] {
         assert!(printed(&["pull", from, "-o", &output]).contains(&pinned));
-        assert_eq!(std::fs::read(&back).expect("it is there"), std::fs::read(&greeter).expect("it is there"));
+        assert_eq!(
+            std::fs::read(&back).expect("it is there"),
+            std::fs::read(&greeter).expect("it is there")
+        );
         std::fs::remove_file(&back).expect("it is removed");
     }
-    let key = Path::new(env!("CARGO_MANIFEST_DIR")).join("../registry/testdata/cosign.pub").display().to_string();
+    let key = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../registry/testdata/cosign.pub")
+        .display()
+        .to_string();
     let said = refusal(&["pull", &pinned, "-o", &output, "--signed-by", &key]);
-    assert!(said.contains("is not signed, and a signature is demanded") && !back.exists(), "{said}");
+    assert!(
+        said.contains("is not signed, and a signature is demanded") && !back.exists(),
+        "{said}"
+    );
     // What is no plugin is not pushed.
     let said = refusal(&["push", &key, &at]);
     assert!(said.contains("not WebAssembly"), "{said}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::history::{Performance, Reconciled};
+use crate::runtime::history::{Performance, Reconciled};
 
 /// How a plugin is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,9 +125,15 @@ impl Control {
         (Self { commands }, received)
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, ControlError> {
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, ControlError> {
         let (sender, answer) = oneshot::channel();
-        self.commands.send(command(sender)).await.map_err(|_| ControlError::Ended)?;
+        self.commands
+            .send(command(sender))
+            .await
+            .map_err(|_| ControlError::Ended)?;
         answer.await.map_err(|_| ControlError::Ended)
     }
 
@@ -144,7 +150,8 @@ impl Control {
     /// # Errors
     /// The manager has ended.
     pub async fn why(&self, object: &str) -> Result<Vec<Reconciled>, ControlError> {
-        self.ask(|answer| Command::Why(object.to_owned(), answer)).await
+        self.ask(|answer| Command::Why(object.to_owned(), answer))
+            .await
     }
 
     /// Grants a plugin what it asks for; answers with a sentence.
@@ -152,7 +159,8 @@ impl Control {
     /// # Errors
     /// There is no such plugin, or its policy can't be written.
     pub async fn approve(&self, name: &str) -> Result<String, ControlError> {
-        self.ask(|answer| Command::Approve(name.to_owned(), answer)).await?
+        self.ask(|answer| Command::Approve(name.to_owned(), answer))
+            .await?
     }
 
     /// Goes back to the version of a plugin before; answers with a sentence.
@@ -160,7 +168,8 @@ impl Control {
     /// # Errors
     /// There is no such plugin, or no version before.
     pub async fn roll_back(&self, name: &str) -> Result<String, ControlError> {
-        self.ask(|answer| Command::Rollback(name.to_owned(), answer)).await?
+        self.ask(|answer| Command::Rollback(name.to_owned(), answer))
+            .await?
     }
 
     /// Lets a plugin that is in quarantine go on; answers with a sentence.
@@ -168,7 +177,8 @@ impl Control {
     /// # Errors
     /// There is no such plugin, or it is in none.
     pub async fn resume(&self, name: &str) -> Result<String, ControlError> {
-        self.ask(|answer| Command::Resume(name.to_owned(), answer)).await?
+        self.ask(|answer| Command::Resume(name.to_owned(), answer))
+            .await?
     }
 
     /// What a plugin says of itself, and what it is granted.
@@ -176,6 +186,7 @@ impl Control {
     /// # Errors
     /// There is no such plugin.
     pub async fn describe(&self, name: &str) -> Result<Described, ControlError> {
-        self.ask(|answer| Command::Describe(name.to_owned(), answer)).await?
+        self.ask(|answer| Command::Describe(name.to_owned(), answer))
+            .await?
     }
 }

@@ -12,59 +12,33 @@
 //! several processes, `lease.rs` elects the one that acts, and `fence.rs` holds the writes of the others back. Operators ask a
 //! running manager through its [`Control`].
 
-mod approve;
-mod call;
-mod client;
+mod api;
 mod control;
-mod controller;
-mod denial;
-mod describing;
-mod discovered;
-mod events;
-mod fence;
-mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gate;
-mod grant;
-mod graph;
-mod guard;
-mod history;
-mod host;
-mod identity;
-mod interest;
-mod lease;
-mod load;
+mod limits;
 mod manager;
-mod memo;
-mod package;
+mod plugins;
 pub mod policy;
-mod quarantine;
-mod queue;
-mod rate;
-mod review;
-mod router;
-mod services;
+mod reads;
+mod runtime;
 mod signer;
-mod supervisor;
-mod trial;
-mod usage;
-mod versions;
-mod views;
 mod writer;
 
+pub use api::lease::{LeaderElection, LeaseLost};
 pub use control::{Control, ControlError, Described, PluginState, PluginStatus};
-pub use grant::{ACCOUNTS_NAMESPACE, Grants};
-pub use history::{Performance, Reconciled};
-pub use lease::{LeaderElection, LeaseLost};
-pub use load::{BuiltIn, PluginError};
 pub use manager::{Manager, ManagerError, Options, Sources};
+pub use plugins::load::{BuiltIn, PluginError};
+pub use plugins::trial::{Trial, try_out};
+pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
+pub use runtime::history::{Performance, Reconciled};
 pub use signer::{KeyError, Signer};
-pub use trial::{Trial, try_out};
 
 /// A mutex's value. A panic under one of our locks leaves whole values behind, so poisoning says nothing.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// An error with its causes, none of them twice.

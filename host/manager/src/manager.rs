@@ -8,14 +8,14 @@ use flyball_plugin::Engine;
 use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::fence::Fence;
+use crate::api::lease::{Elector, LeaderElection, LeaseLost};
 use crate::control::Control;
-use crate::fence::Fence;
-use crate::grant::Grants;
-use crate::host::Host;
-use crate::lease::{Elector, LeaderElection, LeaseLost};
-use crate::load::BuiltIn;
+use crate::plugins::host::Host;
+use crate::plugins::load::BuiltIn;
+use crate::plugins::supervisor::Supervisor;
+use crate::policy::grant::Grants;
 use crate::signer::Signer;
-use crate::supervisor::Supervisor;
 
 /// What the manager runs with.
 pub struct Options {
@@ -95,10 +95,18 @@ impl Manager {
     ///
     /// # Errors
     /// The options can't be meant, or the machine refuses.
-    pub async fn load(options: Options, sources: Sources, builtins: &[BuiltIn]) -> Result<Self, ManagerError> {
+    pub async fn load(
+        options: Options,
+        sources: Sources,
+        builtins: &[BuiltIn],
+    ) -> Result<Self, ManagerError> {
         let host = Arc::new(Host::new(options)?);
         let (supervisor, control) = Supervisor::load(host.clone(), sources, builtins).await?;
-        Ok(Self { host, supervisor, control })
+        Ok(Self {
+            host,
+            supervisor,
+            control,
+        })
     }
 
     /// The names of the plugins that there are, built-ins included, whether they may run or not.
@@ -127,7 +135,13 @@ impl Manager {
         };
         let client = self.host.client("leader-election", Arc::new(Fence::open()));
         let (identity, fence) = (&self.host.options.identity, self.host.fence.clone());
-        let elector = Elector::new(client, election, identity, fence.clone(), &self.host.options.metrics)?;
+        let elector = Elector::new(
+            client,
+            election,
+            identity,
+            fence.clone(),
+            &self.host.options.metrics,
+        )?;
         let _check = Elector::check(fence, &self.host.options.health);
         let released = CancellationToken::new();
         let elected = elector.run(self.host.leading.clone(), released.clone());

@@ -16,6 +16,8 @@
 //! signer-keys = ["service-account"]
 //! ```
 
+pub(crate) mod approve;
+pub(crate) mod grant;
 mod limits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,14 +126,19 @@ pub enum PolicyError {
 impl Policy {
     /// Reads a file, or all `*.toml` files of a folder.
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
-        let read = |source| PolicyError::Read { path: path.into(), source };
+        let read = |source| PolicyError::Read {
+            path: path.into(),
+            source,
+        };
         if !path.is_dir() {
             return Self::parse(path, &std::fs::read_to_string(path).map_err(read)?);
         }
         let mut policy = Self::default();
         for file in Self::files(path)? {
-            let text =
-                std::fs::read_to_string(&file).map_err(|source| PolicyError::Read { path: file.clone(), source })?;
+            let text = std::fs::read_to_string(&file).map_err(|source| PolicyError::Read {
+                path: file.clone(),
+                source,
+            })?;
             for (plugin, rules) in Self::parse(&file, &text)?.plugins {
                 if policy.plugins.insert(plugin.clone(), rules).is_some() {
                     return Err(PolicyError::Twice { path: file, plugin });
@@ -143,25 +150,41 @@ impl Policy {
 
     /// The files of a policy's folder, in order of their names.
     pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, PolicyError> {
-        let read = |source| PolicyError::Read { path: folder.into(), source };
-        let entries =
-            std::fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(read)?;
+        let read = |source| PolicyError::Read {
+            path: folder.into(),
+            source,
+        };
+        let entries = std::fs::read_dir(folder)
+            .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
+            .map_err(read)?;
         let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+        files.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "toml")
+        });
         files.sort();
         Ok(files)
     }
 
     /// Reads a policy's text; `path` is for messages.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
-        let invalid = |message| PolicyError::Parse { path: path.into(), message };
-        let mut policy: Self = toml::from_str(text).map_err(|error| invalid(in_one_sentence(text, &error)))?;
+        let invalid = |message| PolicyError::Parse {
+            path: path.into(),
+            message,
+        };
+        let mut policy: Self =
+            toml::from_str(text).map_err(|error| invalid(in_one_sentence(text, &error)))?;
         for rules in policy.plugins.values_mut() {
-            let beside = |file: PathBuf| path.parent().map_or(file.clone(), |folder| folder.join(&file));
+            let beside = |file: PathBuf| {
+                path.parent()
+                    .map_or(file.clone(), |folder| folder.join(&file))
+            };
             rules.signed_by = rules.signed_by.take().map(beside);
         }
         for (plugin, rules) in &policy.plugins {
-            rules.validate().map_err(|problem| invalid(format!("plugin `{plugin}`: {problem}")))?;
+            rules
+                .validate()
+                .map_err(|problem| invalid(format!("plugin `{plugin}`: {problem}")))?;
         }
         Ok(policy)
     }
@@ -170,27 +193,48 @@ impl Policy {
 impl PluginPolicy {
     /// Fails with what in it can't be meant, as a sentence.
     fn validate(&self) -> Result<(), String> {
-        for kind in self.allow.iter().flat_map(|rule| &rule.kinds).filter(|kind| *kind != "*") {
+        for kind in self
+            .allow
+            .iter()
+            .flat_map(|rule| &rule.kinds)
+            .filter(|kind| *kind != "*")
+        {
             kind.parse::<Kind>().map_err(|error| error.to_string())?;
         }
         if let Some(account) = &self.service_account
-            && account.split_once('/').is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
+            && account
+                .split_once('/')
+                .is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty())
         {
-            return Err(format!("`{account}` is not a service account: write `namespace/name`"));
+            return Err(format!(
+                "`{account}` is not a service account: write `namespace/name`"
+            ));
         }
         for path in self.allow.iter().flat_map(|rule| &rule.fields) {
             Mask::parse([path]).map_err(|error| error.to_string())?;
         }
-        if self.allow.iter().any(|rule| !rule.fields.is_empty() && !rule.only_reads()) {
-            return Err("`fields` limit what is read: give the rules that write without them".into());
+        if self
+            .allow
+            .iter()
+            .any(|rule| !rule.fields.is_empty() && !rule.only_reads())
+        {
+            return Err(
+                "`fields` limit what is read: give the rules that write without them".into(),
+            );
         }
-        if let Some(host) = self.http_hosts.iter().find(|host| whole_server(host).is_none()) {
+        if let Some(host) = self
+            .http_hosts
+            .iter()
+            .find(|host| whole_server(host).is_none())
+        {
             return Err(format!(
                 "`{host}` is not a server: write `example.com`, `example.com:8443` or `http://example.com`"
             ));
         }
         if let Some(source) = &self.source {
-            let source: Source = source.parse().map_err(|error: RegistryError| error.to_string())?;
+            let source: Source = source
+                .parse()
+                .map_err(|error: RegistryError| error.to_string())?;
             if source.digest().is_none() {
                 return Err(format!(
                     "the source {source} is not pinned: what it holds may change. `flyball pull` prints the digest to \
@@ -202,7 +246,9 @@ impl PluginPolicy {
             return Err("`signed-by` is about a `source`, and there is none".into());
         }
         if let Some(digest) = self.digest.as_ref().filter(|digest| !is_digest(digest)) {
-            return Err(format!("`{digest}` is not a digest: write `sha256:` and 64 hex digits"));
+            return Err(format!(
+                "`{digest}` is not a digest: write `sha256:` and 64 hex digits"
+            ));
         }
         if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
             return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
@@ -228,35 +274,62 @@ impl PluginPolicy {
             ..Rule::default()
         });
         let allow = std::iter::once(watch).chain(asked).collect();
-        Self { allow, imports: description.imports.clone(), ..Self::default() }
+        Self {
+            allow,
+            imports: description.imports.clone(),
+            ..Self::default()
+        }
     }
 
     /// Whether it may do this; `Denied` if not. The namespace is empty for a cluster-scoped object and for all namespaces.
-    pub fn check(&self, verb: &str, kind: &Kind, subresource: &str, namespace: &str) -> Result<(), ApiError> {
+    pub fn check(
+        &self,
+        verb: &str,
+        kind: &Kind,
+        subresource: &str,
+        namespace: &str,
+    ) -> Result<(), ApiError> {
         let name = kind.to_string();
-        if self.allow.iter().any(|rule| rule.allows(verb, &name, subresource, namespace)) {
+        if self
+            .allow
+            .iter()
+            .any(|rule| rule.allows(verb, &name, subresource, namespace))
+        {
             return Ok(());
         }
         let slash = if subresource.is_empty() { "" } else { "/" };
-        let place = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
-        Err(ApiError::denied(format!("the policy does not let this plugin {verb} {name}{slash}{subresource}{place}")))
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" in the namespace {namespace}")
+        };
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin {verb} {name}{slash}{subresource}{place}"
+        )))
     }
 
     /// Whether it may do this in some namespace; the kind may be `*`.
     pub(crate) fn grants_somewhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
-        self.allow.iter().any(|rule| rule.has(verb, kind, subresource))
+        self.allow
+            .iter()
+            .any(|rule| rule.has(verb, kind, subresource))
     }
 
     /// Whether it may do this in every namespace, and of all fields.
     pub(crate) fn grants_everywhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
-        let mut rules = self.allow.iter().filter(|rule| rule.has(verb, kind, subresource));
+        let mut rules = self
+            .allow
+            .iter()
+            .filter(|rule| rule.has(verb, kind, subresource));
         rules.any(|rule| rule.namespaces.is_empty() && rule.fields.is_empty())
     }
 
     /// Whether it may watch this kind, in some namespace at least if none is named.
     pub(crate) fn may_watch(&self, kind: &Kind, namespace: &str) -> bool {
         let mut rules = self.watching(kind);
-        rules.any(|rule| namespace.is_empty() || rule.namespaces.is_empty() || rule.is_for(namespace))
+        rules.any(|rule| {
+            namespace.is_empty() || rule.namespaces.is_empty() || rule.is_for(namespace)
+        })
     }
 
     /// The namespaces in which it may watch a kind; all if none.
@@ -264,7 +337,12 @@ impl PluginPolicy {
         if self.watching(kind).any(|rule| rule.namespaces.is_empty()) {
             return None;
         }
-        Some(self.watching(kind).flat_map(|rule| &rule.namespaces).cloned().collect())
+        Some(
+            self.watching(kind)
+                .flat_map(|rule| &rule.namespaces)
+                .cloned()
+                .collect(),
+        )
     }
 
     /// The fields that it may see of a kind that it watches; all if none.
@@ -274,7 +352,9 @@ impl PluginPolicy {
 
     /// The fields that it may see of what it reads by this verb in a namespace, or in some if none is named; all if none.
     pub(crate) fn fields(&self, verb: &str, kind: &Kind, namespace: &str) -> Option<Mask> {
-        let is_there = |rule: &&Rule| namespace.is_empty() || rule.namespaces.is_empty() || rule.is_for(namespace);
+        let is_there = |rule: &&Rule| {
+            namespace.is_empty() || rule.namespaces.is_empty() || rule.is_for(namespace)
+        };
         let rules = || self.reading(verb, kind).filter(is_there);
         if rules().any(|rule| rule.fields.is_empty()) {
             return None;
@@ -288,7 +368,9 @@ impl PluginPolicy {
 
     fn reading(&self, verb: &str, kind: &Kind) -> impl Iterator<Item = &Rule> {
         let name = kind.to_string();
-        self.allow.iter().filter(move |rule| rule.has(verb, &name, ""))
+        self.allow
+            .iter()
+            .filter(move |rule| rule.has(verb, &name, ""))
     }
 
     /// Whether it may use an import that needs a grant.
@@ -296,15 +378,23 @@ impl PluginPolicy {
         if self.imports.contains(import) {
             return Ok(());
         }
-        Err(ApiError::denied(format!("the policy does not let this plugin use `{import}`")))
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin use `{import}`"
+        )))
     }
 
     /// Whether it may send requests to this server, named as in `https://example.com:443`.
     pub(crate) fn check_server(&self, server: &str) -> Result<(), ApiError> {
-        if self.http_hosts.iter().any(|granted| whole_server(granted).as_deref() == Some(server)) {
+        if self
+            .http_hosts
+            .iter()
+            .any(|granted| whole_server(granted).as_deref() == Some(server))
+        {
             return Ok(());
         }
-        Err(ApiError::denied(format!("the policy does not let this plugin send requests to {server}")))
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin send requests to {server}"
+        )))
     }
 
     /// Whether `signer` may use this key for it. The answer does not tell whether the host holds such a key.
@@ -313,7 +403,9 @@ impl PluginPolicy {
         if self.signer_keys.contains(key) {
             return Ok(());
         }
-        Err(ApiError::denied(format!("the policy does not let this plugin use the key `{key}`")))
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin use the key `{key}`"
+        )))
     }
 }
 
@@ -329,7 +421,11 @@ impl Rule {
     }
 
     fn only_reads(&self) -> bool {
-        self.subresource.is_empty() && self.verbs.iter().all(|verb| matches!(verb.as_str(), "watch" | "get" | "list"))
+        self.subresource.is_empty()
+            && self
+                .verbs
+                .iter()
+                .all(|verb| matches!(verb.as_str(), "watch" | "get" | "list"))
     }
 
     fn is_for(&self, namespace: &str) -> bool {
@@ -349,12 +445,19 @@ fn whole_server(text: &str) -> Option<String> {
     if authority.host().is_empty() || authority.as_str().contains('@') {
         return None;
     }
-    Some(format!("{scheme}://{}:{}", authority.host().to_ascii_lowercase(), authority.port_u16().unwrap_or(usual)))
+    Some(format!(
+        "{scheme}://{}:{}",
+        authority.host().to_ascii_lowercase(),
+        authority.port_u16().unwrap_or(usual)
+    ))
 }
 
 fn is_digest(text: &str) -> bool {
     let hex = text.strip_prefix("sha256:").unwrap_or_default();
-    hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    hex.len() == 64
+        && hex
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// What is wrong with a TOML text, and in which line.
@@ -407,7 +510,9 @@ mod tests {
             ("create", &map, "status", "demo"),
             ("patch", &deployment, "", "any"),
         ] {
-            let error = greeter.check(verb, kind, subresource, namespace).unwrap_err();
+            let error = greeter
+                .check(verb, kind, subresource, namespace)
+                .unwrap_err();
             assert_eq!((error.status, error.reason.as_str()), (403, "Denied"));
         }
         assert!(greeter.check_import("discovery").is_ok());
@@ -418,14 +523,27 @@ mod tests {
 
     #[test]
     fn a_star_is_every_kind_and_every_subresource() {
-        let text = "[[plugins.a.allow]]\nkinds = [\"*\"]\nsubresource = \"*\"\nverbs = [\"delete\"]";
+        let text =
+            "[[plugins.a.allow]]\nkinds = [\"*\"]\nsubresource = \"*\"\nverbs = [\"delete\"]";
         let policy = parse(text).unwrap();
         let widget = Kind::new("example.com", "v1", "Widget");
         for subresource in ["", "status"] {
-            assert!(policy.plugins["a"].check("delete", &widget, subresource, "demo").is_ok());
-            assert!(policy.plugins["a"].check("update", &widget, subresource, "demo").is_err());
+            assert!(
+                policy.plugins["a"]
+                    .check("delete", &widget, subresource, "demo")
+                    .is_ok()
+            );
+            assert!(
+                policy.plugins["a"]
+                    .check("update", &widget, subresource, "demo")
+                    .is_err()
+            );
         }
-        assert!(parse(&text.replace("[\"*\"]\nsub", "[\"v1/*\"]\nsub")).unwrap_err().contains("`v1/*` is not a kind"));
+        assert!(
+            parse(&text.replace("[\"*\"]\nsub", "[\"v1/*\"]\nsub"))
+                .unwrap_err()
+                .contains("`v1/*` is not a kind")
+        );
     }
 
     #[test]
@@ -441,43 +559,99 @@ mod tests {
 
     #[test]
     fn a_key_is_used_only_by_whom_the_operator_names_it_for() {
-        let policy = parse("[plugins.issuer]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]").unwrap();
+        let policy =
+            parse("[plugins.issuer]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]").unwrap();
         let issuer = &policy.plugins["issuer"];
         assert!(issuer.check_key("a").is_ok());
-        assert!(issuer.check_key("b").unwrap_err().message.contains("the key `b`"));
-        let asking = Description { imports: BTreeSet::from(["signer".into()]), ..Description::default() };
+        assert!(
+            issuer
+                .check_key("b")
+                .unwrap_err()
+                .message
+                .contains("the key `b`")
+        );
+        let asking = Description {
+            imports: BTreeSet::from(["signer".into()]),
+            ..Description::default()
+        };
         let trusted = PluginPolicy::trusting(&asking);
         assert_eq!(trusted.check_key("a").unwrap_err().reason, "Denied");
-        let keys_alone = PluginPolicy { signer_keys: BTreeSet::from(["a".into()]), ..PluginPolicy::default() };
-        assert!(keys_alone.check_key("a").unwrap_err().message.contains("`signer`"));
+        let keys_alone = PluginPolicy {
+            signer_keys: BTreeSet::from(["a".into()]),
+            ..PluginPolicy::default()
+        };
+        assert!(
+            keys_alone
+                .check_key("a")
+                .unwrap_err()
+                .message
+                .contains("`signer`")
+        );
     }
 
     #[test]
     fn what_is_no_policy_is_refused_with_the_place_and_the_reason() {
         for (text, expected) in [
             ("[plugins.a]\nallowed = []", "unknown field `allowed`"),
-            ("[plugins.a]\nservice-account = \"a\"", "`a` is not a service account"),
-            ("[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []", "`Pod` is not a kind"),
-            ("[plugins.a]\nsource = \"oci://example.com/a:1\"", "is not pinned"),
+            (
+                "[plugins.a]\nservice-account = \"a\"",
+                "`a` is not a service account",
+            ),
+            (
+                "[[plugins.a.allow]]\nkinds = [\"Pod\"]\nverbs = []",
+                "`Pod` is not a kind",
+            ),
+            (
+                "[plugins.a]\nsource = \"oci://example.com/a:1\"",
+                "is not pinned",
+            ),
             ("[plugins.a]\nsource = \"example.com/a\"", "example.com/a"),
-            ("[plugins.a]\nsigned-by = \"key.pem\"", "`signed-by` is about a `source`"),
-            ("[plugins.a]\nsigner-keys = [\"a\"]", "does nothing without `imports = [\"signer\"]`"),
-            ("[plugins.a.limits]\ncpu = \"fast\"", "`fast` is not a duration"),
-            ("[plugins.a.limits]\nwrites-burst = \"many\"", "a limit is a number, or `{ times = 2 }`"),
-            ("[plugins.a.limits]\ncpu-share = -1.0", "-1 is no number of cores"),
-            ("[plugins.a.limits]\nmemory = \"99999999999Gi\"", "is not an amount of memory"),
+            (
+                "[plugins.a]\nsigned-by = \"key.pem\"",
+                "`signed-by` is about a `source`",
+            ),
+            (
+                "[plugins.a]\nsigner-keys = [\"a\"]",
+                "does nothing without `imports = [\"signer\"]`",
+            ),
+            (
+                "[plugins.a.limits]\ncpu = \"fast\"",
+                "`fast` is not a duration",
+            ),
+            (
+                "[plugins.a.limits]\nwrites-burst = \"many\"",
+                "a limit is a number, or `{ times = 2 }`",
+            ),
+            (
+                "[plugins.a.limits]\ncpu-share = -1.0",
+                "-1 is no number of cores",
+            ),
+            (
+                "[plugins.a.limits]\nmemory = \"99999999999Gi\"",
+                "is not an amount of memory",
+            ),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(expected) && error.contains("policy.toml"), "{error}");
+            assert!(
+                error.contains(expected) && error.contains("policy.toml"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn a_plugins_policy_reads_back_as_it_was_written() {
-        for text in [TEXT, "[plugins.greeter]\nlimits = { writes-per-second = { times = 2.0 }, wall = \"1m\" }"] {
+        for text in [
+            TEXT,
+            "[plugins.greeter]\nlimits = { writes-per-second = { times = 2.0 }, wall = \"1m\" }",
+        ] {
             let greeter = &parse(text).unwrap().plugins["greeter"];
             let written = serde_json::to_string(greeter).unwrap();
-            assert_eq!(serde_json::from_str::<PluginPolicy>(&written).unwrap(), *greeter, "{written}");
+            assert_eq!(
+                serde_json::from_str::<PluginPolicy>(&written).unwrap(),
+                *greeter,
+                "{written}"
+            );
         }
     }
 
@@ -490,37 +664,68 @@ mod tests {
         };
         let labels = Mask::parse(["metadata.labels"]).unwrap();
         assert_eq!(fields(narrow, "get", "demo"), Some(labels.clone()));
-        let wide = format!("{narrow}[[plugins.a.allow]]\nkinds = [\"*\"]\nverbs = [\"get\"]\nnamespaces = [\"demo\"]");
+        let wide = format!(
+            "{narrow}[[plugins.a.allow]]\nkinds = [\"*\"]\nverbs = [\"get\"]\nnamespaces = [\"demo\"]"
+        );
         assert_eq!(fields(&wide, "get", "demo"), None);
         assert_eq!(fields(&wide, "get", "other"), Some(labels.clone()));
         assert_eq!(fields(&wide, "watch", ""), Some(labels));
         let writes = narrow.replace("\"get\"", "\"update\"");
-        assert!(parse(&writes).unwrap_err().contains("`fields` limit what is read"));
+        assert!(
+            parse(&writes)
+                .unwrap_err()
+                .contains("`fields` limit what is read")
+        );
     }
 
     #[test]
     fn a_key_is_found_beside_the_policy() {
         let digest = "0".repeat(64);
-        let text = format!("[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\nsigned-by = \"key.pem\"");
+        let text = format!(
+            "[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\nsigned-by = \"key.pem\""
+        );
         let policy = Policy::parse(Path::new("/etc/flyball/policy.toml"), &text).unwrap();
-        assert_eq!(policy.plugins["a"].signed_by.as_deref(), Some(Path::new("/etc/flyball/key.pem")));
+        assert_eq!(
+            policy.plugins["a"].signed_by.as_deref(),
+            Some(Path::new("/etc/flyball/key.pem"))
+        );
     }
 
     #[test]
     fn requests_go_to_the_servers_that_the_operator_names() {
         let text = "[plugins.a]\nhttp-hosts = [\"Example.com\", \"http://[::1]:8080\", \"https://other.com:8443\"]";
         let policy = &parse(text).unwrap().plugins["a"];
-        for server in ["https://example.com:443", "http://[::1]:8080", "https://other.com:8443"] {
+        for server in [
+            "https://example.com:443",
+            "http://[::1]:8080",
+            "https://other.com:8443",
+        ] {
             assert!(policy.check_server(server).is_ok(), "{server}");
         }
-        for server in
-            ["http://example.com:80", "https://example.com:8443", "https://other.com:443", "https://x.example.com:443"]
-        {
-            assert_eq!(policy.check_server(server).unwrap_err().reason, "Denied", "{server}");
+        for server in [
+            "http://example.com:80",
+            "https://example.com:8443",
+            "https://other.com:443",
+            "https://x.example.com:443",
+        ] {
+            assert_eq!(
+                policy.check_server(server).unwrap_err().reason,
+                "Denied",
+                "{server}"
+            );
         }
-        for host in ["", "ftp://example.com", "user@example.com", "example.com/path", "a b"] {
+        for host in [
+            "",
+            "ftp://example.com",
+            "user@example.com",
+            "example.com/path",
+            "a b",
+        ] {
             let text = format!("[plugins.a]\nhttp-hosts = [\"{host}\"]");
-            assert!(parse(&text).unwrap_err().contains("is not a server"), "{host}");
+            assert!(
+                parse(&text).unwrap_err().contains("is not a server"),
+                "{host}"
+            );
         }
     }
 }

@@ -65,7 +65,13 @@ impl Signer {
     }
 
     fn key(&self, name: &str) -> Result<&Key, ApiError> {
-        let missing = || ApiError::new(404, "NotFound", format!("the host holds no key named `{name}`"));
+        let missing = || {
+            ApiError::new(
+                404,
+                "NotFound",
+                format!("the host holds no key named `{name}`"),
+            )
+        };
         self.keys.get(name).ok_or_else(missing)
     }
 }
@@ -79,29 +85,50 @@ impl Granted {
     /// A token with these claims, a JSON object.
     pub(crate) fn sign_jwt(&self, name: &str, claims: &[u8]) -> Result<String, ApiError> {
         let key = self.key(name)?;
-        serde_json::from_slice::<Map<String, Value>>(claims)
-            .map_err(|error| ApiError::invalid(format!("the claims are not a JSON object: {error}")))?;
-        let failed = |_| ApiError::new(500, "InternalError", format!("signing with the key `{name}` failed"));
+        serde_json::from_slice::<Map<String, Value>>(claims).map_err(|error| {
+            ApiError::invalid(format!("the claims are not a JSON object: {error}"))
+        })?;
+        let failed = |_| {
+            ApiError::new(
+                500,
+                "InternalError",
+                format!("signing with the key `{name}` failed"),
+            )
+        };
         key.token(claims).map_err(failed)
     }
 
     /// The claims of a token that this key has signed. Whether they still hold is for the guest to say.
     pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Bytes, ApiError> {
         let claims = self.key(name)?.claims(token);
-        let other = || ApiError::new(401, "Unauthorized", format!("the token was not signed by the key `{name}`"));
+        let other = || {
+            ApiError::new(
+                401,
+                "Unauthorized",
+                format!("the token was not signed by the key `{name}`"),
+            )
+        };
         claims.map(Bytes::from).ok_or_else(other)
     }
 
     /// A certificate for a request; no key signs any yet.
     pub(crate) fn sign_certificate(&self, name: &str) -> Result<String, ApiError> {
         self.key(name)?;
-        Err(ApiError::new(501, "NotImplemented", format!("the host signs no certificates with the key `{name}`")))
+        Err(ApiError::new(
+            501,
+            "NotImplemented",
+            format!("the host signs no certificates with the key `{name}`"),
+        ))
     }
 
     /// The certificates that go with a key; none has any yet.
     pub(crate) fn trust_bundle(&self, name: &str) -> Result<String, ApiError> {
         self.key(name)?;
-        Err(ApiError::new(501, "NotImplemented", format!("the host has no certificates of the key `{name}`")))
+        Err(ApiError::new(
+            501,
+            "NotImplemented",
+            format!("the host has no certificates of the key `{name}`"),
+        ))
     }
 
     /// Granted first, then there: who may not use a key is not told whether there is one.
@@ -115,8 +142,16 @@ impl Key {
     /// A token with these claims.
     fn token(&self, claims: &[u8]) -> Result<String, Unspecified> {
         let public = self.private.public();
-        let header = format!(r#"{{"alg":"{}","kid":"{}"}}"#, public.algorithm(), public.id());
-        let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+        let header = format!(
+            r#"{{"alg":"{}","kid":"{}"}}"#,
+            public.algorithm(),
+            public.id()
+        );
+        let signed = format!(
+            "{}.{}",
+            URL_SAFE_NO_PAD.encode(header),
+            URL_SAFE_NO_PAD.encode(claims)
+        );
         let signature = self.private.sign(signed.as_bytes())?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }

@@ -19,10 +19,10 @@ use tokio::sync::Semaphore;
 use self::journal::verb;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
-use crate::client::{ApiClient, Call};
+use crate::api::client::{ApiClient, Call};
+use crate::limits::rate::RateLimiter;
 use crate::policy::PluginPolicy;
-use crate::rate::RateLimiter;
-use crate::views::Views;
+use crate::reads::cached::Views;
 
 /// Writes for one plugin.
 pub(crate) struct Writer {
@@ -44,16 +44,37 @@ impl Writer {
         rate: RateLimiter,
         views: Arc<Views>,
     ) -> Self {
-        Self { client, discovery, policy, rate, views, sending: Semaphore::new(batch::CONCURRENCY) }
+        Self {
+            client,
+            discovery,
+            policy,
+            rate,
+            views,
+            sending: Semaphore::new(batch::CONCURRENCY),
+        }
     }
 
     /// Runs the writes of a batch and answers each, in order. They are recorded in the journal as they end.
-    pub(crate) async fn run(&self, batch: Batch, journal: &Journal) -> Vec<Result<Bytes, ApiError>> {
-        batch::run(batch.writes, batch.slow_start, batch.stop_on_error, |write| self.write(write, journal)).await
+    pub(crate) async fn run(
+        &self,
+        batch: Batch,
+        journal: &Journal,
+    ) -> Vec<Result<Bytes, ApiError>> {
+        batch::run(
+            batch.writes,
+            batch.slow_start,
+            batch.stop_on_error,
+            |write| self.write(write, journal),
+        )
+        .await
     }
 
     async fn write(&self, write: Write, journal: &Journal) -> Result<Bytes, ApiError> {
-        let kind: Kind = write.target.kind.parse().map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let kind: Kind = write
+            .target
+            .kind
+            .parse()
+            .map_err(|error| ApiError::invalid(format!("{error}")))?;
         let mut name = write.target.name.clone();
         let result = self.try_write(&write, &kind, &mut name).await;
         journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
@@ -61,9 +82,19 @@ impl Writer {
     }
 
     /// `name` becomes the name that the server gave, where it gave one.
-    async fn try_write(&self, write: &Write, kind: &Kind, name: &mut String) -> Result<Bytes, ApiError> {
+    async fn try_write(
+        &self,
+        write: &Write,
+        kind: &Kind,
+        name: &mut String,
+    ) -> Result<Bytes, ApiError> {
         let target = &write.target;
-        self.policy.check(verb(&write.operation), kind, &target.subresource, &target.namespace)?;
+        self.policy.check(
+            verb(&write.operation),
+            kind,
+            &target.subresource,
+            &target.namespace,
+        )?;
         let returns = self.views.mask(&write.returns)?;
         let options = Options::parse(&write.options)?;
         let resource = self.resolve(kind).await?;
@@ -71,17 +102,27 @@ impl Writer {
         let call = call.answered_by(self.form(write, kind, returns.as_deref()));
         self.rate.turn().await;
         let is_delete = matches!(write.operation, Operation::Delete);
-        let before = if is_delete { self.views.before(kind, &target.namespace, &target.name) } else { None };
+        let before = if is_delete {
+            self.views.before(kind, &target.namespace, &target.name)
+        } else {
+            None
+        };
         let answer = {
             let _permit = self.sending.acquire().await;
             Answer::new(self.client.call(call).await?)
         };
 
         let unreadable = |error: &dyn std::error::Error| {
-            ApiError::unanswered(format!("the server's answer to the write of {kind} can't be read: {error}"))
+            ApiError::unanswered(format!(
+                "the server's answer to the write of {kind} can't be read: {error}"
+            ))
         };
-        let seen =
-            if options.is_dry_run() { None } else { self.acknowledge(write, kind, before.as_deref(), &answer).await };
+        let seen = if options.is_dry_run() {
+            None
+        } else {
+            self.acknowledge(write, kind, before.as_deref(), &answer)
+                .await
+        };
         match &seen {
             Some(object) => object.name().clone_into(name),
             None => {
@@ -91,10 +132,15 @@ impl Writer {
                 }
             }
         }
-        let Some(returns) = returns else { return Ok(Bytes::new()) };
+        let Some(returns) = returns else {
+            return Ok(Bytes::new());
+        };
         // Mostly, what the plugin asks for is among what it sees, which is less to read than the answer.
         // The whole is the answer as it is, which also says of what kind it is.
-        let source = match seen.as_ref().filter(|object| object.mask().covers(&returns)) {
+        let source = match seen
+            .as_ref()
+            .filter(|object| object.mask().covers(&returns))
+        {
             Some(seen) if !returns.is_whole() => seen.bytes(),
             _ => answer.json(&returns).map_err(|error| unreadable(&error))?,
         };
@@ -102,7 +148,9 @@ impl Writer {
             return Ok(source);
         }
         let mut projected = Vec::new();
-        returns.prune(&source, &mut projected).map_err(|error| unreadable(&error))?;
+        returns
+            .prune(&source, &mut projected)
+            .map_err(|error| unreadable(&error))?;
         Ok(projected.into())
     }
 
@@ -123,17 +171,22 @@ impl Writer {
             }
             _ if wants_metadata => PROTOBUF_METADATA,
             // Other subresources answer with other kinds.
-            _ if matches!(subresource, "" | "status") && self.views.reads_protobuf(kind) => PROTOBUF,
+            _ if matches!(subresource, "" | "status") && self.views.reads_protobuf(kind) => {
+                PROTOBUF
+            }
             _ => JSON,
         }
     }
 
     /// Where the kind lies in the API.
     pub(crate) async fn resolve(&self, kind: &Kind) -> Result<Arc<ApiResource>, ApiError> {
-        self.discovery.resolve(kind).await.map_err(|error| match error {
-            DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
-            DiscoveryError::Source(_) => ApiError::new(0, "Unreachable", error.to_string()),
-        })
+        self.discovery
+            .resolve(kind)
+            .await
+            .map_err(|error| match error {
+                DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
+                DiscoveryError::Source(_) => ApiError::new(0, "Unreachable", error.to_string()),
+            })
     }
 
     /// Makes the plugin see its own write: what it wrote, as it sees it, if it does.
@@ -145,7 +198,14 @@ impl Writer {
         answer: &Answer,
     ) -> Option<Arc<Object>> {
         if matches!(write.operation, Operation::Delete) {
-            self.views.deleted(kind, (&write.target.namespace, &write.target.name), before, answer).await;
+            self.views
+                .deleted(
+                    kind,
+                    (&write.target.namespace, &write.target.name),
+                    before,
+                    answer,
+                )
+                .await;
             return None;
         }
         if answer.is_metadata() || answer.kind() == kind.to_string() {
@@ -155,21 +215,40 @@ impl Writer {
         }
     }
 
-    async fn call(&self, write: &Write, resource: &ApiResource, options: &Options) -> Result<Call, ApiError> {
+    async fn call(
+        &self,
+        write: &Write,
+        resource: &ApiResource,
+        options: &Options,
+    ) -> Result<Call, ApiError> {
         let target = &write.target;
         let invalid = |error: flyball_cache::PathSegmentError| ApiError::invalid(error.to_string());
         let collection = || resource.collection(&target.namespace).map_err(invalid);
-        let object = || resource.object(&target.namespace, &target.name, &target.subresource).map_err(invalid);
+        let object = || {
+            resource
+                .object(&target.namespace, &target.name, &target.subresource)
+                .map_err(invalid)
+        };
         Ok(match &write.operation {
             Operation::Create { object: body } if target.name.is_empty() => {
                 if resource.namespaced && target.namespace.is_empty() {
-                    return Err(ApiError::invalid(format!("can't create a {} without a namespace", resource.kind)));
+                    return Err(ApiError::invalid(format!(
+                        "can't create a {} without a namespace",
+                        resource.kind
+                    )));
                 }
                 Call::post(options.append(collection()?), body.clone())
             }
-            Operation::Create { object: body } => Call::post(options.append(object()?), body.clone()),
-            Operation::Modify { resource_version, change } => {
-                let body = self.changed(write, resource, resource_version, change).await?;
+            Operation::Create { object: body } => {
+                Call::post(options.append(object()?), body.clone())
+            }
+            Operation::Modify {
+                resource_version,
+                change,
+            } => {
+                let body = self
+                    .changed(write, resource, resource_version, change)
+                    .await?;
                 Call::put(options.append(object()?), body)
             }
             Operation::Patch { patch_type, patch } => {
@@ -180,15 +259,23 @@ impl Writer {
                     "apply" => "application/apply-patch+yaml",
                     other => {
                         let known = "`json`, `merge`, `strategic` or `apply`";
-                        return Err(ApiError::invalid(format!("`{other}` is no type of patch: use {known}")));
+                        return Err(ApiError::invalid(format!(
+                            "`{other}` is no type of patch: use {known}"
+                        )));
                     }
                 };
                 Call::patch(options.append(object()?), content_type, patch.clone())
             }
             Operation::Delete => Call::delete(object()?, options.delete_body()),
-            Operation::DeleteCollection { label_selector, field_selector } => {
+            Operation::DeleteCollection {
+                label_selector,
+                field_selector,
+            } => {
                 let mut path = collection()?;
-                for (key, selector) in [("labelSelector", label_selector), ("fieldSelector", field_selector)] {
+                for (key, selector) in [
+                    ("labelSelector", label_selector),
+                    ("fieldSelector", field_selector),
+                ] {
                     if !selector.is_empty() {
                         flyball_cache::resource::push_parameter(&mut path, key, selector);
                     }
@@ -207,29 +294,58 @@ impl Writer {
         change: &[u8],
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
-        let change: Value = serde_json::from_slice(change)
-            .map_err(|error| ApiError::invalid(format!("the change of {} is not JSON: {error}", resource.kind)))?;
+        let change: Value = serde_json::from_slice(change).map_err(|error| {
+            ApiError::invalid(format!(
+                "the change of {} is not JSON: {error}",
+                resource.kind
+            ))
+        })?;
         let whole = target.subresource != "status";
-        let cached = self.views.base(&resource.kind, &target.namespace, &target.name, resource_version, whole);
+        let cached = self.views.base(
+            &resource.kind,
+            &target.namespace,
+            &target.name,
+            resource_version,
+            whole,
+        );
         let base = match cached {
             Some(base) => base,
             None => self.fresh(write, resource, resource_version).await?,
         };
-        let object = merge::changed(&base, change, &resource.kind, &target.subresource, resource_version)
-            .map_err(|error| unreadable(&resource.kind, &error))?;
+        let object = merge::changed(
+            &base,
+            change,
+            &resource.kind,
+            &target.subresource,
+            resource_version,
+        )
+        .map_err(|error| unreadable(&resource.kind, &error))?;
         object.map(Bytes::from).ok_or_else(|| {
-            ApiError::invalid(format!("the change of {} leaves no object, or none with metadata", resource.kind))
+            ApiError::invalid(format!(
+                "the change of {} leaves no object, or none with metadata",
+                resource.kind
+            ))
         })
     }
 
     /// The object as the server has it, where the cache does not hold all of it: a conflict if it has changed.
-    async fn fresh(&self, write: &Write, resource: &ApiResource, resource_version: &str) -> Result<Bytes, ApiError> {
+    async fn fresh(
+        &self,
+        write: &Write,
+        resource: &ApiResource,
+        resource_version: &str,
+    ) -> Result<Bytes, ApiError> {
         let target = &write.target;
-        self.policy.check("get", &resource.kind, "", &target.namespace)?;
-        let path =
-            resource.object(&target.namespace, &target.name, "").map_err(|e| ApiError::invalid(e.to_string()))?;
+        self.policy
+            .check("get", &resource.kind, "", &target.namespace)?;
+        let path = resource
+            .object(&target.namespace, &target.name, "")
+            .map_err(|e| ApiError::invalid(e.to_string()))?;
         let answer = Answer::new(self.client.call(Call::get(path)).await?);
-        let found = answer.head().map_err(|error| unreadable(&resource.kind, &error))?.resource_version;
+        let found = answer
+            .head()
+            .map_err(|error| unreadable(&resource.kind, &error))?
+            .resource_version;
         if found != resource_version {
             let message = format!(
                 "the {} {} changed: the modification was made against version {resource_version}, and it is at {found}",
@@ -237,11 +353,17 @@ impl Writer {
             );
             return Err(ApiError::new(409, "Conflict", message));
         }
-        answer.json(&Mask::whole()).map_err(|error| unreadable(&resource.kind, &error))
+        answer
+            .json(&Mask::whole())
+            .map_err(|error| unreadable(&resource.kind, &error))
     }
 }
 
 /// An object that is to be modified is not one.
 fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {
-    ApiError::new(500, "InternalError", format!("can't read the {kind}: {error}"))
+    ApiError::new(
+        500,
+        "InternalError",
+        format!("can't read the {kind}: {error}"),
+    )
 }

@@ -14,25 +14,65 @@ use tokio::runtime::{Builder, Runtime};
 const OBJECT: usize = 3300;
 
 fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime")
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .expect("a runtime")
 }
 
 fn calls(criterion: &mut Criterion) {
     let runtime = runtime();
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
-    let component = runtime.block_on(engine.load(guest().into())).expect("a component");
+    let component = runtime
+        .block_on(engine.load(guest().into()))
+        .expect("a component");
     let plugin = |limits| Plugin::new(&engine, component.clone(), limits).expect("a plugin");
-    let (built_in, fresh) = (plugin(Limits::default()), plugin(Limits { recycle_calls: 1, ..Limits::default() }));
-    let dropped_in = plugin(Limits { cpu_share: Some(1_000_000), ..Limits::default() });
+    let (built_in, fresh) = (
+        plugin(Limits::default()),
+        plugin(Limits {
+            recycle_calls: 1,
+            ..Limits::default()
+        }),
+    );
+    let dropped_in = plugin(Limits {
+        cpu_share: Some(1_000_000),
+        ..Limits::default()
+    });
     let nothing: Arc<dyn Imports> = plain();
     let mut group = criterion.benchmark_group("a reconcile");
     for (name, plugin, imports, key) in [
         ("that does nothing", &built_in, &nothing, "done"),
-        ("that does nothing, of a plugin with a share", &dropped_in, &nothing, "done"),
-        ("that does nothing, in a fresh instance", &fresh, &nothing, "done"),
-        ("that reads an object of 3.3 kB", &built_in, &objects(OBJECT), "get"),
-        ("that lists 1,000 objects of 3.3 kB", &built_in, &objects(1000 * OBJECT), "page"),
-        ("that lists 1,000 rows of 200 bytes", &built_in, &objects(1000 * 200), "page"),
+        (
+            "that does nothing, of a plugin with a share",
+            &dropped_in,
+            &nothing,
+            "done",
+        ),
+        (
+            "that does nothing, in a fresh instance",
+            &fresh,
+            &nothing,
+            "done",
+        ),
+        (
+            "that reads an object of 3.3 kB",
+            &built_in,
+            &objects(OBJECT),
+            "get",
+        ),
+        (
+            "that lists 1,000 objects of 3.3 kB",
+            &built_in,
+            &objects(1000 * OBJECT),
+            "page",
+        ),
+        (
+            "that lists 1,000 rows of 200 bytes",
+            &built_in,
+            &objects(1000 * 200),
+            "page",
+        ),
         ("that writes a batch of 3", &built_in, &nothing, "write"),
     ] {
         group.bench_function(name, |bencher| {
@@ -42,7 +82,10 @@ fn calls(criterion: &mut Criterion) {
                 let calls = runtime.spawn(async move {
                     let start = std::time::Instant::now();
                     for _ in 0..count {
-                        plugin.reconcile(imports.clone(), "queue", key, 0).await.expect("the guest answers");
+                        plugin
+                            .reconcile(imports.clone(), "queue", key, 0)
+                            .await
+                            .expect("the guest answers");
                     }
                     start.elapsed()
                 });
@@ -59,10 +102,18 @@ fn loads(criterion: &mut Criterion) {
     let cwasm: &'static [u8] = Engine::precompile(wasm).expect("it compiles").leak();
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let mut group = criterion.benchmark_group("a guest");
-    group.bench_function("is compiled", |bencher| bencher.iter(|| Engine::precompile(wasm).expect("it compiles")));
+    group.bench_function("is compiled", |bencher| {
+        bencher.iter(|| Engine::precompile(wasm).expect("it compiles"))
+    });
     group.bench_function("is loaded from what was compiled", |bencher| {
         bencher.iter(|| {
-            runtime.block_on(engine.load_precompiled(Precompiled { digest: "", wasm, cwasm })).expect("it loads")
+            runtime
+                .block_on(engine.load_precompiled(Precompiled {
+                    digest: "",
+                    wasm,
+                    cwasm,
+                }))
+                .expect("it loads")
         });
     });
     group.finish();

@@ -36,7 +36,11 @@ const CALL: Duration = Duration::from_micros(5);
 const RATIO: f64 = 2.0;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
     if !runtime.block_on(async { tokio::spawn(measure()).await.unwrap() }) {
         std::process::exit(support::OUT_OF_BOUNDS);
     }
@@ -51,19 +55,28 @@ async fn measure() -> bool {
     let key = format!("{EACH}/{}", owner(3));
     let from_cache = cache.clone();
     let imports: Arc<dyn Imports> = Fake::new(|fake| {
-        fake.lister = Some(Box::new(move |query: &Query| Box::new(Answer(Cell::new(from_cache.rows(query))))));
+        fake.lister = Some(Box::new(move |query: &Query| {
+            Box::new(Answer(Cell::new(from_cache.rows(query))))
+        }));
     });
     let (mut idle, mut sandboxed, mut native) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         idle.push(nothing(&plugin).await);
         sandboxed.push(scan(&plugin, &imports, &key).await);
         let (cache, key) = (cache.clone(), key.clone());
-        native.push(std::thread::spawn(move || scan_natively(&cache, &key)).join().unwrap());
+        native.push(
+            std::thread::spawn(move || scan_natively(&cache, &key))
+                .join()
+                .unwrap(),
+        );
     }
     let (idle, sandboxed, native) = (median(idle), median(sandboxed), median(native));
     let ratio = sandboxed.as_secs_f64() / native.as_secs_f64();
     println!("a call that does nothing\t{}\tns", idle.as_nanos());
-    println!("{EACH} of {PODS} pods listed and read\t{}\tns", sandboxed.as_nanos());
+    println!(
+        "{EACH} of {PODS} pods listed and read\t{}\tns",
+        sandboxed.as_nanos()
+    );
     println!("the same natively\t{}\tns", native.as_nanos());
     println!("in the sandbox / natively\t{ratio:.2}\t");
     let is_within = idle <= CALL && ratio <= RATIO;
@@ -76,14 +89,20 @@ async fn measure() -> bool {
 /// What it takes to get a key that is always there, to call the guest for it and to have done with it.
 async fn nothing(plugin: &Plugin) -> Duration {
     let queue: WorkQueue<Arc<str>, ()> = WorkQueue::new(Config::default());
-    let keys: Vec<Arc<str>> = (0..100).map(|number| format!("nothing/{number}").into()).collect();
-    keys.iter().for_each(|key| queue.add(key.clone(), Priority::Normal, ()));
+    let keys: Vec<Arc<str>> = (0..100)
+        .map(|number| format!("nothing/{number}").into())
+        .collect();
+    keys.iter()
+        .for_each(|key| queue.add(key.clone(), Priority::Normal, ()));
     let imports: Arc<dyn Imports> = plain();
     let start = Instant::now();
     for _ in 0..CALLS {
         let item = queue.get().await.unwrap();
         let attempt = queue.num_requeues(item.key());
-        let outcome = plugin.reconcile(imports.clone(), "scan", item.key(), attempt).await.unwrap();
+        let outcome = plugin
+            .reconcile(imports.clone(), "scan", item.key(), attempt)
+            .await
+            .unwrap();
         assert_eq!(outcome, Outcome::Done);
         queue.forget(item.key());
         // While it is processed, so that it is there again when that has ended.
@@ -95,7 +114,13 @@ async fn nothing(plugin: &Plugin) -> Duration {
 async fn scan(plugin: &Plugin, imports: &Arc<dyn Imports>, key: &str) -> Duration {
     let start = Instant::now();
     for _ in 0..SCANS {
-        assert_eq!(plugin.reconcile(imports.clone(), "scan", key, 0).await.unwrap(), Outcome::Done);
+        assert_eq!(
+            plugin
+                .reconcile(imports.clone(), "scan", key, 0)
+                .await
+                .unwrap(),
+            Outcome::Done
+        );
     }
     start.elapsed() / SCANS
 }
@@ -104,14 +129,20 @@ fn scan_natively(cache: &Arc<Cache>, key: &str) -> Duration {
     let cluster = Cluster::new();
     let lister = cache.clone();
     cluster.set_lister(move |question: &Question| {
-        let query =
-            Query { controller: question.controller.clone(), columns: question.columns.clone(), ..Query::default() };
+        let query = Query {
+            controller: question.controller.clone(),
+            columns: question.columns.clone(),
+            ..Query::default()
+        };
         Box::new(Answer(Cell::new(lister.rows(&query))))
     });
     let (host, request) = (cluster.host(), Request::new("scan", key));
     let start = Instant::now();
     for _ in 0..SCANS {
-        assert_eq!(Scan::reconcile(&host, &request).unwrap(), flyball_sdk::Outcome::Done);
+        assert_eq!(
+            Scan::reconcile(&host, &request).unwrap(),
+            flyball_sdk::Outcome::Done
+        );
     }
     start.elapsed() / SCANS
 }
@@ -127,10 +158,24 @@ impl Cache {
     async fn start() -> Self {
         let columns = Arc::new(Columns::parse(COLUMNS).unwrap());
         let mask = Mask::parse(&Scan::describe().watches[0].fields).unwrap();
-        let (factory, informer) = synced(Pods { count: PODS, each: EACH }, mask).await;
-        let view = View { mask: informer.mask().clone(), namespaces: None };
+        let (factory, informer) = synced(
+            Pods {
+                count: PODS,
+                each: EACH,
+            },
+            mask,
+        )
+        .await;
+        let view = View {
+            mask: informer.mask().clone(),
+            namespaces: None,
+        };
         let lister = Lister::new(informer, OverlayWriter::new().reader(), view);
-        Self { lister, columns, _factory: factory }
+        Self {
+            lister,
+            columns,
+            _factory: factory,
+        }
     }
 
     /// The rows of an owner's pods, in one page.
@@ -139,7 +184,10 @@ impl Cache {
         let owner = query.controller.as_deref().map(Uid::new);
         let mut projection = self.lister.rows(self.columns.clone()).unwrap();
         let mut page = b"[".to_vec();
-        for object in self.lister.list(&ListQuery { controller: owner, ..ListQuery::default() }) {
+        for object in self.lister.list(&ListQuery {
+            controller: owner,
+            ..ListQuery::default()
+        }) {
             if page.len() > 1 {
                 page.push(b',');
             }
@@ -151,8 +199,13 @@ impl Cache {
 }
 
 /// What the guest reads of each pod.
-const COLUMNS: [&str; 5] =
-    ["metadata.name", "spec.nodeName", "status.phase", "status.conditions[type=Ready].status", "status.podIP"];
+const COLUMNS: [&str; 5] = [
+    "metadata.name",
+    "spec.nodeName",
+    "status.phase",
+    "status.conditions[type=Ready].status",
+    "status.podIP",
+];
 
 /// The one page of a list; empty once it was given.
 struct Answer(Cell<Vec<u8>>);

@@ -72,9 +72,16 @@ struct Served {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let seconds: u64 = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3);
     let only: Vec<String> = arguments.collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
     let all = CONTROLS.into_iter().chain(FAULTS);
     let asked = all.filter(|fault| only.is_empty() || only.iter().any(|name| name == fault));
     let within = runtime.block_on(measure(Duration::from_secs(seconds), asked.collect()));
@@ -109,8 +116,14 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
         for _ in 0..ROUNDS {
             alone.push(feed(&victim, time / ROUNDS).await);
             let plugin = plugin(&engine, component.clone());
-            let floods = if CONTROLS.contains(&fault) { 0 } else { AT_ONCE };
-            let floods: Vec<_> = (0..floods).map(|number| tokio::spawn(flood(plugin.clone(), fault, number))).collect();
+            let floods = if CONTROLS.contains(&fault) {
+                0
+            } else {
+                AT_ONCE
+            };
+            let floods: Vec<_> = (0..floods)
+                .map(|number| tokio::spawn(flood(plugin.clone(), fault, number)))
+                .collect();
             let native = (fault == NATIVE).then(Native::start);
             let start = Instant::now();
             beside.push(feed(&victim, time / ROUNDS).await);
@@ -130,7 +143,8 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
         let (alone, beside) = (Served::median(alone), Served::median(beside));
         let ratio = beside.p99.as_secs_f64() / alone.p99.as_secs_f64();
         let is_judged = alone.calls >= ENOUGH && !CONTROLS.contains(&fault);
-        let is_within = !is_judged || beside.throughput >= THROUGHPUT * alone.throughput && ratio <= P99;
+        let is_within =
+            !is_judged || beside.throughput >= THROUGHPUT * alone.throughput && ratio <= P99;
         within &= is_within;
         println!(
             "{fault:12} {:>10.1} {:>10.1} {:>10.2?} {:>10.2?} {:>10.2?} {:>10.2?} {ratio:>7.2} {:>9.3} {calls:>10}{}",
@@ -199,14 +213,24 @@ impl Native {
 }
 
 fn plugin(engine: &Engine, component: Component) -> Plugin {
-    Plugin::new(engine, component, Limits { cpu_share: Some(SHARE), ..Limits::default() }).unwrap()
+    Plugin::new(
+        engine,
+        component,
+        Limits {
+            cpu_share: Some(SHARE),
+            ..Limits::default()
+        },
+    )
+    .unwrap()
 }
 
 /// Calls the faulty one without end, whatever it answers.
 async fn flood(plugin: Plugin, fault: &'static str, number: usize) {
     let imports: Arc<dyn Imports> = Fake::new(|_| ());
     loop {
-        let _ = plugin.reconcile(imports.clone(), "faulty", &format!("{fault}/{number}"), 0).await;
+        let _ = plugin
+            .reconcile(imports.clone(), "faulty", &format!("{fault}/{number}"), 0)
+            .await;
     }
 }
 
@@ -217,8 +241,11 @@ async fn feed(victim: &Plugin, time: Duration) -> Served {
     let start = tokio::time::Instant::now();
     let calls: Vec<_> = (0..count)
         .map(|number| {
-            let (victim, imports, due) =
-                (victim.clone(), imports.clone(), start + number * Duration::from_secs(1) / RATE);
+            let (victim, imports, due) = (
+                victim.clone(),
+                imports.clone(),
+                start + number * Duration::from_secs(1) / RATE,
+            );
             tokio::spawn(async move {
                 tokio::time::sleep_until(due).await;
                 // The timer's own steps, of a millisecond, are no time of the host.
@@ -234,5 +261,10 @@ async fn feed(victim: &Plugin, time: Duration) -> Served {
     }
     let throughput = f64::from(count) / start.elapsed().as_secs_f64();
     times.sort();
-    Served { throughput, calls: times.len(), median: times[times.len() / 2], p99: times[times.len() * 99 / 100] }
+    Served {
+        throughput,
+        calls: times.len(),
+        median: times[times.len() / 2],
+        p99: times[times.len() * 99 / 100],
+    }
 }

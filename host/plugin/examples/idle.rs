@@ -19,9 +19,16 @@ const WAKE: Duration = Duration::from_millis(5);
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let count: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let count: usize = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1000);
     let name = arguments.next().unwrap_or_else(|| "greeter".into());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
     if !runtime.block_on(measure(count, &name)) {
         std::process::exit(support::OUT_OF_BOUNDS);
     }
@@ -30,7 +37,11 @@ fn main() {
 async fn measure(count: usize, name: &str) -> bool {
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
-    let options = EngineOptions { cache: Some(cache.clone()), cache_bytes: u64::MAX, ..EngineOptions::default() };
+    let options = EngineOptions {
+        cache: Some(cache.clone()),
+        cache_bytes: u64::MAX,
+        ..EngineOptions::default()
+    };
     let wasm = component_file(name);
     // The same code in each: compiled once, and put where the host would have put it.
     {
@@ -45,13 +56,20 @@ async fn measure(count: usize, name: &str) -> bool {
     let start = Instant::now();
     for number in 0..count {
         let component = engine.load(variant(&wasm, number).into()).await.unwrap();
-        let limits = Limits { cpu_share: Some(250), ..Limits::default() };
+        let limits = Limits {
+            cpu_share: Some(250),
+            ..Limits::default()
+        };
         let plugin = Plugin::new(&engine, component, limits).unwrap();
         plugin.describe(plain()).await.unwrap();
         plugin.trim_idle(Duration::ZERO);
         plugins.push(plugin);
     }
-    print("time to load and describe one", start.elapsed().as_secs_f64() * 1e3 / count as f64, "ms");
+    print(
+        "time to load and describe one",
+        start.elapsed().as_secs_f64() * 1e3 / count as f64,
+        "ms",
+    );
     print(&format!("{count} described"), resident_mib(), "MiB");
 
     let busy = plugins[0].clone();
@@ -75,16 +93,30 @@ async fn measure(count: usize, name: &str) -> bool {
     }
     let resident = resident_mib();
     print(&format!("{count} after an event each"), resident, "MiB");
-    print("of that, each", (resident - base) * 1024.0 / count as f64, "KiB");
+    print(
+        "of that, each",
+        (resident - base) * 1024.0 / count as f64,
+        "KiB",
+    );
     work.abort();
     let difference = quantile(&mut unloaded, 99).saturating_sub(quantile(&mut loaded, 99));
     for (state, times) in [("loaded", &mut loaded), ("unloaded", &mut unloaded)] {
-        print(&format!("an event, {state}, median"), quantile(times, 50).as_secs_f64() * 1e3, "ms");
-        print(&format!("an event, {state}, p99"), quantile(times, 99).as_secs_f64() * 1e3, "ms");
+        print(
+            &format!("an event, {state}, median"),
+            quantile(times, 50).as_secs_f64() * 1e3,
+            "ms",
+        );
+        print(
+            &format!("an event, {state}, p99"),
+            quantile(times, 99).as_secs_f64() * 1e3,
+            "ms",
+        );
     }
     let is_within = resident <= MEMORY && difference <= WAKE;
     if !is_within {
-        println!("OUT OF BOUNDS: {MEMORY} MiB, and {WAKE:?} of the unloaded ones' p99 over the loaded ones'");
+        println!(
+            "OUT OF BOUNDS: {MEMORY} MiB, and {WAKE:?} of the unloaded ones' p99 over the loaded ones'"
+        );
     }
     is_within
 }
@@ -95,7 +127,11 @@ fn spread(cache: &Path, wasm: &[u8], count: usize) {
     let name = compiled.file_name().unwrap().to_str().unwrap().to_owned();
     let rest = name.strip_prefix(&digest(wasm)).unwrap();
     for number in 0..count {
-        fs::copy(&compiled, cache.join(format!("{}{rest}", digest(&variant(wasm, number))))).unwrap();
+        fs::copy(
+            &compiled,
+            cache.join(format!("{}{rest}", digest(&variant(wasm, number)))),
+        )
+        .unwrap();
     }
 }
 
@@ -110,7 +146,10 @@ fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
 /// The memory that this process has resident, by proc(5).
 fn resident_mib() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
     kib / 1024.0
 }

@@ -61,8 +61,15 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// Opens a directory, making it if it isn't there. Fails if others could write into it.
-    pub(crate) fn open(directory: &Path, engine: &wasmtime::Engine, capacity: u64) -> Result<Self, EngineError> {
-        let refuse = |reason: String| EngineError::Cache { path: directory.into(), reason };
+    pub(crate) fn open(
+        directory: &Path,
+        engine: &wasmtime::Engine,
+        capacity: u64,
+    ) -> Result<Self, EngineError> {
+        let refuse = |reason: String| EngineError::Cache {
+            path: directory.into(),
+            reason,
+        };
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -78,14 +85,24 @@ impl Cache {
                 found.mode() & 0o777
             )));
         }
-        let user = current_user(directory).map_err(|error| refuse(format!("nothing can be written there: {error}")))?;
+        let user = current_user(directory)
+            .map_err(|error| refuse(format!("nothing can be written there: {error}")))?;
         if found.uid() != user {
-            return Err(refuse(format!("it belongs to user {} and this process runs as {user}", found.uid())));
+            return Err(refuse(format!(
+                "it belongs to user {} and this process runs as {user}",
+                found.uid()
+            )));
         }
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let compatibility = hasher.finish();
-        Ok(Self { directory: directory.into(), compatibility, user, capacity, next: AtomicU64::new(0) })
+        Ok(Self {
+            directory: directory.into(),
+            compatibility,
+            user,
+            capacity,
+            next: AtomicU64::new(0),
+        })
     }
 
     /// The compiled form of the component with this digest, if it is there and whole.
@@ -115,7 +132,8 @@ impl Cache {
     }
 
     fn path(&self, digest: &str) -> PathBuf {
-        self.directory.join(format!("{digest}-{:016x}.cwasm", self.compatibility))
+        self.directory
+            .join(format!("{digest}-{:016x}.cwasm", self.compatibility))
     }
 
     fn read(&self, path: &Path) -> io::Result<Kept> {
@@ -125,7 +143,10 @@ impl Cache {
             return Err(io::Error::other("another user may have written it"));
         }
         let broken = || io::Error::other("it is not what was written");
-        let length = metadata.len().checked_sub(TRAILER as u64).ok_or_else(broken)?;
+        let length = metadata
+            .len()
+            .checked_sub(TRAILER as u64)
+            .ok_or_else(broken)?;
         let mut digest = Sha256::new();
         io::copy(&mut Read::by_ref(&mut file).take(length), &mut digest)?;
         let mut trailer = [0; TRAILER];
@@ -136,14 +157,23 @@ impl Cache {
         }
         // Its time of modification is when it was last used; without it the file only looks older.
         let _ = file.set_modified(SystemTime::now());
-        Ok(Kept { file, path: path.into() })
+        Ok(Kept {
+            file,
+            path: path.into(),
+        })
     }
 
     fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
         let number = self.next.fetch_add(1, Relaxed);
-        let temporary = self.directory.join(format!(".{}-{number}.tmp", std::process::id()));
+        let temporary = self
+            .directory
+            .join(format!(".{}-{number}.tmp", std::process::id()));
         let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&temporary)?;
             file.write_all(code)?;
             file.write_all(MAGIC)?;
             file.write_all(&Sha256::digest(code))?;
@@ -184,7 +214,11 @@ impl Cache {
 fn current_user(directory: &Path) -> io::Result<u32> {
     let path = directory.join(format!(".{}-owner.tmp", std::process::id()));
     let _ = fs::remove_file(&path);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
     let owner = file.metadata()?.uid();
     fs::remove_file(&path)?;
     Ok(owner)
@@ -221,9 +255,17 @@ mod tests {
         cache.put("one", b"what was checked");
         let kept = cache.get("one").unwrap();
         cache.put("one", b"something else");
-        assert!(fs::read(kept.path()).unwrap().starts_with(b"what was checked"));
+        assert!(
+            fs::read(kept.path())
+                .unwrap()
+                .starts_with(b"what was checked")
+        );
         cache.remove("one");
-        assert!(fs::read(kept.path()).unwrap().starts_with(b"what was checked"));
+        assert!(
+            fs::read(kept.path())
+                .unwrap()
+                .starts_with(b"what was checked")
+        );
     }
 
     #[test]
@@ -233,7 +275,12 @@ mod tests {
         cache.put("one", b"some code");
         let path = cache.path("one");
         let whole = fs::read(&path).unwrap();
-        for broken in [&whole[..whole.len() - 1], &whole[..10], &[], &[&whole[..], b"!"].concat()] {
+        for broken in [
+            &whole[..whole.len() - 1],
+            &whole[..10],
+            &[],
+            &[&whole[..], b"!"].concat(),
+        ] {
             fs::write(&path, broken).unwrap();
             assert!(cache.get("one").is_none());
         }
@@ -249,10 +296,20 @@ mod tests {
         let path = home.path().join("cache");
         open(&path, 0).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(open(&path, 0).unwrap_err().to_string().contains("mode is 770"));
+        assert!(
+            open(&path, 0)
+                .unwrap_err()
+                .to_string()
+                .contains("mode is 770")
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         symlink(&path, home.path().join("link")).unwrap();
-        assert!(open(&home.path().join("link"), 0).unwrap_err().to_string().contains("a link"));
+        assert!(
+            open(&home.path().join("link"), 0)
+                .unwrap_err()
+                .to_string()
+                .contains("a link")
+        );
         fs::write(home.path().join("file"), "").unwrap();
         assert!(open(&home.path().join("file"), 0).is_err());
     }
@@ -265,7 +322,10 @@ mod tests {
         for (age, name) in names.iter().enumerate() {
             cache.put(name, &[0; 10]);
             let at = SystemTime::now() - Duration::from_secs(1000 - age as u64);
-            File::open(cache.path(name)).unwrap().set_modified(at).unwrap();
+            File::open(cache.path(name))
+                .unwrap()
+                .set_modified(at)
+                .unwrap();
         }
         assert!(cache.get("one").is_some());
         cache.put("four", &[0; 10]);

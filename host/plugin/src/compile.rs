@@ -34,22 +34,34 @@ pub(crate) fn load(
 }
 
 /// Compiles a component on all cores, as far as nobody else wants them: what comes must not hold up what runs.
-fn compile(engine: &wasmtime::Engine, wasm: &[u8]) -> Result<wasmtime::component::Component, LoadError> {
+fn compile(
+    engine: &wasmtime::Engine,
+    wasm: &[u8],
+) -> Result<wasmtime::component::Component, LoadError> {
     let compile = || wasmtime::component::Component::from_binary(engine, wasm).map_err(refused);
     // The engine compiles on the threads of the pool that it is called in.
     let threads = rayon::ThreadPoolBuilder::new().thread_name(|_| "flyball-compile".into());
     match threads.start_handler(|_| priority::lower()).build() {
         Ok(threads) => threads.install(compile),
         Err(error) => {
-            tracing::warn!("can't start threads to compile on, so that it is done at once: {error}");
+            tracing::warn!(
+                "can't start threads to compile on, so that it is done at once: {error}"
+            );
             compile()
         }
     }
 }
 
 /// Puts compiled code into the cache, if there is one, and maps it from there in place of what is in memory.
-fn keep(engine: &wasmtime::Engine, cache: Option<&Cache>, digest: &str, code: wasmtime::component::Component) -> Code {
-    let Some(cache) = cache else { return code.into() };
+fn keep(
+    engine: &wasmtime::Engine,
+    cache: Option<&Cache>,
+    digest: &str,
+    code: wasmtime::component::Component,
+) -> Code {
+    let Some(cache) = cache else {
+        return code.into();
+    };
     match code.serialize() {
         Ok(bytes) => cache.put(digest, &bytes),
         Err(error) => {
@@ -69,7 +81,11 @@ pub(crate) fn load_precompiled(
     code: Precompiled,
     limit: usize,
 ) -> Result<Component, LoadError> {
-    let Precompiled { digest, wasm, cwasm } = code;
+    let Precompiled {
+        digest,
+        wasm,
+        cwasm,
+    } = code;
     let put = |cache: &Cache| {
         cache.put(digest, cwasm);
         page_out(cwasm);
@@ -88,7 +104,11 @@ pub(crate) fn load_precompiled(
 }
 
 /// Compiles a component with an engine that only compiles.
-pub(crate) fn precompile(engine: &wasmtime::Engine, wasm: &[u8], limit: usize) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn precompile(
+    engine: &wasmtime::Engine,
+    wasm: &[u8],
+    limit: usize,
+) -> Result<Vec<u8>, LoadError> {
     format::check(wasm, limit)?;
     engine.precompile_component(wasm).map_err(refused)
 }
@@ -97,9 +117,15 @@ pub(crate) fn precompile(engine: &wasmtime::Engine, wasm: &[u8], limit: usize) -
 fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
     let file = cache.get(digest)?;
     match map(engine, &file) {
-        Ok(code) => Some(Code { pages: Some(Pages::new(code.clone(), file.into_file())), code }),
+        Ok(code) => Some(Code {
+            pages: Some(Pages::new(code.clone(), file.into_file())),
+            code,
+        }),
         Err(error) => {
-            tracing::warn!(digest, "a compiled plugin does not fit the engine and is compiled anew: {error:#}");
+            tracing::warn!(
+                digest,
+                "a compiled plugin does not fit the engine and is compiled anew: {error:#}"
+            );
             cache.remove(digest);
             None
         }
@@ -108,7 +134,10 @@ fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> 
 
 /// The SHA-256 of a component's bytes, in hex, as [`Component::digest`] has it.
 pub fn digest(wasm: &[u8]) -> String {
-    Sha256::digest(wasm).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(wasm)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn refused(error: wasmtime::Error) -> LoadError {

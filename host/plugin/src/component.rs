@@ -29,7 +29,12 @@ impl From<wasmtime::component::Component> for Code {
 impl Component {
     pub(crate) fn new(code: impl Into<Code>, digest: &str, size: usize) -> Self {
         let Code { code, pages } = code.into();
-        Self { code, pages, digest: digest.into(), size }
+        Self {
+            code,
+            pages,
+            digest: digest.into(),
+            size,
+        }
     }
 
     /// The SHA-256 of the component's bytes, in hex: what a grant binds to.
@@ -45,6 +50,9 @@ impl Component {
 
 impl std::fmt::Debug for Component {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Component").field("digest", &self.digest).field("size", &self.size).finish()
+        f.debug_struct("Component")
+            .field("digest", &self.digest)
+            .field("size", &self.size)
+            .finish()
     }
 }

@@ -108,9 +108,14 @@ impl Engine {
             None => None,
         };
         let epochs = wasmtime.clone();
-        let ticker = Ticker::start(options.tick, move || epochs.increment_epoch()).map_err(EngineError::Threads)?;
+        let ticker = Ticker::start(options.tick, move || epochs.increment_epoch())
+            .map_err(EngineError::Threads)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = Threads::start(if options.threads > 0 { options.threads } else { cores.max(2) });
+        let threads = Threads::start(if options.threads > 0 {
+            options.threads
+        } else {
+            cores.max(2)
+        });
         let threads = threads.map_err(EngineError::Threads)?;
         let shared = Shared {
             wasmtime,
@@ -121,14 +126,21 @@ impl Engine {
             max_component_bytes: options.max_component_bytes,
             threads: Some(threads),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// Checks and compiles a component, or takes it from the cache. May take seconds, on a thread of its own.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
         self.shared
             .block(move |shared| {
-                compile::load(&shared.wasmtime, shared.cache.as_ref(), &wasm, shared.max_component_bytes)
+                compile::load(
+                    &shared.wasmtime,
+                    shared.cache.as_ref(),
+                    &wasm,
+                    shared.max_component_bytes,
+                )
             })
             .await
     }
@@ -149,7 +161,11 @@ impl Engine {
     pub fn precompile(wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
         let compiler = settings::portable().and_then(|config| wasmtime::Engine::new(&config));
         let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
-        compile::precompile(&compiler, wasm, EngineOptions::default().max_component_bytes)
+        compile::precompile(
+            &compiler,
+            wasm,
+            EngineOptions::default().max_component_bytes,
+        )
     }
 }
 
@@ -160,7 +176,13 @@ fn allow_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         // Without it there is room for fewer plugins, and who comes too late is told so.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                maximum: limit.maximum,
+            },
+        );
     }
 }
 
@@ -176,10 +198,14 @@ impl Shared {
         work: impl FnOnce(&Self) -> Result<T, LoadError> + Send + 'static,
     ) -> Result<T, LoadError> {
         let shared = self.clone();
-        let Some(threads) = self.threads() else { return Err(LoadError::Shutdown) };
+        let Some(threads) = self.threads() else {
+            return Err(LoadError::Shutdown);
+        };
         match threads.block(move || work(&shared)).await {
             Ok(result) => result,
-            Err(error) if error.is_panic() => Err(LoadError::Compile("the compiler panicked".into())),
+            Err(error) if error.is_panic() => {
+                Err(LoadError::Compile("the compiler panicked".into()))
+            }
             Err(_) => Err(LoadError::Shutdown),
         }
     }

@@ -121,7 +121,9 @@ pub enum CallFailure {
         backtrace: Option<String>,
     },
     /// The call took too long, most of it waiting.
-    #[error("was stopped: it took longer than its limit of {limit:?}, of which it computed for {used:?}")]
+    #[error(
+        "was stopped: it took longer than its limit of {limit:?}, of which it computed for {used:?}"
+    )]
     WallLimit {
         /// The time on a core.
         used: Duration,
@@ -175,5 +177,7 @@ impl CallError {
 
 /// The end of a sentence that quotes the guest.
 fn quote(said: &Option<String>) -> String {
-    said.as_ref().map(|said| format!("; the guest said: {said}")).unwrap_or_default()
+    said.as_ref()
+        .map(|said| format!("; the guest said: {said}"))
+        .unwrap_or_default()
 }

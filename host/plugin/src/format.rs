@@ -50,11 +50,23 @@ const OFFERED: [(&str, &str, &[&str]); 8] = [
     ("wasi:filesystem", "0.2.", &["types", "preopens"]),
     ("wasi:http", "0.2.", &["types", "outgoing-handler"]),
     ("wasi:io", "0.2.", &["error", "poll", "streams"]),
-    ("wasi:random", "0.2.", &["random", "insecure", "insecure-seed"]),
+    (
+        "wasi:random",
+        "0.2.",
+        &["random", "insecure", "insecure-seed"],
+    ),
     (
         "wasi:sockets",
         "0.2.",
-        &["network", "instance-network", "ip-name-lookup", "tcp", "tcp-create-socket", "udp", "udp-create-socket"],
+        &[
+            "network",
+            "instance-network",
+            "ip-name-lookup",
+            "tcp",
+            "tcp-create-socket",
+            "udp",
+            "udp-create-socket",
+        ],
     ),
 ];
 
@@ -65,7 +77,10 @@ const OFFERED: [(&str, &str, &[&str]); 8] = [
 /// It is not. No retry helps.
 pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.len() > limit {
-        return Err(LoadError::TooLarge { size: bytes.len(), limit });
+        return Err(LoadError::TooLarge {
+            size: bytes.len(),
+            limit,
+        });
     }
     if !bytes.starts_with(b"\0asm") {
         return Err(LoadError::NotWasm);
@@ -73,12 +88,26 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.get(4..8) == Some(&[1, 0, 0, 0]) {
         return Err(LoadError::CoreModule);
     }
-    let Outside { imports, exports } = outside(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
-    if !exports.iter().any(|name| is_version_of(name, "flyball:controller/guest", "0.1.")) {
-        return Err(LoadError::NoGuest { expected: GUEST, found: describe(&exports) });
+    let Outside { imports, exports } =
+        outside(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
+    if !exports
+        .iter()
+        .any(|name| is_version_of(name, "flyball:controller/guest", "0.1."))
+    {
+        return Err(LoadError::NoGuest {
+            expected: GUEST,
+            found: describe(&exports),
+        });
     }
-    let unknown: Vec<String> = imports.into_iter().filter(|name| !is_offered(name)).collect();
-    if unknown.is_empty() { Ok(()) } else { Err(LoadError::UnknownImports(unknown)) }
+    let unknown: Vec<String> = imports
+        .into_iter()
+        .filter(|name| !is_offered(name))
+        .collect();
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(LoadError::UnknownImports(unknown))
+    }
 }
 
 /// The names of what a component imports and exports.
@@ -88,7 +117,10 @@ struct Outside {
 }
 
 fn outside(bytes: &[u8]) -> wasmparser::Result<Outside> {
-    let mut found = Outside { imports: Vec::new(), exports: Vec::new() };
+    let mut found = Outside {
+        imports: Vec::new(),
+        exports: Vec::new(),
+    };
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload? {
@@ -117,18 +149,27 @@ fn is_offered(name: &str) -> bool {
     OFFERED.iter().any(|(package, version, interfaces)| {
         name.strip_prefix(package)
             .and_then(|rest| rest.strip_prefix('/'))
-            .is_some_and(|rest| interfaces.iter().any(|interface| is_version_of(rest, interface, version)))
+            .is_some_and(|rest| {
+                interfaces
+                    .iter()
+                    .any(|interface| is_version_of(rest, interface, version))
+            })
     })
 }
 
 /// Whether a name is `base@` and a version with this prefix.
 fn is_version_of(name: &str, base: &str, version: &str) -> bool {
-    name.split_once('@').is_some_and(|(found, at)| found == base && at.starts_with(version))
+    name.split_once('@')
+        .is_some_and(|(found, at)| found == base && at.starts_with(version))
 }
 
 /// What a component exports, as half a sentence.
 fn describe(exports: &[String]) -> String {
-    if exports.is_empty() { "it exports nothing".into() } else { format!("it exports {}", exports.join(", ")) }
+    if exports.is_empty() {
+        "it exports nothing".into()
+    } else {
+        format!("it exports {}", exports.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +191,8 @@ mod tests {
     fn a_component_of_another_world_is_told_what_is_expected() {
         let sentence = check(b"\0asm\x0d\0\x01\0", 100).unwrap_err().to_string();
         assert!(
-            sentence.contains("flyball:controller/guest@0.1.0") && sentence.contains("exports nothing"),
+            sentence.contains("flyball:controller/guest@0.1.0")
+                && sentence.contains("exports nothing"),
             "{sentence}"
         );
     }

@@ -12,7 +12,13 @@ use futures::future::BoxFuture;
 /// Answers the imports of one call. Functions that are not futures never wait.
 pub trait Imports: Send + Sync + 'static {
     /// `lister.get`: the object reduced to `fields` (all that the plugin declared, if empty).
-    fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[String]) -> Result<Option<Bytes>, ApiError>;
+    fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Option<Bytes>, ApiError>;
     /// `lister.query`: a snapshot of what matches.
     fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError>;
     /// `lister.query.count`.
@@ -74,14 +80,23 @@ pub trait Imports: Send + Sync + 'static {
     /// `memo.get`.
     fn memo_get(&self, key: &str) -> Option<MemoEntry>;
     /// `memo.put`.
-    fn memo_put(&self, key: &str, expected: u32, value: Bytes, object_uid: &str, ttl_ms: u32) -> Result<u32, ApiError>;
+    fn memo_put(
+        &self,
+        key: &str,
+        expected: u32,
+        value: Bytes,
+        object_uid: &str,
+        ttl_ms: u32,
+    ) -> Result<u32, ApiError>;
     /// `memo.remove`.
     fn memo_remove(&self, key: &str);
 
     /// `wasi:http`: whether a request may be sent to a server, named as in `https://example.com:443`. Answers the runtime
     /// that is to drive the connection. No server is granted unless this is implemented.
     fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
-        Err(ApiError::denied(format!("no requests may be sent to {server}")))
+        Err(ApiError::denied(format!(
+            "no requests may be sent to {server}"
+        )))
     }
 
     /// `signer.sign-jwt`.
@@ -89,7 +104,8 @@ pub trait Imports: Send + Sync + 'static {
     /// `signer.verify-jwt`.
     fn verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError>;
     /// `signer.sign-certificate`.
-    fn sign_certificate(&self, key: &str, request: &str, options: &str) -> Result<String, ApiError>;
+    fn sign_certificate(&self, key: &str, request: &str, options: &str)
+    -> Result<String, ApiError>;
     /// `signer.trust-bundle`.
     fn trust_bundle(&self, key: &str) -> Result<String, ApiError>;
 }

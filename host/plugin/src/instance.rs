@@ -54,7 +54,10 @@ impl Instance {
         seats: OwnedSemaphorePermit,
     ) -> Self {
         let meter = Arc::new(Meter::new(share));
-        let mut store = Store::new(engine, State::new(limits.clone(), meter.clone(), tally.clone()));
+        let mut store = Store::new(
+            engine,
+            State::new(limits.clone(), meter.clone(), tally.clone()),
+        );
         store.set_hostcall_fuel(limits.staged_bytes);
         store.limiter(|state| &mut state.memory);
         store.epoch_deadline_callback(|context| {
@@ -66,7 +69,17 @@ impl Instance {
             Ok(UpdateDeadline::Yield(1))
         });
         tally.born();
-        Self { store, guest: None, meter, limits, calls: 0, initial_memory: 0, counted: 0, tally, _seats: seats }
+        Self {
+            store,
+            guest: None,
+            meter,
+            limits,
+            calls: 0,
+            initial_memory: 0,
+            counted: 0,
+            tally,
+            _seats: seats,
+        }
     }
 
     /// Serves one call. After an error the instance is of no more use but to ask for its [`Instance::failure`].
@@ -81,8 +94,12 @@ impl Instance {
             self.guest = Some(pre.instantiate_async(&mut self.store).await?);
             self.initial_memory = self.store.data().memory.used();
         }
-        let Some(guest) = &self.guest else { return Err(wasmtime::Error::msg("there is no instance")) };
-        request.call(guest.flyball_controller_guest(), &mut self.store).await
+        let Some(guest) = &self.guest else {
+            return Err(wasmtime::Error::msg("there is no instance"));
+        };
+        request
+            .call(guest.flyball_controller_guest(), &mut self.store)
+            .await
     }
 
     /// Begins a call, which these imports answer.
@@ -113,10 +130,19 @@ impl Instance {
         let backtrace = error.downcast_ref::<WasmBacktrace>().and_then(functions);
         if error.is::<CpuExceeded>() {
             let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
-            return CallFailure::CpuLimit { used: round(used), limit, backtrace };
+            return CallFailure::CpuLimit {
+                used: round(used),
+                limit,
+                backtrace,
+            };
         }
         if let Some(wanted) = state.memory.refused() {
-            return CallFailure::MemoryLimit { wanted, limit: self.limits.memory, said: state.said(), backtrace };
+            return CallFailure::MemoryLimit {
+                wanted,
+                limit: self.limits.memory,
+                said: state.said(),
+                backtrace,
+            };
         }
         let message = if let Some(I32Exit(code)) = error.downcast_ref() {
             format!("it called exit({code})")
@@ -124,15 +150,24 @@ impl Instance {
             rule.clone()
         } else if error.root_cause().to_string().contains(FUEL) {
             self.tally.hits.hit(Limit::Staged);
-            format!("it passed more than its limit of {} bytes to the host at once", self.limits.staged_bytes)
+            format!(
+                "it passed more than its limit of {} bytes to the host at once",
+                self.limits.staged_bytes
+            )
         } else if let Some(trap) = error.downcast_ref::<Trap>() {
-            trap.to_string().trim_start_matches("wasm trap: ").to_string()
+            trap.to_string()
+                .trim_start_matches("wasm trap: ")
+                .to_string()
         } else if self.guest.is_none() && backtrace.is_none() {
             return CallFailure::Instantiate(format!("{error:#}"));
         } else {
             error.root_cause().to_string()
         };
-        CallFailure::Trap { message, said: state.said(), backtrace }
+        CallFailure::Trap {
+            message,
+            said: state.said(),
+            backtrace,
+        }
     }
 }
 
@@ -146,8 +181,10 @@ impl Drop for Instance {
 /// The functions of a backtrace, one a line.
 fn functions(backtrace: &WasmBacktrace) -> Option<String> {
     let text = backtrace.to_string();
-    let frames: Vec<&str> =
-        text.lines().filter_map(|line| line.split_once(" - ").map(|(_, name)| name.trim())).collect();
+    let frames: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once(" - ").map(|(_, name)| name.trim()))
+        .collect();
     (!frames.is_empty()).then(|| frames.join("\n"))
 }
 

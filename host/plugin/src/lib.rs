@@ -36,6 +36,8 @@ pub use engine::{Engine, EngineOptions, Precompiled};
 pub use error::{CallError, CallFailure, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};
-pub use imports::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Operation, Query, Target, Write};
+pub use imports::{
+    Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Operation, Query, Target, Write,
+};
 pub use limits::Limits;
 pub use plugin::{Outcome, Plugin, Routed, Stats};

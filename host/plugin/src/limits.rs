@@ -73,7 +73,12 @@ pub(crate) struct MemoryMeter {
 impl MemoryMeter {
     /// A meter that lets all memories of an instance grow to `limit` bytes together.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, used: 0, last_growth: 0, refused: None }
+        Self {
+            limit,
+            used: 0,
+            last_growth: 0,
+            refused: None,
+        }
     }
 
     /// Bytes of linear memory.
@@ -93,7 +98,12 @@ impl MemoryMeter {
 }
 
 impl ResourceLimiter for MemoryMeter {
-    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let growth = desired.saturating_sub(current);
         let wanted = self.used.saturating_add(growth);
         if wanted > self.limit {
@@ -113,7 +123,12 @@ impl ResourceLimiter for MemoryMeter {
         Ok(())
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         // The pool's own bound on a table holds too.
         Ok(maximum.is_none_or(|maximum| desired <= maximum))
     }
@@ -138,7 +153,9 @@ mod tests {
     fn a_growth_that_the_system_refuses_is_not_counted() {
         let mut meter = MemoryMeter::new(100);
         assert!(meter.memory_growing(0, 60, None).unwrap());
-        meter.memory_grow_failed(wasmtime::Error::msg("no memory")).unwrap();
+        meter
+            .memory_grow_failed(wasmtime::Error::msg("no memory"))
+            .unwrap();
         assert_eq!(meter.used(), 0);
     }
 }

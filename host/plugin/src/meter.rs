@@ -98,14 +98,20 @@ impl Meter {
 
     /// Runs a call to its end, measuring it, with the ticker awake while it computes. Each poll waits for its turn within
     /// the plugin's share.
-    pub(crate) async fn run<F: Future>(&self, ticker: &Ticker, hits: &Counters, call: F) -> F::Output {
+    pub(crate) async fn run<F: Future>(
+        &self,
+        ticker: &Ticker,
+        hits: &Counters,
+        call: F,
+    ) -> F::Output {
         let mut call = pin!(call);
         loop {
             let turn = match self.share.try_turn() {
                 Some(turn) => turn,
                 None => {
                     hits.hit(Limit::CpuShare);
-                    self.waiting_since.store(nanos(self.origin.elapsed()).max(1), Relaxed);
+                    self.waiting_since
+                        .store(nanos(self.origin.elapsed()).max(1), Relaxed);
                     let turn = self.share.turn().await;
                     self.waited.store(nanos(self.waited()), Relaxed);
                     self.waiting_since.store(0, Relaxed);
@@ -134,7 +140,14 @@ impl Meter {
 /// Waits until the task is woken, by whatever the poll before has left its waker with.
 async fn woken() {
     let mut woken = false;
-    poll_fn(|_| if std::mem::replace(&mut woken, true) { Progress::Ready(()) } else { Progress::Pending }).await;
+    poll_fn(|_| {
+        if std::mem::replace(&mut woken, true) {
+            Progress::Ready(())
+        } else {
+            Progress::Pending
+        }
+    })
+    .await;
 }
 
 /// A poll that is going on. Ends it when dropped, by a panic too.
@@ -149,11 +162,17 @@ struct Poll<'a> {
 impl<'a> Poll<'a> {
     fn begin(meter: &'a Meter) -> Self {
         let started = Instant::now();
-        meter.poll_started.store(nanos(started - meter.origin), Relaxed);
+        meter
+            .poll_started
+            .store(nanos(started - meter.origin), Relaxed);
         if READING.get().is_none_or(|(at, _)| started - at > SHORT) {
             READING.set(Some((started, ThreadTime::now())));
         }
-        Self { meter, started, thread: meter.share.is_limited().then(ThreadTime::now) }
+        Self {
+            meter,
+            started,
+            thread: meter.share.is_limited().then(ThreadTime::now),
+        }
     }
 }
 
@@ -201,15 +220,33 @@ mod tests {
     #[tokio::test]
     async fn waiting_between_polls_is_not_charged() {
         let meter = meter();
-        meter.run(&ticker(), &Counters::default(), tokio::time::sleep(Duration::from_millis(200))).await;
-        assert!(meter.spent() < Duration::from_millis(50), "{:?}", meter.spent());
+        meter
+            .run(
+                &ticker(),
+                &Counters::default(),
+                tokio::time::sleep(Duration::from_millis(200)),
+            )
+            .await;
+        assert!(
+            meter.spent() < Duration::from_millis(50),
+            "{:?}",
+            meter.spent()
+        );
     }
 
     #[tokio::test]
     async fn a_thread_that_waits_for_a_core_is_not_charged() {
         let meter = meter();
-        meter.run(&ticker(), &Counters::default(), async { std::thread::sleep(Duration::from_millis(200)) }).await;
-        assert!(meter.spent() < Duration::from_millis(50), "{:?}", meter.spent());
+        meter
+            .run(&ticker(), &Counters::default(), async {
+                std::thread::sleep(Duration::from_millis(200))
+            })
+            .await;
+        assert!(
+            meter.spent() < Duration::from_millis(50),
+            "{:?}",
+            meter.spent()
+        );
     }
 
     #[tokio::test]
@@ -222,13 +259,21 @@ mod tests {
                 assert!(meter.spent_until_now() >= Duration::from_millis(30));
             })
             .await;
-        assert!(meter.spent() >= Duration::from_millis(30), "{:?}", meter.spent());
+        assert!(
+            meter.spent() >= Duration::from_millis(30),
+            "{:?}",
+            meter.spent()
+        );
         meter.reset();
         assert_eq!(meter.spent(), Duration::ZERO);
     }
     #[tokio::test]
     async fn a_call_beyond_the_share_waits_and_that_is_no_time_on_a_core() {
-        let limits = Limits { cpu_share: Some(100), cpu_burst: Duration::from_millis(1), ..Limits::default() };
+        let limits = Limits {
+            cpu_share: Some(100),
+            cpu_burst: Duration::from_millis(1),
+            ..Limits::default()
+        };
         let (meter, hits) = (Meter::new(Share::new(&limits).into()), Counters::default());
         let compute = || {
             let clock = ThreadTime::now();
@@ -242,7 +287,11 @@ mod tests {
         };
         meter.run(&ticker(), &hits, call).await;
         // After 5 ms of computing, 4 of them in advance, there are 40 to wait; and so on.
-        assert!(meter.waited() >= Duration::from_millis(3 * 40), "{:?}", meter.waited());
+        assert!(
+            meter.waited() >= Duration::from_millis(3 * 40),
+            "{:?}",
+            meter.waited()
+        );
         assert!(meter.spent() < meter.waited(), "{:?}", meter.spent());
         assert!(hits.read().of(Limit::CpuShare) >= 3);
         meter.reset();
@@ -250,7 +299,10 @@ mod tests {
     }
     #[tokio::test]
     async fn a_plugin_with_a_share_is_not_charged_for_short_waits_for_a_core() {
-        let limits = Limits { cpu_share: Some(1000), ..Limits::default() };
+        let limits = Limits {
+            cpu_share: Some(1000),
+            ..Limits::default()
+        };
         let meter = Meter::new(Share::new(&limits).into());
         let call = async {
             for _ in 0..50 {

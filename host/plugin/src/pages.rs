@@ -32,7 +32,11 @@ pub(crate) struct Pages {
 impl Pages {
     /// Of code that was mapped from this file.
     pub(crate) fn new(code: Component, file: File) -> Arc<Self> {
-        Arc::new(Self { code, file, compared: AtomicU8::new(UNKNOWN) })
+        Arc::new(Self {
+            code,
+            file,
+            compared: AtomicU8::new(UNKNOWN),
+        })
     }
 
     /// Gives the pages back, if it is certain that they come again as they are. Blocks for as long as it takes to read them,
@@ -40,7 +44,8 @@ impl Pages {
     pub(crate) fn release(&self) -> bool {
         if self.compared.load(Relaxed) == UNKNOWN {
             let same = self.is_as_in_file().unwrap_or(false);
-            self.compared.store(if same { SAME } else { DIFFERENT }, Relaxed);
+            self.compared
+                .store(if same { SAME } else { DIFFERENT }, Relaxed);
         }
         self.compared.load(Relaxed) == SAME && self.give_back()
     }
@@ -52,7 +57,10 @@ impl Pages {
             return Ok(false);
         }
         let mut buffer = vec![0; CHUNK];
-        let mut file = Positioned { file: &self.file, at: 0 };
+        let mut file = Positioned {
+            file: &self.file,
+            at: 0,
+        };
         for chunk in image.chunks(CHUNK) {
             let buffer = &mut buffer[..chunk.len()];
             file.read_exact(buffer)?;
@@ -76,7 +84,14 @@ impl Pages {
         let image = self.image();
         // SAFETY: the range is a private mapping of a file that begins at its start, see `Component::deserialize_file`; it
         // was found to hold what the file holds, which nobody changes (see `cache.rs`), and it is not writable since.
-        unsafe { madvise(image.as_ptr().cast_mut().cast(), image.len(), Advice::LinuxDontNeed) }.is_ok()
+        unsafe {
+            madvise(
+                image.as_ptr().cast_mut().cast(),
+                image.len(),
+                Advice::LinuxDontNeed,
+            )
+        }
+        .is_ok()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -92,12 +107,15 @@ pub(crate) fn page_out(bytes: &'static [u8]) {
     {
         use rustix::mm::{Advice, madvise};
         let size = rustix::param::page_size();
-        let (start, end) =
-            (bytes.as_ptr().addr().next_multiple_of(size), (bytes.as_ptr().addr() + bytes.len()) / size * size);
+        let (start, end) = (
+            bytes.as_ptr().addr().next_multiple_of(size),
+            (bytes.as_ptr().addr() + bytes.len()) / size * size,
+        );
         if start < end {
             let first = bytes.as_ptr().wrapping_add(start - bytes.as_ptr().addr());
             // SAFETY: this advice changes no content of any page, and these pages are mapped for as long as the process lives.
-            let advised = unsafe { madvise(first.cast_mut().cast(), end - start, Advice::LinuxPageOut) };
+            let advised =
+                unsafe { madvise(first.cast_mut().cast(), end - start, Advice::LinuxPageOut) };
             // Nothing is lost but memory where the system does not do so, such as for a binary that another user owns.
             if let Err(error) = advised {
                 tracing::debug!(%error, "the system keeps what was read of the binary");

@@ -73,9 +73,15 @@ impl Plugin {
     pub fn new(engine: &Engine, component: Component, limits: Limits) -> Result<Self, LoadError> {
         let shared = engine.shared.clone();
         let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
-        let pre = shared.linker.instantiate_pre(&component.code).and_then(ControllerPre::new).map_err(mismatch)?;
+        let pre = shared
+            .linker
+            .instantiate_pre(&component.code)
+            .and_then(ControllerPre::new)
+            .map_err(mismatch)?;
         let seats = pool::seats(&component.code);
-        Ok(Self { pool: Pool::new(shared, pre, limits, seats, component.pages) })
+        Ok(Self {
+            pool: Pool::new(shared, pre, limits, seats, component.pages),
+        })
     }
 
     /// What the guest says of itself: JSON, not yet checked.
@@ -93,7 +99,16 @@ impl Plugin {
         key: &str,
         attempt: u32,
     ) -> Result<Outcome, CallError> {
-        self.pool.call(imports, Reconcile { queue: queue.into(), key: key.into(), attempt }).await
+        self.pool
+            .call(
+                imports,
+                Reconcile {
+                    queue: queue.into(),
+                    key: key.into(),
+                    attempt,
+                },
+            )
+            .await
     }
 
     /// Turns changes (a JSON array) into keys; `Ok(Err(sentence))` if the guest says that it failed. The caller makes one
@@ -126,6 +141,9 @@ impl Plugin {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin").field("limits", self.limits()).field("stats", &self.stats()).finish()
+        f.debug_struct("Plugin")
+            .field("limits", self.limits())
+            .field("stats", &self.stats())
+            .finish()
     }
 }

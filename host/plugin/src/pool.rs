@@ -83,7 +83,9 @@ impl Pool {
         seats: u32,
         pages: Option<Arc<Pages>>,
     ) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(limits.max_instances.clamp(1, Semaphore::MAX_PERMITS)));
+        let permits = Arc::new(Semaphore::new(
+            limits.max_instances.clamp(1, Semaphore::MAX_PERMITS),
+        ));
         let pool = Arc::new(Self {
             share: Arc::new(Share::new(&limits)),
             shared,
@@ -139,21 +141,31 @@ impl Pool {
                 CallFailure::MemoryLimit { .. } => self.tally.hits.hit(Limit::Memory),
                 _ => {}
             }
-            CallError { call: request.what(), failure, cpu }
+            CallError {
+                call: request.what(),
+                failure,
+                cpu,
+            }
         })
     }
 
     /// Makes a call on this thread.
     async fn run<R: Request>(&self, imports: Arc<dyn Imports>, request: &R) -> Answer<R::Answer> {
         let now = tokio::time::Instant::now();
-        let mut deadline = now.checked_add(self.limits.wall_per_call).unwrap_or(now + FOREVER);
+        let mut deadline = now
+            .checked_add(self.limits.wall_per_call)
+            .unwrap_or(now + FOREVER);
         self.share.charge(share::CALL);
-        let late = |used| CallFailure::WallLimit { used, limit: self.limits.wall_per_call };
+        let late = |used| CallFailure::WallLimit {
+            used,
+            limit: self.limits.wall_per_call,
+        };
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
             None => match timeout_at(deadline, self.shared.room.seats(self.seats)).await {
                 Ok(Some(seats)) => {
-                    let (limits, tally, share) = (self.limits.clone(), self.tally.clone(), self.share.clone());
+                    let (limits, tally, share) =
+                        (self.limits.clone(), self.tally.clone(), self.share.clone());
                     Instance::new(&self.shared.wasmtime, limits, tally, share, seats)
                 }
                 Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
@@ -162,9 +174,16 @@ impl Pool {
         };
         instance.begin_call(imports);
         let meter = instance.meter.clone();
-        let _spending = Spending { meter: &meter, tally: &self.tally };
+        let _spending = Spending {
+            meter: &meter,
+            tally: &self.tally,
+        };
         let result = {
-            let mut call = pin!(meter.run(&self.shared.ticker, &self.tally.hits, instance.call(&self.pre, request)));
+            let mut call = pin!(meter.run(
+                &self.shared.ticker,
+                &self.tally.hits,
+                instance.call(&self.pre, request)
+            ));
             let (start, mut forgiven) = (deadline, Duration::ZERO);
             loop {
                 let result = timeout_at(deadline, &mut call).await;
@@ -200,7 +219,10 @@ impl Pool {
     pub(crate) fn trim_idle(&self, max_idle: Duration) -> usize {
         let dropped: Vec<Idle> = {
             let mut idle = self.idle();
-            let count = idle.iter().take_while(|idle| idle.since.elapsed() >= max_idle).count();
+            let count = idle
+                .iter()
+                .take_while(|idle| idle.since.elapsed() >= max_idle)
+                .count();
             idle.drain(..count).collect()
         };
         let count = dropped.len();
@@ -258,7 +280,10 @@ impl Pool {
     }
 
     fn put_back(&self, instance: Instance) {
-        self.idle().push_back(Idle { instance, since: Instant::now() });
+        self.idle().push_back(Idle {
+            instance,
+            since: Instant::now(),
+        });
         // Looked at after it can be found: who waits for room and did not find it is seen here.
         if self.shared.room.is_short() {
             self.drop_oldest();
@@ -272,9 +297,12 @@ impl Pool {
 
 /// The seats that an instance of a component takes, so that the pool has room for its memories and its tables.
 pub(crate) fn seats(component: &wasmtime::component::Component) -> u32 {
-    component
-        .resources_required()
-        .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_SEAT)).max(1))
+    component.resources_required().map_or(1, |needs| {
+        needs
+            .num_memories
+            .max(needs.num_tables.div_ceil(TABLES_PER_SEAT))
+            .max(1)
+    })
 }
 
 impl Tally {
@@ -298,7 +326,17 @@ impl Tally {
 
 impl Drop for Spending<'_> {
     fn drop(&mut self) {
-        self.tally.cpu.fetch_add(self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
-        self.tally.waited.fetch_add(self.meter.waited().as_nanos().try_into().unwrap_or(u64::MAX), Relaxed);
+        self.tally.cpu.fetch_add(
+            self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX),
+            Relaxed,
+        );
+        self.tally.waited.fetch_add(
+            self.meter
+                .waited()
+                .as_nanos()
+                .try_into()
+                .unwrap_or(u64::MAX),
+            Relaxed,
+        );
     }
 }

@@ -1,7 +1,10 @@
 //! Makes compiled code runnable, an unsafe step: the engine trusts the code that it is given as it trusts
 //! itself, so it must come from this program. Two sources do: the cache, whose files only this process's user can write
 //! and which are digested, and what the build compiled into this binary.
-#![allow(unsafe_code, reason = "compiled code can't be checked, only its origin can")]
+#![allow(
+    unsafe_code,
+    reason = "compiled code can't be checked, only its origin can"
+)]
 
 use wasmtime::component::Component;
 
@@ -11,7 +14,10 @@ use crate::cache::Kept;
 /// made with other settings, by another version or for another machine.
 ///
 /// Called only by `compile.rs`, with bytes that are part of this binary.
-pub(crate) fn deserialize(engine: &wasmtime::Engine, trusted: &[u8]) -> wasmtime::Result<Component> {
+pub(crate) fn deserialize(
+    engine: &wasmtime::Engine,
+    trusted: &[u8],
+) -> wasmtime::Result<Component> {
     // SAFETY: the bytes are the output of this engine's compiler, see above; that they are for this version, these settings
     // and this machine is checked by wasmtime.
     unsafe { Component::deserialize(engine, trusted) }

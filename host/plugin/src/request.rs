@@ -59,26 +59,40 @@ impl Request for Reconcile {
     type Answer = Outcome;
 
     async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Outcome> {
-        let outcome = guest.call_reconcile(store, &self.queue, &self.key, self.attempt).await?;
+        let outcome = guest
+            .call_reconcile(store, &self.queue, &self.key, self.attempt)
+            .await?;
         Ok(match outcome {
             guest::Outcome::Done => Outcome::Done,
-            guest::Outcome::RequeueAfter(ms) => Outcome::RequeueAfter(Duration::from_millis(ms.into())),
+            guest::Outcome::RequeueAfter(ms) => {
+                Outcome::RequeueAfter(Duration::from_millis(ms.into()))
+            }
             guest::Outcome::Failed(message) => Outcome::Failed(sentence(message)),
             guest::Outcome::Terminal(message) => Outcome::Terminal(sentence(message)),
         })
     }
 
     fn what(&self) -> String {
-        format!("reconcile of `{}` (queue `{}`)", printable(&self.key), self.queue)
+        format!(
+            "reconcile of `{}` (queue `{}`)",
+            printable(&self.key),
+            self.queue
+        )
     }
 }
 
 impl Request for Route {
     type Answer = Result<Vec<Routed>, String>;
 
-    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Self::Answer> {
+    async fn call(
+        &self,
+        guest: &Guest,
+        store: &mut Store<State>,
+    ) -> wasmtime::Result<Self::Answer> {
         let routed = guest.call_route(store, &self.0).await?;
-        Ok(routed.map(|keys| keys.into_iter().map(Routed::from).collect()).map_err(sentence))
+        Ok(routed
+            .map(|keys| keys.into_iter().map(Routed::from).collect())
+            .map_err(sentence))
     }
 
     fn what(&self) -> String {
@@ -97,8 +111,18 @@ fn sentence(mut text: String) -> String {
 }
 
 impl From<guest::Routed> for Routed {
-    fn from(guest::Routed { queue, key, delay_ms }: guest::Routed) -> Self {
-        Self { queue, key, delay: Duration::from_millis(delay_ms.into()) }
+    fn from(
+        guest::Routed {
+            queue,
+            key,
+            delay_ms,
+        }: guest::Routed,
+    ) -> Self {
+        Self {
+            queue,
+            key,
+            delay: Duration::from_millis(delay_ms.into()),
+        }
     }
 }
 

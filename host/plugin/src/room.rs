@@ -31,7 +31,12 @@ impl Drop for Waiting<'_> {
 impl Room {
     pub(crate) fn new(total: u32) -> Self {
         let seats = Arc::new(Semaphore::new(total as usize));
-        Self { seats, total, waiting: AtomicUsize::new(0), pools: Mutex::new(Vec::new()) }
+        Self {
+            seats,
+            total,
+            waiting: AtomicUsize::new(0),
+            pools: Mutex::new(Vec::new()),
+        }
     }
 
     /// Adds a pool, whose idle instances make way where others need their seats.
@@ -66,7 +71,10 @@ impl Room {
             let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
             pools.iter().filter_map(Weak::upgrade).collect()
         };
-        let oldest = pools.iter().filter_map(|pool| Some((pool.idle_since()?, pool))).min_by_key(|(since, _)| *since);
+        let oldest = pools
+            .iter()
+            .filter_map(|pool| Some((pool.idle_since()?, pool)))
+            .min_by_key(|(since, _)| *since);
         oldest.is_some_and(|(_, pool)| pool.drop_oldest())
     }
 }

@@ -53,7 +53,10 @@ impl Share {
             Limited {
                 rate: f64::from(millicores.max(1)) / 1000.0,
                 burst,
-                balance: Mutex::new(Balance { left: burst, at: Instant::now() }),
+                balance: Mutex::new(Balance {
+                    left: burst,
+                    at: Instant::now(),
+                }),
                 turns: Semaphore::new(millicores.div_ceil(1000).max(1) as usize),
             }
         });
@@ -67,12 +70,16 @@ impl Share {
 
     /// Whether less than half of what may be saved up is left.
     pub(crate) fn is_low(&self) -> bool {
-        self.limited.as_ref().is_some_and(|limited| limited.earn().left < limited.burst / 2.0)
+        self.limited
+            .as_ref()
+            .is_some_and(|limited| limited.earn().left < limited.burst / 2.0)
     }
 
     /// A turn, if one can be had at once.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
-        let Some(limited) = &self.limited else { return Some(None) };
+        let Some(limited) = &self.limited else {
+            return Some(None);
+        };
         let turn = limited.turns.try_acquire().ok()?;
         limited.debt().is_zero().then_some(Some(turn))
     }
@@ -103,7 +110,11 @@ impl Limited {
     /// How long it takes until what was used in advance is paid.
     fn debt(&self) -> Duration {
         let left = self.earn().left;
-        if left >= 0.0 { Duration::ZERO } else { Duration::from_nanos((-left / self.rate) as u64 + 1) }
+        if left >= 0.0 {
+            Duration::ZERO
+        } else {
+            Duration::from_nanos((-left / self.rate) as u64 + 1)
+        }
     }
 
     /// The balance as of now.
@@ -125,7 +136,11 @@ mod tests {
 
     fn share(millicores: u32) -> Share {
         let cpu_burst = Duration::from_millis(40);
-        Share::new(&Limits { cpu_share: Some(millicores), cpu_burst, ..Limits::default() })
+        Share::new(&Limits {
+            cpu_share: Some(millicores),
+            cpu_burst,
+            ..Limits::default()
+        })
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,7 +158,10 @@ mod tests {
             share.charge(Duration::from_millis(5));
         }
         let took = start.elapsed();
-        assert!(took >= Duration::from_millis(2000) && took <= Duration::from_millis(2200), "{took:?}");
+        assert!(
+            took >= Duration::from_millis(2000) && took <= Duration::from_millis(2200),
+            "{took:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -63,8 +63,13 @@ impl Threads {
         call: impl Future<Output = Answer<T>> + Send + 'static,
     ) -> Answer<T> {
         if !share.is_limited() {
-            let call = AssertUnwindSafe(call).catch_unwind().map(|ended| ended.unwrap_or_else(|panic| host(&*panic)));
-            let here = Leaving { call: Some(Box::pin(call)), leaves: |computed| computed > SHORT };
+            let call = AssertUnwindSafe(call)
+                .catch_unwind()
+                .map(|ended| ended.unwrap_or_else(|panic| host(&*panic)));
+            let here = Leaving {
+                call: Some(Box::pin(call)),
+                leaves: |computed| computed > SHORT,
+            };
             return match here.await {
                 Ok(answer) => answer,
                 Err(call) => Task(self.usual.spawn(call)).join().await,
@@ -75,7 +80,12 @@ impl Threads {
         }
         let (share, low): (_, Handle) = (share.clone(), self.low.handle().clone());
         let task = self.usual.spawn(async move {
-            match (Leaving { call: Some(Box::pin(call)), leaves: |_| share.is_low() }).await {
+            match (Leaving {
+                call: Some(Box::pin(call)),
+                leaves: |_| share.is_low(),
+            })
+            .await
+            {
                 Ok(answer) => answer,
                 Err(call) => Task(low.spawn(call)).join().await,
             }
@@ -101,7 +111,9 @@ impl Threads {
 impl<T> Task<T> {
     /// Waits for the call's end.
     async fn join(mut self) -> Answer<T> {
-        (&mut self.0).await.unwrap_or_else(|error| Err((end_of_task(error), Duration::ZERO)))
+        (&mut self.0)
+            .await
+            .unwrap_or_else(|error| Err((end_of_task(error), Duration::ZERO)))
     }
 }
 
@@ -123,13 +135,18 @@ impl<T, F: Fn(Duration) -> bool + Unpin> Future for Leaving<T, F> {
     type Output = Result<T, Call<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(call) = &mut self.call else { return Poll::Pending };
+        let Some(call) = &mut self.call else {
+            return Poll::Pending;
+        };
         let start = Instant::now();
         if let Poll::Ready(answer) = call.as_mut().poll(context) {
             return Poll::Ready(Ok(answer));
         }
         match (self.leaves)(start.elapsed()) {
-            true => self.call.take().map_or(Poll::Pending, |call| Poll::Ready(Err(call))),
+            true => self
+                .call
+                .take()
+                .map_or(Poll::Pending, |call| Poll::Ready(Err(call))),
             false => Poll::Pending,
         }
     }
@@ -150,7 +167,9 @@ fn host<T>(panic: &(dyn Any + Send)) -> Answer<T> {
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").into()
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic")
+        .into()
 }
 
 #[cfg(test)]
@@ -160,11 +179,18 @@ mod tests {
 
     /// The name of this thread.
     fn thread() -> String {
-        std::thread::current().name().unwrap_or_default().to_string()
+        std::thread::current()
+            .name()
+            .unwrap_or_default()
+            .to_string()
     }
 
     fn share(cpu_share: Option<u32>) -> Arc<Share> {
-        Arc::new(Share::new(&Limits { cpu_share, cpu_burst: Duration::from_secs(1), ..Limits::default() }))
+        Arc::new(Share::new(&Limits {
+            cpu_share,
+            cpu_burst: Duration::from_secs(1),
+            ..Limits::default()
+        }))
     }
 
     /// Where a call runs that takes so many milliseconds of the share, before and after it has.
@@ -182,16 +208,28 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_that_has_used_half_of_its_burst_goes_on_at_a_lower_priority() {
         let (threads, share) = (Threads::start(2).unwrap(), share(Some(1)));
-        assert_eq!(ran_on(&threads, &share, 400).await, ["flyball-guest", "flyball-guest"]);
-        assert_eq!(ran_on(&threads, &share, 200).await, ["flyball-guest", "flyball-guest-low"]);
-        assert_eq!(ran_on(&threads, &share, 0).await, ["flyball-guest-low", "flyball-guest-low"]);
+        assert_eq!(
+            ran_on(&threads, &share, 400).await,
+            ["flyball-guest", "flyball-guest"]
+        );
+        assert_eq!(
+            ran_on(&threads, &share, 200).await,
+            ["flyball-guest", "flyball-guest-low"]
+        );
+        assert_eq!(
+            ran_on(&threads, &share, 0).await,
+            ["flyball-guest-low", "flyball-guest-low"]
+        );
         threads.end();
     }
 
     #[tokio::test]
     async fn a_plugin_without_a_share_stays_where_it_was_asked_until_it_computes_for_long() {
         let (threads, share) = (Threads::start(2).unwrap(), share(None));
-        assert_eq!(ran_on(&threads, &share, 100_000).await, [thread(), thread()]);
+        assert_eq!(
+            ran_on(&threads, &share, 100_000).await,
+            [thread(), thread()]
+        );
         let call = async {
             std::thread::sleep(2 * SHORT);
             tokio::task::yield_now().await;
@@ -206,8 +244,14 @@ mod tests {
         let threads = Threads::start(2).unwrap();
         for cpu_share in [None, Some(1)] {
             let call = async { panic!("it is {}", "broken") };
-            let (failure, _) = threads.call::<()>(&share(cpu_share), call).await.unwrap_err();
-            assert!(matches!(&failure, CallFailure::Host(message) if message == "it is broken"), "{failure:?}");
+            let (failure, _) = threads
+                .call::<()>(&share(cpu_share), call)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(&failure, CallFailure::Host(message) if message == "it is broken"),
+                "{failure:?}"
+            );
         }
         threads.end();
     }
@@ -224,7 +268,10 @@ mod tests {
             }
         }
         let (threads, share) = (Threads::start(2).unwrap(), share(Some(1)));
-        let ((began, begins), (told, dropped)) = (tokio::sync::oneshot::channel(), tokio::sync::oneshot::channel());
+        let ((began, begins), (told, dropped)) = (
+            tokio::sync::oneshot::channel(),
+            tokio::sync::oneshot::channel(),
+        );
         let used = share.clone();
         let call = async move {
             let _told = Told(Some(told));

@@ -35,11 +35,19 @@ pub(crate) struct Running<'a>(&'a Ticker);
 impl Ticker {
     /// Starts the thread, which calls `tick` every `period` while guests run. Ticks that the machine was too busy for are
     /// skipped, not made up for.
-    pub(crate) fn start(period: Duration, tick: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        period: Duration,
+        tick: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let state = Arc::new(State::default());
         let shared = state.clone();
-        let thread = thread::Builder::new().name("flyball-tick".into()).spawn(move || run(&shared, period, tick))?;
-        Ok(Self { state, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .name("flyball-tick".into())
+            .spawn(move || run(&shared, period, tick))?;
+        Ok(Self {
+            state,
+            thread: Some(thread),
+        })
     }
 
     /// Takes note that a guest goes on a core.
@@ -78,10 +86,17 @@ impl Drop for Ticker {
 fn run(state: &State, period: Duration, tick: impl Fn()) {
     let mut idle = 0;
     while !state.stop.load(SeqCst) {
-        idle = if state.running.load(SeqCst) == 0 { idle + 1 } else { 0 };
+        idle = if state.running.load(SeqCst) == 0 {
+            idle + 1
+        } else {
+            0
+        };
         if idle >= IDLE_TICKS {
             state.asleep.store(true, SeqCst);
-            while state.asleep.load(SeqCst) && state.running.load(SeqCst) == 0 && !state.stop.load(SeqCst) {
+            while state.asleep.load(SeqCst)
+                && state.running.load(SeqCst) == 0
+                && !state.stop.load(SeqCst)
+            {
                 thread::park();
             }
             state.asleep.store(false, SeqCst);
@@ -105,7 +120,10 @@ mod tests {
         let tick = move || {
             count.fetch_add(1, SeqCst);
         };
-        (Ticker::start(Duration::from_micros(100), tick).unwrap(), ticks)
+        (
+            Ticker::start(Duration::from_micros(100), tick).unwrap(),
+            ticks,
+        )
     }
 
     /// Waits for a condition that another thread brings about.

@@ -20,7 +20,10 @@ async fn reconcile(plugin: &Plugin, key: &str) -> Outcome {
 
 #[tokio::test]
 async fn describe_answers_what_the_guest_says() {
-    assert_eq!(plugin().await.describe(plain()).await.unwrap(), r#"{"name":"a guest"}"#);
+    assert_eq!(
+        plugin().await.describe(plain()).await.unwrap(),
+        r#"{"name":"a guest"}"#
+    );
 }
 
 #[tokio::test]
@@ -28,19 +31,39 @@ async fn each_outcome_comes_back_as_it_is() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "done").await, Outcome::Done);
     assert_eq!(reconcile(&plugin, "calls").await, requeue(2));
-    assert_eq!(reconcile(&plugin, "fail").await, Outcome::Failed("it went wrong".into()));
-    assert_eq!(reconcile(&plugin, "terminal").await, Outcome::Terminal("it went wrong".into()));
+    assert_eq!(
+        reconcile(&plugin, "fail").await,
+        Outcome::Failed("it went wrong".into())
+    );
+    assert_eq!(
+        reconcile(&plugin, "terminal").await,
+        Outcome::Terminal("it went wrong".into())
+    );
 }
 
 #[tokio::test]
 async fn route_turns_deltas_into_keys_or_fails_or_traps() {
     let plugin = plugin().await;
     let routed = plugin.route(plain(), "[1]".into()).await.unwrap().unwrap();
-    assert_eq!((&routed[0].queue[..], &routed[0].key[..]), ("default", "[1]"));
-    assert_eq!((routed.len(), routed[0].delay), (1, Duration::from_millis(7)));
-    assert_eq!(plugin.route(plain(), "?".into()).await.unwrap(), Err("it went wrong".into()));
+    assert_eq!(
+        (&routed[0].queue[..], &routed[0].key[..]),
+        ("default", "[1]")
+    );
+    assert_eq!(
+        (routed.len(), routed[0].delay),
+        (1, Duration::from_millis(7))
+    );
+    assert_eq!(
+        plugin.route(plain(), "?".into()).await.unwrap(),
+        Err("it went wrong".into())
+    );
     let error = plugin.route(plain(), "!".into()).await.unwrap_err();
-    assert!(error.to_string().starts_with("route of 1 bytes of changes trapped: "), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("route of 1 bytes of changes trapped: "),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -48,18 +71,28 @@ async fn the_guest_reads_what_its_imports_answer() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "get").await, requeue(14));
     let large = Fake::new(|fake| fake.object = vec![b' '; 3 << 20]);
-    assert_eq!(plugin.reconcile(large, "queue", "page", 0).await.unwrap(), requeue(3 << 20));
+    assert_eq!(
+        plugin.reconcile(large, "queue", "page", 0).await.unwrap(),
+        requeue(3 << 20)
+    );
 }
 
 #[tokio::test]
 async fn a_batch_is_run_as_the_guest_made_it() {
     let imports = plain();
-    let outcome = plugin().await.reconcile(imports.clone(), "queue", "write", 0).await.unwrap();
+    let outcome = plugin()
+        .await
+        .reconcile(imports.clone(), "queue", "write", 0)
+        .await
+        .unwrap();
     assert_eq!(outcome, requeue(3));
     let batches = imports.batches.lock().unwrap();
     assert_eq!((batches.len(), batches[0].writes.len()), (1, 3));
     let target = &batches[0].writes[2].target;
-    assert_eq!((&target.kind[..], &target.namespace[..], &target.name[..]), ("v1/Pod", "default", "default"));
+    assert_eq!(
+        (&target.kind[..], &target.namespace[..], &target.name[..]),
+        ("v1/Pod", "default", "default")
+    );
 }
 
 #[tokio::test]
@@ -68,11 +101,23 @@ async fn instances_are_reused_until_a_call_fails() {
     for call in 1..=3 {
         assert_eq!(reconcile(&plugin, "calls").await, requeue(call));
     }
-    plugin.reconcile(plain(), "queue", "unreachable", 0).await.unwrap_err();
+    plugin
+        .reconcile(plain(), "queue", "unreachable", 0)
+        .await
+        .unwrap_err();
     assert_eq!((plugin.stats().live, plugin.stats().memory), (0, 0));
     assert_eq!(reconcile(&plugin, "calls").await, requeue(1));
     let stats = plugin.stats();
-    assert_eq!((stats.live, stats.idle, stats.instantiated, stats.calls, stats.failures), (1, 1, 2, 5, 1));
+    assert_eq!(
+        (
+            stats.live,
+            stats.idle,
+            stats.instantiated,
+            stats.calls,
+            stats.failures
+        ),
+        (1, 1, 2, 5, 1)
+    );
     assert_eq!(stats.memory, 2 * 65536);
     assert!(stats.cpu > Duration::ZERO);
 }
@@ -90,9 +135,17 @@ async fn an_instance_is_recycled_after_its_budget_of_calls() {
 #[tokio::test]
 async fn an_instance_is_recycled_when_its_memory_has_grown() {
     let plugin = plugin_with(|limits| limits.recycle_growth = 3 << 20).await;
-    let grow = async |by| plugin.reconcile(plain(), "queue", "Grow", by).await.unwrap();
+    let grow = async |by| {
+        plugin
+            .reconcile(plain(), "queue", "Grow", by)
+            .await
+            .unwrap()
+    };
     grow(2).await;
-    assert_eq!((plugin.stats().idle, plugin.stats().memory), (1, 2 * 65536 + (2 << 20)));
+    assert_eq!(
+        (plugin.stats().idle, plugin.stats().memory),
+        (1, 2 * 65536 + (2 << 20))
+    );
     grow(2).await;
     assert_eq!((plugin.stats().live, plugin.stats().memory), (0, 0));
 }
@@ -125,15 +178,25 @@ async fn idle_instances_make_way_where_another_plugin_needs_their_seats() {
     let first = plugin_of(&engine, |_| ()).await;
     let second = plugin_of(&engine, |_| ()).await;
     let slow = Fake::new(|fake| fake.delay = Duration::from_millis(20));
-    let both = || (0..6).map(|_| first.reconcile(slow.clone(), "q", "raw", 1)).collect::<Vec<_>>();
-    futures::future::join_all(both()).await.into_iter().for_each(|outcome| assert!(outcome.is_ok()));
+    let both = || {
+        (0..6)
+            .map(|_| first.reconcile(slow.clone(), "q", "raw", 1))
+            .collect::<Vec<_>>()
+    };
+    futures::future::join_all(both())
+        .await
+        .into_iter()
+        .for_each(|outcome| assert!(outcome.is_ok()));
     assert_eq!(first.stats().live, 2);
     assert_eq!(reconcile(&second, "calls").await, requeue(1));
     // And where none is idle yet: one that ends its call makes way.
-    let (ours, theirs) =
-        futures::join!(futures::future::join_all(both()), second.reconcile(slow.clone(), "q", "raw", 3));
+    let (ours, theirs) = futures::join!(
+        futures::future::join_all(both()),
+        second.reconcile(slow.clone(), "q", "raw", 3)
+    );
     assert_eq!(theirs.unwrap(), requeue(3));
-    ours.into_iter().for_each(|outcome| assert!(outcome.is_ok()));
+    ours.into_iter()
+        .for_each(|outcome| assert!(outcome.is_ok()));
     assert!(first.stats().live + second.stats().live <= 2);
 }
 
@@ -171,14 +234,23 @@ async fn imports_are_let_go_when_their_call_ends() {
 async fn a_query_does_not_outlive_its_call() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "keep").await, Outcome::Done);
-    let error = plugin.reconcile(plain(), "queue", "keep", 0).await.unwrap_err();
-    assert!(error.to_string().contains("a query of an earlier call"), "{error}");
+    let error = plugin
+        .reconcile(plain(), "queue", "keep", 0)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("a query of an earlier call"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_panic_of_the_imports_fails_only_its_call() {
     let plugin = plugin().await;
-    let error = plugin.reconcile(Fake::new(|fake| fake.panics = true), "queue", "o", 0).await.unwrap_err();
+    let error = plugin
+        .reconcile(Fake::new(|fake| fake.panics = true), "queue", "o", 0)
+        .await
+        .unwrap_err();
     assert!(
         matches!(&error.failure, CallFailure::Host(message) if message.contains("a fault of the imports")),
         "{error}"
@@ -189,7 +261,10 @@ async fn a_panic_of_the_imports_fails_only_its_call() {
 
 #[test]
 fn the_engine_can_be_dropped_on_any_runtime() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let plugin = plugin().await;
         assert_eq!(reconcile(&plugin, "done").await, Outcome::Done);

@@ -29,7 +29,10 @@ impl Neighbours {
         };
         change(&mut limits);
         let faulty = Plugin::new(&engine, component, limits).unwrap();
-        Self { faulty, other: plugin_of(&engine, |_| ()).await }
+        Self {
+            faulty,
+            other: plugin_of(&engine, |_| ()).await,
+        }
     }
 
     /// Runs a call of the faulty one, during which the other one is answered, and after which no memory is left behind.
@@ -43,26 +46,39 @@ impl Neighbours {
         let answered = async {
             let mut answers = 0;
             while !ended.load(SeqCst) || answers == 0 {
-                assert_eq!(self.other.reconcile(plain(), "q", "done", 0).await.unwrap(), Outcome::Done);
+                assert_eq!(
+                    self.other.reconcile(plain(), "q", "done", 0).await.unwrap(),
+                    Outcome::Done
+                );
                 answers += 1;
             }
         };
         let (result, ()) = futures::join!(call, answered);
         self.faulty.trim_idle(Duration::ZERO);
-        assert_eq!((self.faulty.stats().live, self.faulty.stats().memory), (0, 0));
+        assert_eq!(
+            (self.faulty.stats().live, self.faulty.stats().memory),
+            (0, 0)
+        );
         result
     }
 
     async fn reconcile(&self, key: &str) -> Result<Outcome, CallError> {
-        self.during(self.faulty.reconcile(plain(), "faulty", key, 0)).await
+        self.during(self.faulty.reconcile(plain(), "faulty", key, 0))
+            .await
     }
 
     async fn describe(&self, how: &'static str) -> Result<String, CallError> {
-        self.during(self.faulty.describe(Fake::new(|fake| fake.describe = Some(how)))).await
+        self.during(
+            self.faulty
+                .describe(Fake::new(|fake| fake.describe = Some(how))),
+        )
+        .await
     }
 
     async fn route(&self, deltas: &'static str) -> Result<usize, CallError> {
-        let routed = self.during(self.faulty.route(plain(), Bytes::from(deltas))).await?;
+        let routed = self
+            .during(self.faulty.route(plain(), Bytes::from(deltas)))
+            .await?;
         Ok(routed.unwrap().len())
     }
 
@@ -81,9 +97,21 @@ const FATAL: [(&str, &str, Option<Limit>); 13] = [
     ("recurse", "trapped: out of bounds memory access", None),
     ("grow", "ran out of memory: it wanted ", Some(Limit::Memory)),
     ("huge", "ran out of memory: it wanted ", Some(Limit::Memory)),
-    ("handles", "holds more than its limit of 1024 queries and batches", Some(Limit::Handles)),
-    ("long-answer", "ran out of memory: it wanted ", Some(Limit::Memory)),
-    ("long-log", "ran out of memory: it wanted ", Some(Limit::Memory)),
+    (
+        "handles",
+        "holds more than its limit of 1024 queries and batches",
+        Some(Limit::Handles),
+    ),
+    (
+        "long-answer",
+        "ran out of memory: it wanted ",
+        Some(Limit::Memory),
+    ),
+    (
+        "long-log",
+        "ran out of memory: it wanted ",
+        Some(Limit::Memory),
+    ),
     ("utf-8", "trapped: invalid utf-8", None),
     ("panic", "it does not know what to do with panic", None),
     ("unreachable", "unreachable", None),
@@ -96,11 +124,22 @@ async fn each_fault_ends_its_call_alone_and_is_told() {
         let before = limit.map(|limit| neighbours.hits(limit));
         let error = neighbours.reconcile(key).await.unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with(&format!("reconcile of `{key}` (queue `faulty`) ")), "{text}");
+        assert!(
+            text.starts_with(&format!("reconcile of `{key}` (queue `faulty`) ")),
+            "{text}"
+        );
         assert!(text.contains(expected), "{key}: {text}");
         assert!(error.is_of_guest() && error.can_retry(), "{key}");
-        assert_eq!(limit.map(|limit| neighbours.hits(limit)), before.map(|before| before + 1), "{key}");
-        assert_eq!(neighbours.reconcile("done").await.unwrap(), Outcome::Done, "after {key}");
+        assert_eq!(
+            limit.map(|limit| neighbours.hits(limit)),
+            before.map(|before| before + 1),
+            "{key}"
+        );
+        assert_eq!(
+            neighbours.reconcile("done").await.unwrap(),
+            Outcome::Done,
+            "after {key}"
+        );
     }
     assert_eq!(neighbours.faulty.stats().failures, FATAL.len() as u64);
 }
@@ -114,26 +153,44 @@ async fn a_string_of_a_hundred_megabytes_is_not_taken() {
     .await;
     for key in ["long-log", "long-answer"] {
         let error = neighbours.reconcile(key).await.unwrap_err().to_string();
-        assert!(error.contains("it passed more than its limit of 67108864 bytes to the host at once"), "{error}");
+        assert!(
+            error.contains("it passed more than its limit of 67108864 bytes to the host at once"),
+            "{error}"
+        );
     }
     assert_eq!(neighbours.hits(Limit::Staged), 2);
 }
 
 #[tokio::test]
 async fn a_long_sentence_is_cut() {
-    let Outcome::Failed(sentence) = Neighbours::new(|_| ()).await.reconcile("wordy").await.unwrap() else {
+    let Outcome::Failed(sentence) = Neighbours::new(|_| ())
+        .await
+        .reconcile("wordy")
+        .await
+        .unwrap()
+    else {
         panic!("it fails");
     };
-    assert!(sentence.len() < 5000 && sentence.ends_with("x [and more]"), "{} bytes", sentence.len());
+    assert!(
+        sentence.len() < 5000 && sentence.ends_with("x [and more]"),
+        "{} bytes",
+        sentence.len()
+    );
 }
 
 #[tokio::test]
 async fn a_fault_in_each_export_is_told() {
     let neighbours = Neighbours::new(|_| ()).await;
     for (how, expected) in [
-        ("panic", "describe trapped: wasm `unreachable` instruction executed; the guest said: "),
+        (
+            "panic",
+            "describe trapped: wasm `unreachable` instruction executed; the guest said: ",
+        ),
         ("panic", "it can't say what it is"),
-        ("unreachable", "describe trapped: wasm `unreachable` instruction executed"),
+        (
+            "unreachable",
+            "describe trapped: wasm `unreachable` instruction executed",
+        ),
         ("spin", "describe was stopped: it used "),
         ("logs", "describe was stopped: it used "),
         ("long", "describe ran out of memory"),
@@ -141,7 +198,10 @@ async fn a_fault_in_each_export_is_told() {
         let error = neighbours.describe(how).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{how}: {error}");
     }
-    assert_eq!(neighbours.describe("malformed").await.unwrap(), r#"{"name": "fau"#);
+    assert_eq!(
+        neighbours.describe("malformed").await.unwrap(),
+        r#"{"name": "fau"#
+    );
     for (deltas, expected) in [
         ("panic", "route of 5 bytes of changes trapped: "),
         ("panic", "it does not know where to go"),
@@ -158,7 +218,11 @@ async fn a_fault_in_each_export_is_told() {
 async fn handles_that_are_never_dropped_cost_their_instance() {
     let neighbours = Neighbours::new(|_| ()).await;
     for _ in 0..20 {
-        let outcome = neighbours.faulty.reconcile(plain(), "faulty", "kept-handles", 0).await.unwrap();
+        let outcome = neighbours
+            .faulty
+            .reconcile(plain(), "faulty", "kept-handles", 0)
+            .await
+            .unwrap();
         assert_eq!(outcome, Outcome::Done);
     }
     let instantiated = neighbours.faulty.stats().instantiated;
@@ -170,7 +234,11 @@ async fn one_that_works_ninety_nine_times_fails_the_hundredth_alone() {
     let neighbours = Neighbours::new(|_| ()).await;
     let mut failed = Vec::new();
     for call in 1..=250 {
-        match neighbours.faulty.reconcile(plain(), "faulty", "hundredth", 0).await {
+        match neighbours
+            .faulty
+            .reconcile(plain(), "faulty", "hundredth", 0)
+            .await
+        {
             Ok(outcome) => assert_eq!(outcome, Outcome::Done),
             Err(error) => {
                 assert!(error.to_string().contains("this is call 100"), "{error}");
@@ -192,7 +260,11 @@ async fn one_that_is_called_again_and_again_keeps_to_its_share() {
     let start = Instant::now();
     let floods = (0..10).map(|_| async {
         for _ in 0..300 {
-            let outcome = neighbours.faulty.reconcile(plain(), "faulty", "requeue", 0).await.unwrap();
+            let outcome = neighbours
+                .faulty
+                .reconcile(plain(), "faulty", "requeue", 0)
+                .await
+                .unwrap();
             assert_eq!(outcome, Outcome::RequeueAfter(Duration::ZERO));
         }
     });
@@ -200,8 +272,14 @@ async fn one_that_is_called_again_and_again_keeps_to_its_share() {
     let (stats, elapsed) = (neighbours.faulty.stats(), start.elapsed());
     // What each call costs the host is charged too. Ten polls may have begun before the first was charged.
     let charged = stats.cpu + Duration::from_micros(30) * 3000;
-    assert!(charged <= burst + elapsed / 10 + Duration::from_millis(50), "{charged:?} in {elapsed:?}");
-    assert!(stats.hits.of(Limit::CpuShare) > 0 && stats.waited > Duration::ZERO, "{stats:?}");
+    assert!(
+        charged <= burst + elapsed / 10 + Duration::from_millis(50),
+        "{charged:?} in {elapsed:?}"
+    );
+    assert!(
+        stats.hits.of(Limit::CpuShare) > 0 && stats.waited > Duration::ZERO,
+        "{stats:?}"
+    );
 }
 
 #[tokio::test]
@@ -215,8 +293,16 @@ async fn one_that_computes_is_slowed_to_its_share_and_not_stopped_for_it() {
     let start = Instant::now();
     let error = neighbours.reconcile("spin").await.unwrap_err();
     // 60 ms on a core take 600 ms, which is beyond the limit; but the waiting is the host's doing.
-    assert!(matches!(error.failure, CallFailure::CpuLimit { .. }), "{error}");
-    assert!(start.elapsed() >= (error.cpu - Duration::from_millis(20)) * 9, "{:?}, {:?}", start.elapsed(), error.cpu);
+    assert!(
+        matches!(error.failure, CallFailure::CpuLimit { .. }),
+        "{error}"
+    );
+    assert!(
+        start.elapsed() >= (error.cpu - Duration::from_millis(20)) * 9,
+        "{:?}, {:?}",
+        start.elapsed(),
+        error.cpu
+    );
 }
 
 #[tokio::test]
@@ -229,8 +315,14 @@ async fn a_call_that_hangs_is_stopped_at_its_wall_limit_whatever_its_share() {
     })
     .await;
     let imports = Fake::new(|fake| fake.hangs = true);
-    let error = plugin.reconcile(imports.clone(), "q", "raw", 1).await.unwrap_err();
-    assert!(matches!(error.failure, CallFailure::WallLimit { .. }), "{error}");
+    let error = plugin
+        .reconcile(imports.clone(), "q", "raw", 1)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error.failure, CallFailure::WallLimit { .. }),
+        "{error}"
+    );
     assert_eq!(Arc::strong_count(&imports), 1);
     assert_eq!(plugin.stats().hits.of(Limit::Wall), 1);
 }
@@ -244,7 +336,11 @@ async fn first_call(engine: &Engine, wasm: Vec<u8>) -> Result<CallError, LoadErr
 
 /// A guest that does nothing, with something more in its module.
 fn idle_with(more: &str) -> Vec<u8> {
-    let memory = if more.contains("(memory") { "" } else { r#"(memory (export "memory") 1)"# };
+    let memory = if more.contains("(memory") {
+        ""
+    } else {
+        r#"(memory (export "memory") 1)"#
+    };
     let module = format!(
         r#"(module {memory} {more}
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
@@ -258,18 +354,31 @@ fn idle_with(more: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_table_that_starts_too_large_is_refused() {
     let engine = engine();
-    let error = first_call(&engine, idle_with("(table 100000000 funcref)")).await.unwrap_err();
-    assert!(matches!(&error, LoadError::Compile(reason) if reason.contains("table")), "{error}");
+    let error = first_call(&engine, idle_with("(table 100000000 funcref)"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Compile(reason) if reason.contains("table")),
+        "{error}"
+    );
     let tables = "(table 1 funcref)".repeat(100);
     let error = first_call(&engine, idle_with(&tables)).await.unwrap_err();
-    assert!(matches!(&error, LoadError::Compile(reason) if reason.contains("table")), "{error}");
+    assert!(
+        matches!(&error, LoadError::Compile(reason) if reason.contains("table")),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_memory_that_starts_too_large_is_refused() {
     let engine = engine();
-    let error = first_call(&engine, idle_with(r#"(memory (export "memory") 65536)"#)).await.unwrap();
-    assert!(matches!(error.failure, CallFailure::MemoryLimit { wanted, .. } if wanted == 4 << 30), "{error}");
+    let error = first_call(&engine, idle_with(r#"(memory (export "memory") 65536)"#))
+        .await
+        .unwrap();
+    assert!(
+        matches!(error.failure, CallFailure::MemoryLimit { wanted, .. } if wanted == 4 << 30),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -277,7 +386,10 @@ async fn a_start_function_that_never_ends_is_stopped() {
     let engine = engine();
     let more = "(func $start (loop $again (br $again))) (start $start)";
     let error = first_call(&engine, idle_with(more)).await.unwrap();
-    assert!(matches!(error.failure, CallFailure::CpuLimit { .. }), "{error}");
+    assert!(
+        matches!(error.failure, CallFailure::CpuLimit { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -287,18 +399,31 @@ async fn a_component_of_a_thousand_instances_is_refused() {
         r#"(component (core module $m (memory 1)) {instances}
         (instance $guest) (export "flyball:controller/guest@0.1.0" (instance $guest)))"#
     );
-    let error = engine().load(wat::parse_str(text).unwrap().into()).await.unwrap_err();
-    assert!(matches!(&error, LoadError::Compile(reason) if reason.contains("instances")), "{error}");
+    let error = engine()
+        .load(wat::parse_str(text).unwrap().into())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Compile(reason) if reason.contains("instances")),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn all_of_them_at_once_leave_the_host_as_it_was() {
     let engine = engine_with(|options| options.max_instances = 12);
     let component = engine.load(faulty().into()).await.unwrap();
-    let limits =
-        Limits { cpu_per_call: Duration::from_millis(20), memory: 8 << 20, cpu_share: Some(800), ..Limits::default() };
+    let limits = Limits {
+        cpu_per_call: Duration::from_millis(20),
+        memory: 8 << 20,
+        cpu_share: Some(800),
+        ..Limits::default()
+    };
     let faulty = Plugin::new(&engine, component, limits).unwrap();
-    let neighbours = Neighbours { faulty, other: plugin_of(&engine, |_| ()).await };
+    let neighbours = Neighbours {
+        faulty,
+        other: plugin_of(&engine, |_| ()).await,
+    };
     let calls = (0..5 * FATAL.len()).map(|call| {
         let key = FATAL[call % FATAL.len()].0;
         neighbours.faulty.reconcile(plain(), "faulty", key, 0)

@@ -10,9 +10,15 @@ use support::{Fake, engine_with, plain, plugin, plugin_of, plugin_with};
 
 /// Reconciles a key, which must fail, and then another, which must not.
 async fn fail(plugin: &Plugin, key: &str) -> CallError {
-    let error = plugin.reconcile(plain(), "queue", key, 0).await.unwrap_err();
+    let error = plugin
+        .reconcile(plain(), "queue", key, 0)
+        .await
+        .unwrap_err();
     assert_eq!(plugin.stats().live, 0, "the instance is thrown away");
-    assert_eq!(plugin.reconcile(plain(), "queue", "done", 0).await.unwrap(), Outcome::Done);
+    assert_eq!(
+        plugin.reconcile(plain(), "queue", "done", 0).await.unwrap(),
+        Outcome::Done
+    );
     error
 }
 
@@ -21,17 +27,33 @@ async fn a_loop_is_stopped_at_the_cpu_limit() {
     let limit = Duration::from_millis(60);
     let plugin = plugin_with(|limits| limits.cpu_per_call = limit).await;
     let error = fail(&plugin, "spin").await;
-    assert!(matches!(error.failure, CallFailure::CpuLimit { used, .. } if used >= limit), "{error:?}");
+    assert!(
+        matches!(error.failure, CallFailure::CpuLimit { used, .. } if used >= limit),
+        "{error:?}"
+    );
     assert!(error.cpu >= limit && plugin.stats().cpu >= limit);
-    assert!(error.to_string().starts_with("reconcile of `spin` (queue `queue`) was stopped: it used "), "{error}");
-    assert!(error.backtrace().is_some_and(|functions| functions.contains("guest")), "{error:?}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("reconcile of `spin` (queue `queue`) was stopped: it used "),
+        "{error}"
+    );
+    assert!(
+        error
+            .backtrace()
+            .is_some_and(|functions| functions.contains("guest")),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_loop_of_host_calls_is_stopped_at_the_cpu_limit() {
     let plugin = plugin_with(|limits| limits.cpu_per_call = Duration::from_millis(60)).await;
     let error = fail(&plugin, "log").await;
-    assert!(matches!(error.failure, CallFailure::CpuLimit { .. }), "{error}");
+    assert!(
+        matches!(error.failure, CallFailure::CpuLimit { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -39,7 +61,10 @@ async fn waiting_for_the_host_uses_no_cpu_time() {
     let plugin = plugin_with(|limits| limits.cpu_per_call = Duration::from_millis(60)).await;
     let slow = Fake::new(|fake| fake.delay = Duration::from_millis(50));
     let start = Instant::now();
-    let outcome = plugin.reconcile(slow.clone(), "queue", "raw", 5).await.unwrap();
+    let outcome = plugin
+        .reconcile(slow.clone(), "queue", "raw", 5)
+        .await
+        .unwrap();
     assert_eq!(outcome, Outcome::RequeueAfter(Duration::from_millis(5)));
     assert!(start.elapsed() >= Duration::from_millis(250));
     assert_eq!(
@@ -53,15 +78,24 @@ async fn a_loop_after_a_wait_is_stopped_too() {
     let plugin = plugin_with(|limits| limits.cpu_per_call = Duration::from_millis(60)).await;
     let slow = Fake::new(|fake| fake.delay = Duration::from_millis(100));
     let error = plugin.reconcile(slow, "queue", "R", 1).await.unwrap_err();
-    assert!(matches!(error.failure, CallFailure::CpuLimit { .. }), "{error}");
+    assert!(
+        matches!(error.failure, CallFailure::CpuLimit { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_call_that_waits_without_end_is_stopped_at_the_wall_limit() {
     let plugin = plugin_with(|limits| limits.wall_per_call = Duration::from_millis(100)).await;
     let imports = Fake::new(|fake| fake.hangs = true);
-    let error = plugin.reconcile(imports.clone(), "queue", "raw", 1).await.unwrap_err();
-    assert!(matches!(error.failure, CallFailure::WallLimit { .. }), "{error}");
+    let error = plugin
+        .reconcile(imports.clone(), "queue", "raw", 1)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error.failure, CallFailure::WallLimit { .. }),
+        "{error}"
+    );
     assert_eq!(plugin.stats().live, 0);
     assert_eq!(std::sync::Arc::strong_count(&imports), 1);
 }
@@ -71,23 +105,44 @@ async fn memory_without_end_is_refused_and_named() {
     let limit = 4 << 20;
     let plugin = plugin_with(|limits| limits.memory = limit).await;
     let error = fail(&plugin, "memory").await;
-    assert!(matches!(error.failure, CallFailure::MemoryLimit { wanted, .. } if wanted > limit), "{error:?}");
-    assert!(error.to_string().contains("its limit is 4194304"), "{error}");
+    assert!(
+        matches!(error.failure, CallFailure::MemoryLimit { wanted, .. } if wanted > limit),
+        "{error:?}"
+    );
+    assert!(
+        error.to_string().contains("its limit is 4194304"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn an_answer_that_does_not_fit_the_guests_memory_is_named() {
     let plugin = plugin_with(|limits| limits.memory = 4 << 20).await;
     let large = Fake::new(|fake| fake.object = vec![0; 8 << 20]);
-    let error = plugin.reconcile(large, "queue", "page", 0).await.unwrap_err();
-    assert!(matches!(error.failure, CallFailure::MemoryLimit { .. }), "{error:?}");
+    let error = plugin
+        .reconcile(large, "queue", "page", 0)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error.failure, CallFailure::MemoryLimit { .. }),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
 async fn an_instance_that_starts_with_too_much_memory_is_not_made() {
     let plugin = plugin_with(|limits| limits.memory = 65536).await;
     let error = plugin.describe(plain()).await.unwrap_err();
-    assert!(matches!(error.failure, CallFailure::MemoryLimit { wanted: 131_072, .. }), "{error:?}");
+    assert!(
+        matches!(
+            error.failure,
+            CallFailure::MemoryLimit {
+                wanted: 131_072,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -95,24 +150,46 @@ async fn an_answer_larger_than_the_plugin_may_get_is_an_error_to_it() {
     let plugin = plugin_with(|limits| limits.answer_bytes = 1000).await;
     let large = Fake::new(|fake| fake.object = vec![0; 1001]);
     for key in ["get", "page"] {
-        let outcome = plugin.reconcile(large.clone(), "queue", key, 0).await.unwrap();
+        let outcome = plugin
+            .reconcile(large.clone(), "queue", key, 0)
+            .await
+            .unwrap();
         assert_eq!(outcome, Outcome::RequeueAfter(Duration::from_secs(1000)));
     }
-    let error = plugin.reconcile(large, "queue", "write", 0).await.unwrap_err();
-    assert!(error.to_string().contains("its writes return more than the plugin's limit of 1000 bytes"), "{error}");
+    let error = plugin
+        .reconcile(large, "queue", "write", 0)
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("its writes return more than the plugin's limit of 1000 bytes"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_table_grows_no_further_than_the_pool_allows() {
     let plugin = plugin().await;
-    assert_eq!(plugin.reconcile(plain(), "queue", "Table", 0).await.unwrap(), Outcome::Done);
+    assert_eq!(
+        plugin
+            .reconcile(plain(), "queue", "Table", 0)
+            .await
+            .unwrap(),
+        Outcome::Done
+    );
 }
 
 #[tokio::test]
 async fn endless_recursion_ends_at_the_end_of_the_stack() {
     let error = fail(&plugin().await, "nest").await;
     assert!(error.to_string().contains("stack"), "{error}");
-    assert!(error.backtrace().is_some_and(|functions| functions.lines().count() <= 20), "{error:?}");
+    assert!(
+        error
+            .backtrace()
+            .is_some_and(|functions| functions.lines().count() <= 20),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -130,13 +207,27 @@ async fn a_trap_is_told_with_the_guests_last_words() {
 #[tokio::test]
 async fn handles_without_end_are_refused() {
     let error = fail(&plugin().await, "handles").await;
-    assert!(error.to_string().contains("more than its limit of 1024 queries and batches"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("more than its limit of 1024 queries and batches"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_batch_without_end_is_refused() {
-    let error = fail(&plugin_with(|limits| limits.staged_bytes = 8 << 20).await, "batch").await;
-    assert!(error.to_string().contains("hold more than their limit of 8388608 bytes"), "{error}");
+    let error = fail(
+        &plugin_with(|limits| limits.staged_bytes = 8 << 20).await,
+        "batch",
+    )
+    .await;
+    assert!(
+        error
+            .to_string()
+            .contains("hold more than their limit of 8388608 bytes"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -148,22 +239,37 @@ async fn a_string_that_reaches_beyond_the_memory_is_a_trap() {
 #[tokio::test]
 async fn guests_that_compute_share_a_thread_with_those_that_are_quick() {
     let engine = engine_with(|options| options.threads = 1);
-    let plugin = plugin_of(&engine, |limits| limits.cpu_per_call = Duration::from_secs(2)).await;
+    let plugin = plugin_of(&engine, |limits| {
+        limits.cpu_per_call = Duration::from_secs(2)
+    })
+    .await;
     let other = plugin_of(&engine, |_| ()).await;
     let spinning = AtomicBool::new(true);
     let spin = async {
-        let error = plugin.reconcile(plain(), "queue", "spin", 0).await.unwrap_err();
+        let error = plugin
+            .reconcile(plain(), "queue", "spin", 0)
+            .await
+            .unwrap_err();
         spinning.store(false, SeqCst);
         error
     };
     let quick = async {
         for _ in 0..20 {
-            assert_eq!(other.reconcile(plain(), "queue", "done", 0).await.unwrap(), Outcome::Done);
+            assert_eq!(
+                other.reconcile(plain(), "queue", "done", 0).await.unwrap(),
+                Outcome::Done
+            );
         }
-        assert!(spinning.load(SeqCst), "twenty quick calls take a tick each, not the whole spin");
+        assert!(
+            spinning.load(SeqCst),
+            "twenty quick calls take a tick each, not the whole spin"
+        );
     };
     let (error, ()) = futures::join!(spin, quick);
-    assert!(matches!(error.failure, CallFailure::CpuLimit { .. }), "{error}");
+    assert!(
+        matches!(error.failure, CallFailure::CpuLimit { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -174,14 +280,37 @@ async fn a_hundred_guests_that_misbehave_leave_the_host_as_it_was() {
         limits.max_instances = 8;
     })
     .await;
-    let keys = ["spin", "memory", "unreachable", "nest", "handles", "x", "log", "batch", "done", "write"];
+    let keys = [
+        "spin",
+        "memory",
+        "unreachable",
+        "nest",
+        "handles",
+        "x",
+        "log",
+        "batch",
+        "done",
+        "write",
+    ];
     let calls = (0..100).map(|call| {
         let plugin = &plugin;
-        async move { plugin.reconcile(plain(), "queue", keys[call % keys.len()], 0).await.is_ok() }
+        async move {
+            plugin
+                .reconcile(plain(), "queue", keys[call % keys.len()], 0)
+                .await
+                .is_ok()
+        }
     });
-    let returned = futures::future::join_all(calls).await.into_iter().filter(|returned| *returned).count();
+    let returned = futures::future::join_all(calls)
+        .await
+        .into_iter()
+        .filter(|returned| *returned)
+        .count();
     assert_eq!(returned, 20);
     plugin.trim_idle(Duration::ZERO);
     let stats = plugin.stats();
-    assert_eq!((stats.live, stats.memory, stats.calls, stats.failures), (0, 0, 100, 80));
+    assert_eq!(
+        (stats.live, stats.memory, stats.calls, stats.failures),
+        (0, 0, 100, 80)
+    );
 }

@@ -5,7 +5,9 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flyball_plugin::{Engine, EngineError, EngineOptions, Limits, LoadError, Plugin, Precompiled, digest};
+use flyball_plugin::{
+    Engine, EngineError, EngineOptions, Limits, LoadError, Plugin, Precompiled, digest,
+};
 use proptest::prelude::*;
 use support::{component, engine, engine_with, guest, plain};
 
@@ -19,14 +21,29 @@ const IDLE: &str = r#"(module
 
 /// Loads bytes that must be refused.
 async fn refuse(bytes: Vec<u8>) -> LoadError {
-    engine_with(|options| options.max_component_bytes = 100_000).load(bytes.into()).await.unwrap_err()
+    engine_with(|options| options.max_component_bytes = 100_000)
+        .load(bytes.into())
+        .await
+        .unwrap_err()
 }
 
 #[tokio::test]
 async fn what_is_no_controller_is_refused_in_one_sentence() {
-    assert!(matches!(refuse(b"hello".to_vec()).await, LoadError::NotWasm));
-    assert!(matches!(refuse(wat::parse_str("(module)").unwrap()).await, LoadError::CoreModule));
-    assert!(matches!(refuse(vec![0; 100_001]).await, LoadError::TooLarge { size: 100_001, limit: 100_000 }));
+    assert!(matches!(
+        refuse(b"hello".to_vec()).await,
+        LoadError::NotWasm
+    ));
+    assert!(matches!(
+        refuse(wat::parse_str("(module)").unwrap()).await,
+        LoadError::CoreModule
+    ));
+    assert!(matches!(
+        refuse(vec![0; 100_001]).await,
+        LoadError::TooLarge {
+            size: 100_001,
+            limit: 100_000
+        }
+    ));
     let mut cut = guest();
     cut.truncate(cut.len() / 2);
     assert!(matches!(refuse(cut).await, LoadError::Malformed(_)));
@@ -35,33 +52,55 @@ async fn what_is_no_controller_is_refused_in_one_sentence() {
 #[tokio::test]
 async fn a_component_of_another_world_is_told_what_it_exports_and_what_is_expected() {
     let module = r#"(module (func (export "test:other/run@2.0.0#run")))"#;
-    let world = "package test:other@2.0.0; interface run { run: func(); } world other { export run; }";
-    let error = refuse(component(module, Some(("other", world)))).await.to_string();
-    assert!(error.contains("it exports test:other/run@2.0.0") && error.contains("guest@0.1.0"), "{error}");
+    let world =
+        "package test:other@2.0.0; interface run { run: func(); } world other { export run; }";
+    let error = refuse(component(module, Some(("other", world))))
+        .await
+        .to_string();
+    assert!(
+        error.contains("it exports test:other/run@2.0.0") && error.contains("guest@0.1.0"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn imports_that_the_host_does_not_offer_are_named() {
-    let module = IDLE.replacen("(module", r#"(module (import "test:more/disk@1.0.0" "format" (func))"#, 1);
+    let module = IDLE.replacen(
+        "(module",
+        r#"(module (import "test:more/disk@1.0.0" "format" (func))"#,
+        1,
+    );
     let world = "package test:more@1.0.0; interface disk { format: func(); }
         world more { include flyball:controller/controller@0.1.0; import disk; }";
     let error = refuse(component(&module, Some(("more", world)))).await;
-    assert!(matches!(&error, LoadError::UnknownImports(names) if names == &["test:more/disk@1.0.0"]), "{error}");
+    assert!(
+        matches!(&error, LoadError::UnknownImports(names) if names == &["test:more/disk@1.0.0"]),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_component_whose_guest_has_other_types_is_refused() {
     let module = r#"(module (memory (export "memory") 1)
         (func (export "flyball:controller/guest@0.1.9#describe") (result i32) (i32.const 0)))"#;
-    let world =
-        "package flyball:controller@0.1.9; interface guest { describe: func() -> u32; } world w { export guest; }";
+    let world = "package flyball:controller@0.1.9; interface guest { describe: func() -> u32; } world w { export guest; }";
     let mut core = wat::parse_str(module).unwrap();
     let mut resolve = wit_parser::Resolve::default();
     let package = resolve.push_str("test.wit", world).unwrap();
     let world = resolve.select_world(&[package], None).unwrap();
-    wit_component::embed_component_metadata(&mut core, &resolve, world, wit_component::StringEncoding::UTF8, false)
+    wit_component::embed_component_metadata(
+        &mut core,
+        &resolve,
+        world,
+        wit_component::StringEncoding::UTF8,
+        false,
+    )
+    .unwrap();
+    let wasm = wit_component::ComponentEncoder::default()
+        .module(&core)
+        .unwrap()
+        .encode()
         .unwrap();
-    let wasm = wit_component::ComponentEncoder::default().module(&core).unwrap().encode().unwrap();
     let engine = engine();
     let component = engine.load(wasm.into()).await.unwrap();
     let error = Plugin::new(&engine, component, Limits::default()).unwrap_err();
@@ -73,7 +112,10 @@ async fn the_smallest_controller_loads_and_is_known_by_its_digest() {
     let wasm = component(IDLE, None);
     let engine = engine();
     let component = engine.load(wasm.clone().into()).await.unwrap();
-    assert_eq!((component.digest().len(), component.size()), (64, wasm.len()));
+    assert_eq!(
+        (component.digest().len(), component.size()),
+        (64, wasm.len())
+    );
     let again = engine.load(wasm.into()).await.unwrap();
     assert_eq!(component.digest(), again.digest());
     let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
@@ -82,7 +124,9 @@ async fn the_smallest_controller_loads_and_is_known_by_its_digest() {
 
 /// The one compiled plugin in a cache.
 fn kept(cache: &Path) -> PathBuf {
-    let mut files = fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    let mut files = fs::read_dir(cache)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let file = files.next().unwrap();
     assert!(files.next().is_none());
     file
@@ -127,7 +171,14 @@ fn resident_code(path: &Path) -> usize {
     let mut kib = 0;
     for line in maps.lines() {
         match line.strip_prefix("Rss:") {
-            Some(rss) if is_its => kib += rss.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap(),
+            Some(rss) if is_its => {
+                kib += rss
+                    .trim()
+                    .trim_end_matches("kB")
+                    .trim()
+                    .parse::<usize>()
+                    .unwrap()
+            }
             Some(_) => {}
             None if line.contains('-') && line.contains(' ') && !line.contains(": ") => {
                 is_its = line.contains(" r-xp ") && line.ends_with(path.to_str().unwrap());
@@ -174,22 +225,70 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
         assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
     };
     let digest: &'static str = digest(wasm).leak();
-    let code = Precompiled { digest, wasm, cwasm };
+    let code = Precompiled {
+        digest,
+        wasm,
+        cwasm,
+    };
     // A component that is not the one shows what is run: the code, whatever it was compiled from.
-    check(engine.load_precompiled(Precompiled { wasm: b"not compiled", ..code }).await.unwrap()).await;
+    check(
+        engine
+            .load_precompiled(Precompiled {
+                wasm: b"not compiled",
+                ..code
+            })
+            .await
+            .unwrap(),
+    )
+    .await;
     let kept = fs::read(kept(&cache)).unwrap();
     assert!(kept.starts_with(cwasm), "it is mapped from the cache");
-    check(engine.load_precompiled(Precompiled { wasm: b"", cwasm: b"", ..code }).await.unwrap()).await;
+    check(
+        engine
+            .load_precompiled(Precompiled {
+                wasm: b"",
+                cwasm: b"",
+                ..code
+            })
+            .await
+            .unwrap(),
+    )
+    .await;
     let uncached = engine_with(|_| ());
-    uncached.load_precompiled(Precompiled { wasm: b"not compiled", ..code }).await.unwrap();
-    let compiled = uncached.load_precompiled(Precompiled { cwasm: b"from another time", ..code }).await.unwrap();
+    uncached
+        .load_precompiled(Precompiled {
+            wasm: b"not compiled",
+            ..code
+        })
+        .await
+        .unwrap();
+    let compiled = uncached
+        .load_precompiled(Precompiled {
+            cwasm: b"from another time",
+            ..code
+        })
+        .await
+        .unwrap();
     assert_eq!(compiled.digest(), digest);
 }
 
 #[test]
 fn options_that_make_no_sense_are_named() {
-    let error = Engine::new(EngineOptions { max_instances: 0, ..EngineOptions::default() }).unwrap_err();
-    assert!(matches!(error, EngineError::Option { option: "max_instances", .. }), "{error}");
+    let error = Engine::new(EngineOptions {
+        max_instances: 0,
+        ..EngineOptions::default()
+    })
+    .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            EngineError::Option {
+                option: "max_instances",
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -126,7 +126,10 @@ const GUEST: &str = r#"(module
 
 async fn stock() -> Plugin {
     let engine = engine();
-    let component = engine.load(component(GUEST, Some(("stock", WORLD))).into()).await.unwrap();
+    let component = engine
+        .load(component(GUEST, Some(("stock", WORLD))).into())
+        .await
+        .unwrap();
     Plugin::new(&engine, component, Limits::default()).unwrap()
 }
 
@@ -138,20 +141,34 @@ fn requeue(ms: u64) -> Outcome {
 async fn clocks_and_randomness_are_those_of_the_imports() {
     let plugin = stock().await;
     for _ in 0..2 {
-        assert_eq!(plugin.reconcile(plain(), "q", "clocks", 0).await.unwrap(), requeue(1_000_000 + 1_000_000 + 7));
+        assert_eq!(
+            plugin.reconcile(plain(), "q", "clocks", 0).await.unwrap(),
+            requeue(1_000_000 + 1_000_000 + 7)
+        );
     }
 }
 
 #[tokio::test]
 async fn there_is_no_environment_and_no_file() {
-    assert_eq!(stock().await.reconcile(plain(), "q", "nothing", 0).await.unwrap(), requeue(0));
+    assert_eq!(
+        stock()
+            .await
+            .reconcile(plain(), "q", "nothing", 0)
+            .await
+            .unwrap(),
+        requeue(0)
+    );
 }
 
 #[tokio::test]
 async fn there_is_no_socket_and_no_name_means_anything() {
     // WASI's `access-denied` and `permanent-resolver-failure`.
     for (key, code) in [("socket", 1), ("localhost", 20)] {
-        assert_eq!(stock().await.reconcile(plain(), "q", key, 0).await.unwrap(), requeue(code), "{key}");
+        assert_eq!(
+            stock().await.reconcile(plain(), "q", key, 0).await.unwrap(),
+            requeue(code),
+            "{key}"
+        );
     }
 }
 
@@ -160,9 +177,18 @@ async fn serve_one(listener: TcpListener) -> bool {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut request = [0; 1024];
     let read = stream.read(&mut request).await.unwrap();
-    assert!(request[..read].starts_with(b"GET / HTTP/1.1\r\n"), "{}", String::from_utf8_lossy(&request[..read]));
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
-    tokio::time::timeout(std::time::Duration::from_millis(500), listener.accept()).await.is_ok()
+    assert!(
+        request[..read].starts_with(b"GET / HTTP/1.1\r\n"),
+        "{}",
+        String::from_utf8_lossy(&request[..read])
+    );
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
+        .await
+        .unwrap();
+    tokio::time::timeout(std::time::Duration::from_millis(500), listener.accept())
+        .await
+        .is_ok()
 }
 
 #[tokio::test]
@@ -171,31 +197,59 @@ async fn a_guest_is_answered_by_the_server_that_it_was_granted_alone() {
     let address = listener.local_addr().unwrap();
     let served = tokio::spawn(serve_one(listener));
     let engine = engine();
-    let plugin = Plugin::new(&engine, engine.load(faulty().into()).await.unwrap(), Limits::default()).unwrap();
+    let plugin = Plugin::new(
+        &engine,
+        engine.load(faulty().into()).await.unwrap(),
+        Limits::default(),
+    )
+    .unwrap();
     let runtime = tokio::runtime::Handle::current();
     let granted = Fake::new(|fake| fake.server = Some((format!("http://{address}"), runtime)));
     let said = |text: String| Outcome::Failed(format!("{address} says {text}"));
     let key = format!("http/{address}");
-    assert_eq!(plugin.reconcile(granted, "q", &key, 0).await.unwrap(), said("hello".into()));
+    assert_eq!(
+        plugin.reconcile(granted, "q", &key, 0).await.unwrap(),
+        said("hello".into())
+    );
     let denied = plugin.reconcile(plain(), "q", &key, 0).await.unwrap();
     assert_eq!(denied, said("nothing: ErrorCode::HttpRequestDenied".into()));
-    assert!(!served.await.unwrap(), "a request that is denied reached the server");
+    assert!(
+        !served.await.unwrap(),
+        "a request that is denied reached the server"
+    );
 }
 
 #[tokio::test]
 async fn exit_ends_the_call_and_not_the_host() {
     let plugin = stock().await;
     let error = plugin.reconcile(plain(), "q", "exit", 0).await.unwrap_err();
-    assert_eq!(error.to_string(), "reconcile of `exit` (queue `q`) trapped: it called exit(1)");
-    assert_eq!(plugin.reconcile(plain(), "q", "nothing", 0).await.unwrap(), requeue(0));
+    assert_eq!(
+        error.to_string(),
+        "reconcile of `exit` (queue `q`) trapped: it called exit(1)"
+    );
+    assert_eq!(
+        plugin.reconcile(plain(), "q", "nothing", 0).await.unwrap(),
+        requeue(0)
+    );
 }
 
 #[tokio::test]
 async fn what_is_printed_is_logged_and_explains_a_panic() {
     let imports = plain();
-    let error = stock().await.reconcile(imports.clone(), "q", "panic", 0).await.unwrap_err().to_string();
-    assert!(error.ends_with("; the guest said: panicked at 'it is broken' note: run it again"), "{error}");
+    let error = stock()
+        .await
+        .reconcile(imports.clone(), "q", "panic", 0)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("; the guest said: panicked at 'it is broken' note: run it again"),
+        "{error}"
+    );
     let lines = imports.lines.lock().unwrap();
-    assert_eq!(lines[0], (LogLevel::Debug, "panicked at 'it is broken'".to_string()));
+    assert_eq!(
+        lines[0],
+        (LogLevel::Debug, "panicked at 'it is broken'".to_string())
+    );
     assert_eq!(lines.len(), 2);
 }

@@ -40,17 +40,26 @@ impl Cache {
     }
 
     pub(crate) fn put_signatures(&self, of: &str, signed: &[Signed]) -> Result<(), RegistryError> {
-        write(&self.signatures_path(of), serde_json::json!(signed).to_string().as_bytes())
+        write(
+            &self.signatures_path(of),
+            serde_json::json!(signed).to_string().as_bytes(),
+        )
     }
 
     fn signatures_path(&self, of: &str) -> PathBuf {
-        self.folder.join("signatures").join(format!("{}.json", hex(of)))
+        self.folder
+            .join("signatures")
+            .join(format!("{}.json", hex(of)))
     }
 }
 
 /// A digest as a file's name.
 fn hex(digest: &str) -> String {
-    digest.trim_start_matches("sha256:").chars().filter(char::is_ascii_alphanumeric).collect()
+    digest
+        .trim_start_matches("sha256:")
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect()
 }
 
 /// Writes a file that is there whole or not at all.
@@ -61,7 +70,10 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), RegistryError> {
         file.write_all(bytes)?;
         file.persist(path).map_err(|error| error.error)
     });
-    written.map(drop).map_err(|cause| RegistryError::Cache { path: path.into(), cause })
+    written.map(drop).map_err(|cause| RegistryError::Cache {
+        path: path.into(),
+        cause,
+    })
 }
 
 #[cfg(test)]

@@ -24,21 +24,37 @@ struct Entry {
 
 /// The credentials for a registry; nobody's, if there are none.
 pub(crate) fn of(registry: &str, folder: Option<&Path>) -> RegistryAuth {
-    let Some(folder) = folder.map(Path::to_owned).or_else(default_folder) else { return RegistryAuth::Anonymous };
+    let Some(folder) = folder.map(Path::to_owned).or_else(default_folder) else {
+        return RegistryAuth::Anonymous;
+    };
     let text = std::fs::read(folder.join("config.json")).unwrap_or_default();
     let config: Config = serde_json::from_slice(&text).unwrap_or_default();
-    let host = |name: &String| name.trim_start_matches("https://").split('/').next() == Some(registry);
-    let entry = config.auths.get(registry).or_else(|| config.auths.iter().find(|(name, _)| host(name)).map(|(_, e)| e));
-    let decoded =
-        entry.and_then(|entry| STANDARD.decode(&entry.auth).ok()).and_then(|auth| String::from_utf8(auth).ok());
+    let host =
+        |name: &String| name.trim_start_matches("https://").split('/').next() == Some(registry);
+    let entry = config.auths.get(registry).or_else(|| {
+        config
+            .auths
+            .iter()
+            .find(|(name, _)| host(name))
+            .map(|(_, e)| e)
+    });
+    let decoded = entry
+        .and_then(|entry| STANDARD.decode(&entry.auth).ok())
+        .and_then(|auth| String::from_utf8(auth).ok());
     match decoded.as_deref().and_then(|auth| auth.split_once(':')) {
-        Some((user, password)) if !user.is_empty() => RegistryAuth::Basic(user.into(), password.into()),
+        Some((user, password)) if !user.is_empty() => {
+            RegistryAuth::Basic(user.into(), password.into())
+        }
         _ => RegistryAuth::Anonymous,
     }
 }
 
 fn default_folder() -> Option<PathBuf> {
-    let set = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |variable| {
+        std::env::var_os(variable)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set("DOCKER_CONFIG").or_else(|| Some(set("HOME")?.join(".docker")))
 }
 
@@ -63,6 +79,9 @@ mod tests {
         ] {
             assert_eq!(of(registry, Some(folder.path())), expected, "{registry}");
         }
-        assert_eq!(of("r.example.com", Some(Path::new("/no/such"))), RegistryAuth::Anonymous);
+        assert_eq!(
+            of("r.example.com", Some(Path::new("/no/such"))),
+            RegistryAuth::Anonymous
+        );
     }
 }

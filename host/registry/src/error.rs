@@ -41,7 +41,9 @@ pub enum RegistryError {
         seconds: u64,
     },
     /// There is no such package.
-    #[error("there is no {0}: look at the repository's name and tag, and whether this user may see it")]
+    #[error(
+        "there is no {0}: look at the repository's name and tag, and whether this user may see it"
+    )]
     NotFound(Source),
     /// The registry wants other credentials.
     #[error("the registry refuses {0}: log in with `docker login`, as a user who may do this")]
@@ -77,7 +79,9 @@ pub enum RegistryError {
         limit: usize,
     },
     /// A signature is demanded, and there is none.
-    #[error("{package} ({digest}) is not signed, and a signature is demanded: sign it with `cosign sign --key`")]
+    #[error(
+        "{package} ({digest}) is not signed, and a signature is demanded: sign it with `cosign sign --key`"
+    )]
     Unsigned {
         /// The package.
         package: Source,
@@ -93,7 +97,9 @@ pub enum RegistryError {
         digest: String,
     },
     /// A text that is not the public key of a signer.
-    #[error("the public key can't be used: {0}; it is what `cosign public-key` prints, of an ECDSA key on P-256")]
+    #[error(
+        "the public key can't be used: {0}; it is what `cosign public-key` prints, of an ECDSA key on P-256"
+    )]
     Key(String),
     /// What is pulled can't be kept.
     #[error("can't keep what was pulled in {}", .path.display())]
@@ -111,24 +117,31 @@ impl RegistryError {
         let is_missing = match &cause {
             OciDistributionError::ImageManifestNotFoundError(_) => true,
             OciDistributionError::ServerError { code, .. } => *code == 404,
-            OciDistributionError::RegistryError { envelope, .. } => envelope.errors.iter().any(|error| {
-                matches!(
-                    error.code,
-                    OciErrorCode::ManifestUnknown
-                        | OciErrorCode::NameUnknown
-                        | OciErrorCode::NotFound
-                        | OciErrorCode::BlobUnknown
-                )
-            }),
+            OciDistributionError::RegistryError { envelope, .. } => {
+                envelope.errors.iter().any(|error| {
+                    matches!(
+                        error.code,
+                        OciErrorCode::ManifestUnknown
+                            | OciErrorCode::NameUnknown
+                            | OciErrorCode::NotFound
+                            | OciErrorCode::BlobUnknown
+                    )
+                })
+            }
             _ => false,
         };
         match cause {
             _ if is_missing => Self::NotFound(source.clone()),
-            OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
-                Self::Refused(source.clone())
+            OciDistributionError::UnauthorizedError { .. }
+            | OciDistributionError::AuthenticationFailure(_) => Self::Refused(source.clone()),
+            OciDistributionError::DigestError(_) => {
+                source.tampered("manifest", source.digest().unwrap_or_default())
             }
-            OciDistributionError::DigestError(_) => source.tampered("manifest", source.digest().unwrap_or_default()),
-            cause => Self::Registry { doing, package: source.clone(), cause: Box::new(cause) },
+            cause => Self::Registry {
+                doing,
+                package: source.clone(),
+                cause: Box::new(cause),
+            },
         }
     }
 

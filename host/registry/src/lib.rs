@@ -58,7 +58,11 @@ impl Registry {
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let plain = options.plain_http || source.is_loopback();
         let config = ClientConfig {
-            protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
+            protocol: if plain {
+                ClientProtocol::Http
+            } else {
+                ClientProtocol::Https
+            },
             connect_timeout: Some(PATIENCE),
             read_timeout: Some(PATIENCE),
             user_agent: concat!("flyball/", env!("CARGO_PKG_VERSION")),
@@ -67,12 +71,19 @@ impl Registry {
         let failed = |error| RegistryError::of(source, "reach", error);
         let client = Client::try_from(config).map_err(failed)?;
         let auth = credentials::of(source.registry(), options.docker_config.as_deref());
-        Ok(Self { client, auth, source: source.clone() })
+        Ok(Self {
+            client,
+            auth,
+            source: source.clone(),
+        })
     }
 
     /// A manifest by its tag or digest, and its digest.
     async fn manifest(&self, at: &Reference) -> Result<(bytes::Bytes, String), RegistryError> {
-        let pulled = self.client.pull_manifest_raw(at, &self.auth, &[OCI_IMAGE_MEDIA_TYPE]).await;
+        let pulled = self
+            .client
+            .pull_manifest_raw(at, &self.auth, &[OCI_IMAGE_MEDIA_TYPE])
+            .await;
         let (bytes, _) = pulled.map_err(|error| RegistryError::of(&self.source, "pull", error))?;
         let digest = digest(&bytes);
         match at.digest() {
@@ -82,18 +93,38 @@ impl Registry {
     }
 
     /// A blob, held against its digest, if it has no more bytes than `limit`.
-    async fn blob(&self, blob: &OciDescriptor, what: &'static str, limit: usize) -> Result<Vec<u8>, RegistryError> {
-        let size = usize::try_from(blob.size).ok().filter(|size| *size <= limit);
-        let size = size.ok_or_else(|| RegistryError::TooLarge { package: self.source.clone(), what, limit })?;
+    async fn blob(
+        &self,
+        blob: &OciDescriptor,
+        what: &'static str,
+        limit: usize,
+    ) -> Result<Vec<u8>, RegistryError> {
+        let size = usize::try_from(blob.size)
+            .ok()
+            .filter(|size| *size <= limit);
+        let size = size.ok_or_else(|| RegistryError::TooLarge {
+            package: self.source.clone(),
+            what,
+            limit,
+        })?;
         let failed = |error| RegistryError::of(&self.source, "pull", error);
-        let mut stream = self.client.pull_blob_stream(self.source.reference(), blob).await.map_err(failed)?.stream;
+        let mut stream = self
+            .client
+            .pull_blob_stream(self.source.reference(), blob)
+            .await
+            .map_err(failed)?
+            .stream;
         let mut bytes = Vec::new();
         loop {
             match stream.try_next().await {
-                Ok(Some(chunk)) if bytes.len() + chunk.len() <= size => bytes.extend_from_slice(&chunk),
+                Ok(Some(chunk)) if bytes.len() + chunk.len() <= size => {
+                    bytes.extend_from_slice(&chunk)
+                }
                 // The stream checks the digest too, and fails at its end.
                 Ok(Some(_)) => return Err(self.source.tampered(what, &blob.digest)),
-                Err(_) if bytes.len() == size => return Err(self.source.tampered(what, &blob.digest)),
+                Err(_) if bytes.len() == size => {
+                    return Err(self.source.tampered(what, &blob.digest));
+                }
                 Err(error) => return Err(failed(error.into())),
                 Ok(None) => break,
             }
@@ -107,6 +138,9 @@ impl Registry {
 
 /// The digest of bytes, as registries write it.
 fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("sha256:{hex}")
 }

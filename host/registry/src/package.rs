@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::cache::Cache;
 use crate::signature::Signed;
 use crate::{
-    IN_ALL, Options, PublicKey, Registry, RegistryError, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE, Source, digest,
-    signature_tag,
+    IN_ALL, Options, PublicKey, Registry, RegistryError, SIGNATURE_ANNOTATION,
+    SIGNATURE_MEDIA_TYPE, Source, digest, signature_tag,
 };
 
 /// The media type of the config of a package of WebAssembly.
@@ -55,10 +55,18 @@ pub struct Pulled {
 ///
 /// # Errors
 /// `to` names no tag; the registry can't be reached or refuses it. See [`RegistryError::can_retry`].
-pub async fn push(to: &Source, package: Package, options: &Options) -> Result<Source, RegistryError> {
+pub async fn push(
+    to: &Source,
+    package: Package,
+    options: &Options,
+) -> Result<Source, RegistryError> {
     if to.tag().is_none() || to.digest().is_some() {
-        let problem = "a package is pushed under a tag, and gets its digest from what is pushed".into();
-        return Err(RegistryError::Address { text: to.to_string(), problem });
+        let problem =
+            "a package is pushed under a tag, and gets its digest from what is pushed".into();
+        return Err(RegistryError::Address {
+            text: to.to_string(),
+            problem,
+        });
     }
     let config = json!({
         "architecture": "wasm",
@@ -79,14 +87,25 @@ pub async fn push(to: &Source, package: Package, options: &Options) -> Result<So
     let failed = |error| RegistryError::of(to, "push", error);
     let sending = async {
         let (client, at) = (&registry.client, to.reference());
-        client.store_auth_if_needed(to.registry(), &registry.auth).await;
+        client
+            .store_auth_if_needed(to.registry(), &registry.auth)
+            .await;
         let [layer] = layers;
-        for (blob, descriptor) in [(layer.data, &manifest.layers[0]), (config.data, &manifest.config)] {
-            if !client.blob_exists(at, &descriptor.digest).await.unwrap_or(false) {
+        for (blob, descriptor) in [
+            (layer.data, &manifest.layers[0]),
+            (config.data, &manifest.config),
+        ] {
+            if !client
+                .blob_exists(at, &descriptor.digest)
+                .await
+                .unwrap_or(false)
+            {
                 client.push_blob(at, blob, &descriptor.digest).await?;
             }
         }
-        client.push_manifest_raw(at, body, http_type(OCI_IMAGE_MEDIA_TYPE)).await
+        client
+            .push_manifest_raw(at, body, http_type(OCI_IMAGE_MEDIA_TYPE))
+            .await
     };
     within(to, "push", sending).await?.map_err(failed)?;
     Ok(pinned)
@@ -99,7 +118,11 @@ pub async fn push(to: &Source, package: Package, options: &Options) -> Result<So
 /// # Errors
 /// The registry can't be reached or has no such package; the package is none of a plugin, is not what its digest says, or is
 /// not signed by the key that is demanded. See [`RegistryError::can_retry`].
-pub async fn pull(from: &Source, key: Option<&PublicKey>, options: &Options) -> Result<Pulled, RegistryError> {
+pub async fn pull(
+    from: &Source,
+    key: Option<&PublicKey>,
+    options: &Options,
+) -> Result<Pulled, RegistryError> {
     within(from, "pull", Pull::new(from, options)?.run(key)).await?
 }
 
@@ -113,11 +136,18 @@ struct Pull<'a> {
 impl<'a> Pull<'a> {
     fn new(from: &'a Source, options: &Options) -> Result<Self, RegistryError> {
         let cache = options.cache.clone().map(Cache::new);
-        Ok(Self { from, registry: Registry::open(from, options)?, cache })
+        Ok(Self {
+            from,
+            registry: Registry::open(from, options)?,
+            cache,
+        })
     }
 
     async fn run(&self, key: Option<&PublicKey>) -> Result<Pulled, RegistryError> {
-        let kept = self.from.digest().and_then(|of| Some((self.kept(of)?, of.to_owned())));
+        let kept = self
+            .from
+            .digest()
+            .and_then(|of| Some((self.kept(of)?, of.to_owned())));
         let (body, digest) = match kept {
             Some((body, digest)) => (body.into(), digest),
             None => self.registry.manifest(self.from.reference()).await?,
@@ -126,7 +156,9 @@ impl<'a> Pull<'a> {
             let manifest: OciImageManifest = serde_json::from_slice(&body)
                 .map_err(|error| self.no_plugin(format!("its manifest can't be read: {error}")))?;
             let [layer] = manifest.layers.as_slice() else {
-                return Err(self.no_plugin(format!("it has {} layers, not one", manifest.layers.len())));
+                return Err(
+                    self.no_plugin(format!("it has {} layers, not one", manifest.layers.len()))
+                );
             };
             if layer.media_type != LAYER_MEDIA_TYPE {
                 return Err(self.no_plugin(format!("its layer is of type {}", layer.media_type)));
@@ -145,7 +177,11 @@ impl<'a> Pull<'a> {
             cache.put(&layer.digest, &wasm)?;
             Ok(cache.path(&layer.digest))
         });
-        Ok(Pulled { wasm: wasm.into(), digest, path: path.transpose()? })
+        Ok(Pulled {
+            wasm: wasm.into(),
+            digest,
+            path: path.transpose()?,
+        })
     }
 
     fn kept(&self, of: &str) -> Option<Vec<u8>> {
@@ -153,12 +189,19 @@ impl<'a> Pull<'a> {
     }
 
     fn no_plugin(&self, problem: String) -> RegistryError {
-        RegistryError::NoPlugin { package: self.from.clone(), problem }
+        RegistryError::NoPlugin {
+            package: self.from.clone(),
+            problem,
+        }
     }
 
     /// Whether one of the signatures that are known, or else of those that lie in the registry, is by the key.
     async fn check_signature(&self, key: &PublicKey, digest: &str) -> Result<(), RegistryError> {
-        let kept = self.cache.as_ref().map(|cache| cache.signatures(digest)).unwrap_or_default();
+        let kept = self
+            .cache
+            .as_ref()
+            .map(|cache| cache.signatures(digest))
+            .unwrap_or_default();
         if kept.iter().any(|signed| key.accepts(signed, digest)) {
             return Ok(());
         }
@@ -167,7 +210,10 @@ impl<'a> Pull<'a> {
         if signatures.is_empty() {
             return Err(RegistryError::Unsigned { package, digest });
         }
-        let Some(signed) = signatures.into_iter().find(|signed| key.accepts(signed, &digest)) else {
+        let Some(signed) = signatures
+            .into_iter()
+            .find(|signed| key.accepts(signed, &digest))
+        else {
             return Err(RegistryError::WrongSignature { package, digest });
         };
         match &self.cache {
@@ -178,21 +224,39 @@ impl<'a> Pull<'a> {
 
     /// The signatures that lie beside the package.
     async fn signatures(&self, digest: &str) -> Result<Vec<Signed>, RegistryError> {
-        let (body, _) = match self.registry.manifest(&self.from.beside(signature_tag(digest))).await {
+        let (body, _) = match self
+            .registry
+            .manifest(&self.from.beside(signature_tag(digest)))
+            .await
+        {
             Err(RegistryError::NotFound(_)) => return Ok(Vec::new()),
             found => found?,
         };
-        let manifest: OciImageManifest = serde_json::from_slice(&body)
-            .map_err(|error| self.no_plugin(format!("the manifest of its signatures can't be read: {error}")))?;
+        let manifest: OciImageManifest = serde_json::from_slice(&body).map_err(|error| {
+            self.no_plugin(format!(
+                "the manifest of its signatures can't be read: {error}"
+            ))
+        })?;
         let mut signatures = Vec::new();
-        for layer in
-            manifest.layers.iter().filter(|layer| layer.media_type == SIGNATURE_MEDIA_TYPE).take(MAX_SIGNATURES)
+        for layer in manifest
+            .layers
+            .iter()
+            .filter(|layer| layer.media_type == SIGNATURE_MEDIA_TYPE)
+            .take(MAX_SIGNATURES)
         {
-            let annotation = layer.annotations.as_ref().and_then(|all| all.get(SIGNATURE_ANNOTATION));
-            let Some(signature) = annotation else { continue };
+            let annotation = layer
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(SIGNATURE_ANNOTATION));
+            let Some(signature) = annotation else {
+                continue;
+            };
             let document = self.registry.blob(layer, "signature", MAX_DOCUMENT).await?;
             if let Ok(document) = String::from_utf8(document) {
-                signatures.push(Signed { document, signature: signature.clone() });
+                signatures.push(Signed {
+                    document,
+                    signature: signature.clone(),
+                });
             }
         }
         Ok(signatures)
@@ -200,8 +264,16 @@ impl<'a> Pull<'a> {
 }
 
 /// Ends what takes too long in all.
-async fn within<T>(source: &Source, doing: &'static str, work: impl Future<Output = T>) -> Result<T, RegistryError> {
-    let slow = |_| RegistryError::Slow { doing, package: source.clone(), seconds: IN_ALL.as_secs() };
+async fn within<T>(
+    source: &Source,
+    doing: &'static str,
+    work: impl Future<Output = T>,
+) -> Result<T, RegistryError> {
+    let slow = |_| RegistryError::Slow {
+        doing,
+        package: source.clone(),
+        seconds: IN_ALL.as_secs(),
+    };
     tokio::time::timeout(IN_ALL, work).await.map_err(slow)
 }
 

@@ -16,8 +16,8 @@ pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 const DOCUMENT_TYPE: &str = "cosign container image signature";
 /// What comes before the point in the DER form of a public key on P-256 (RFC 5480), and the point's bytes.
 const P256_PREFIX: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 const P256_POINT: usize = 65;
 
@@ -43,14 +43,21 @@ impl PublicKey {
         if pem.tag() != "PUBLIC KEY" {
             return Err(fail(&format!("it is a {}", pem.tag().to_lowercase())));
         }
-        let point = pem.contents().strip_prefix(&P256_PREFIX).filter(|point| point.len() == P256_POINT);
+        let point = pem
+            .contents()
+            .strip_prefix(&P256_PREFIX)
+            .filter(|point| point.len() == P256_POINT);
         let point = point.ok_or_else(|| fail("it is of another algorithm or curve"))?;
-        Ok(Self { point: point.into() })
+        Ok(Self {
+            point: point.into(),
+        })
     }
 
     /// Whether a signature is by this key, and of this package.
     pub(crate) fn accepts(&self, signed: &Signed, digest: &str) -> bool {
-        let Ok(signature) = STANDARD.decode(&signed.signature) else { return false };
+        let Ok(signature) = STANDARD.decode(&signed.signature) else {
+            return false;
+        };
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point);
         if key.verify(signed.document.as_bytes(), &signature).is_err() {
             return false;
@@ -104,15 +111,22 @@ mod tests {
     fn pair() -> (EcdsaKeyPair, PublicKey) {
         let random = SystemRandom::new();
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random).unwrap();
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random)
+                .unwrap();
         let der = [&P256_PREFIX[..], pair.public_key().as_ref()].concat();
         let key = PublicKey::from_pem(&pem::encode(&pem::Pem::new("PUBLIC KEY", der))).unwrap();
         (pair, key)
     }
 
     fn sign(pair: &EcdsaKeyPair, document: &str) -> Signed {
-        let signature = pair.sign(&SystemRandom::new(), document.as_bytes()).unwrap();
-        Signed { document: document.into(), signature: STANDARD.encode(signature) }
+        let signature = pair
+            .sign(&SystemRandom::new(), document.as_bytes())
+            .unwrap();
+        Signed {
+            document: document.into(),
+            signature: STANDARD.encode(signature),
+        }
     }
 
     fn document(digest: &str) -> String {
@@ -128,13 +142,25 @@ mod tests {
         assert!(key.accepts(&signed, "sha256:1"));
         assert!(!key.accepts(&signed, "sha256:2"));
         assert!(!other.accepts(&signed, "sha256:1"));
-        let changed = Signed { document: document("sha256:2"), ..signed.clone() };
+        let changed = Signed {
+            document: document("sha256:2"),
+            ..signed.clone()
+        };
         assert!(!key.accepts(&changed, "sha256:2"));
-        let unreadable = Signed { signature: "!".into(), ..signed };
+        let unreadable = Signed {
+            signature: "!".into(),
+            ..signed
+        };
         assert!(!key.accepts(&unreadable, "sha256:1"));
         // Signed, but something else than a package.
         assert!(!key.accepts(&sign(&pair, "{}"), "sha256:1"));
-        assert!(!key.accepts(&sign(&pair, &document("sha256:1").replace("container image", "other")), "sha256:1"));
+        assert!(!key.accepts(
+            &sign(
+                &pair,
+                &document("sha256:1").replace("container image", "other")
+            ),
+            "sha256:1"
+        ));
     }
 
     /// Made and signed by OpenSSL, as cosign would.
@@ -153,7 +179,11 @@ mod tests {
     fn what_is_no_key_on_p256_is_refused_with_the_reason() {
         let rsa = pem::encode(&pem::Pem::new("PUBLIC KEY", vec![0x30; 91]));
         let private = pem::encode(&pem::Pem::new("PRIVATE KEY", vec![0; 9]));
-        for (text, problem) in [("x", "not PEM"), (rsa.as_str(), "another algorithm"), (&private, "a private key")] {
+        for (text, problem) in [
+            ("x", "not PEM"),
+            (rsa.as_str(), "another algorithm"),
+            (&private, "a private key"),
+        ] {
             let error = PublicKey::from_pem(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{error}");
         }

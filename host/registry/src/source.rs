@@ -42,7 +42,9 @@ impl Source {
 
     /// The same package, pinned to this digest.
     pub fn pinned(&self, digest: &str) -> Self {
-        Self { reference: Box::new(self.reference.clone_with_digest(digest.into())) }
+        Self {
+            reference: Box::new(self.reference.clone_with_digest(digest.into())),
+        }
     }
 
     pub(crate) fn reference(&self) -> &Reference {
@@ -56,12 +58,22 @@ impl Source {
 
     /// Whether the registry is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
-        let host = self.registry().rsplit_once(':').map_or(self.registry(), |(host, _)| host);
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        let host = self
+            .registry()
+            .rsplit_once(':')
+            .map_or(self.registry(), |(host, _)| host);
+        host == "localhost"
+            || host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     }
 
     pub(crate) fn tampered(&self, what: &'static str, expected: &str) -> RegistryError {
-        RegistryError::Digest { package: self.clone(), what, expected: expected.into() }
+        RegistryError::Digest {
+            package: self.clone(),
+            what,
+            expected: expected.into(),
+        }
     }
 }
 
@@ -75,9 +87,17 @@ impl FromStr for Source {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, RegistryError> {
-        let fail = |problem: &str| RegistryError::Address { text: text.into(), problem: problem.into() };
-        let rest = text.strip_prefix(SCHEME).ok_or_else(|| fail("it does not begin with `oci://`"))?;
-        let registry = rest.split_once('/').ok_or_else(|| fail("it names no repository"))?.0;
+        let fail = |problem: &str| RegistryError::Address {
+            text: text.into(),
+            problem: problem.into(),
+        };
+        let rest = text
+            .strip_prefix(SCHEME)
+            .ok_or_else(|| fail("it does not begin with `oci://`"))?;
+        let registry = rest
+            .split_once('/')
+            .ok_or_else(|| fail("it names no repository"))?
+            .0;
         // Without this, what is no registry would be taken for a repository of one that nobody named.
         if registry != "localhost" && !registry.contains(['.', ':']) {
             return Err(fail("its first part is no registry"));
@@ -88,14 +108,16 @@ impl FromStr for Source {
         }
         let reference: Reference = rest.parse().map_err(|error| fail(&format!("{error}")))?;
         let is_sha256 = |digest: &str| {
-            digest
-                .strip_prefix("sha256:")
-                .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+            digest.strip_prefix("sha256:").is_some_and(|hex| {
+                hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+            })
         };
         if reference.digest().is_some_and(|digest| !is_sha256(digest)) {
             return Err(fail("its digest is not `sha256:` and 64 hex digits"));
         }
-        Ok(Self { reference: Box::new(reference) })
+        Ok(Self {
+            reference: Box::new(reference),
+        })
     }
 }
 
@@ -106,14 +128,19 @@ mod tests {
     #[test]
     fn an_address_reads_back_as_it_was_written() {
         let digest = format!("sha256:{}", "a".repeat(64));
-        for text in
-            ["oci://r.example.com/a/b:1.0", "oci://127.0.0.1:5000/a:x", &format!("oci://localhost:1/a@{digest}")]
-        {
+        for text in [
+            "oci://r.example.com/a/b:1.0",
+            "oci://127.0.0.1:5000/a:x",
+            &format!("oci://localhost:1/a@{digest}"),
+        ] {
             let source: Source = text.parse().unwrap();
             assert_eq!(source.to_string(), text);
         }
         let both: Source = format!("oci://r.example.com/a:1@{digest}").parse().unwrap();
-        assert_eq!((both.tag(), both.digest()), (Some("1"), Some(digest.as_str())));
+        assert_eq!(
+            (both.tag(), both.digest()),
+            (Some("1"), Some(digest.as_str()))
+        );
     }
 
     #[test]

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use flyball_controlplane::Registry;
 use flyball_registry::{
-    Options, Package, PublicKey, Pulled, RegistryError, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE, Source, pull, push,
-    signature_tag,
+    Options, Package, PublicKey, Pulled, RegistryError, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE,
+    Source, pull, push, signature_tag,
 };
 use oci_client::client::{ClientConfig, ClientProtocol, Config, ImageLayer};
 use oci_client::manifest::OciImageManifest;
@@ -29,7 +29,12 @@ const WASM: &[u8] = b"\0asm\x0d\0\x01\0 a component, as far as a registry can te
 
 fn package(wasm: &'static [u8]) -> Package {
     let annotations = BTreeMap::from([("org.opencontainers.image.version".into(), "1.0.0".into())]);
-    Package { wasm: Bytes::from_static(wasm), exports: vec!["a".into()], imports: Vec::new(), annotations }
+    Package {
+        wasm: Bytes::from_static(wasm),
+        exports: vec!["a".into()],
+        imports: Vec::new(),
+        annotations,
+    }
 }
 
 impl Shop {
@@ -37,7 +42,11 @@ impl Shop {
         let registry = Registry::start().await?;
         let tagged: Source = format!("oci://{}/team/greeter:1.0", registry.address()).parse()?;
         let pinned = push(&tagged, package(WASM), &Options::default()).await?;
-        Ok(Self { registry, tagged, pinned })
+        Ok(Self {
+            registry,
+            tagged,
+            pinned,
+        })
     }
 
     /// The digest of the package's manifest.
@@ -52,31 +61,65 @@ impl Shop {
             self.registry.address(),
             self.digest()
         );
-        let signature = key.sign(&SystemRandom::new(), document.as_bytes()).expect("it signs");
-        let annotations = BTreeMap::from([(SIGNATURE_ANNOTATION.to_owned(), STANDARD.encode(signature))]);
-        let layers = [ImageLayer::new(document, SIGNATURE_MEDIA_TYPE.into(), Some(annotations))];
-        let config = Config::new("{}", "application/vnd.oci.image.config.v1+json".into(), None);
-        self.push_raw(&signature_tag(self.digest()), &layers, config).await
+        let signature = key
+            .sign(&SystemRandom::new(), document.as_bytes())
+            .expect("it signs");
+        let annotations =
+            BTreeMap::from([(SIGNATURE_ANNOTATION.to_owned(), STANDARD.encode(signature))]);
+        let layers = [ImageLayer::new(
+            document,
+            SIGNATURE_MEDIA_TYPE.into(),
+            Some(annotations),
+        )];
+        let config = Config::new(
+            "{}",
+            "application/vnd.oci.image.config.v1+json".into(),
+            None,
+        );
+        self.push_raw(&signature_tag(self.digest()), &layers, config)
+            .await
     }
 
     async fn push_raw(&self, tag: &str, layers: &[ImageLayer], config: Config) -> Result<()> {
-        let config_of_client = ClientConfig { protocol: ClientProtocol::Http, ..ClientConfig::default() };
+        let config_of_client = ClientConfig {
+            protocol: ClientProtocol::Http,
+            ..ClientConfig::default()
+        };
         let client = Client::try_from(config_of_client)?;
-        let at = Reference::with_tag(self.registry.address().into(), "team/greeter".into(), tag.into());
+        let at = Reference::with_tag(
+            self.registry.address().into(),
+            "team/greeter".into(),
+            tag.into(),
+        );
         let manifest = OciImageManifest::build(layers, &config, None);
-        client.push(&at, layers, config, &RegistryAuth::Anonymous, Some(manifest)).await?;
+        client
+            .push(
+                &at,
+                layers,
+                config,
+                &RegistryAuth::Anonymous,
+                Some(manifest),
+            )
+            .await?;
         Ok(())
     }
 }
 
 fn key() -> (EcdsaKeyPair, PublicKey) {
     let random = SystemRandom::new();
-    let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).expect("a key");
-    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random).expect("a key");
+    let pkcs8 =
+        EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).expect("a key");
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random)
+        .expect("a key");
     // What comes before the point in the DER of such a key.
     let head = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgA=";
-    let der = [STANDARD.decode(head).expect("base64"), pair.public_key().as_ref().to_vec()].concat();
-    let public = PublicKey::from_pem(&pem::encode(&pem::Pem::new("PUBLIC KEY", der))).expect("a key");
+    let der = [
+        STANDARD.decode(head).expect("base64"),
+        pair.public_key().as_ref().to_vec(),
+    ]
+    .concat();
+    let public =
+        PublicKey::from_pem(&pem::encode(&pem::Pem::new("PUBLIC KEY", der))).expect("a key");
     (pair, public)
 }
 
@@ -89,13 +132,27 @@ async fn what_is_pushed_is_pulled_by_its_tag_and_by_its_digest() -> Result<()> {
     let shop = Shop::open().await?;
     for from in [&shop.tagged, &shop.pinned] {
         let pulled = pulled(from).await?;
-        assert_eq!((pulled.wasm.as_ref(), pulled.digest.as_str(), pulled.path), (WASM, shop.digest(), None));
+        assert_eq!(
+            (pulled.wasm.as_ref(), pulled.digest.as_str(), pulled.path),
+            (WASM, shop.digest(), None)
+        );
     }
     // The same package has the same digest; another one under the tag leaves the pinned one where it is.
-    assert_eq!(push(&shop.tagged, package(WASM), &Options::default()).await?, shop.pinned);
-    let other = push(&shop.tagged, package(b"\0asm\x0d\0\x01\0 another"), &Options::default()).await?;
+    assert_eq!(
+        push(&shop.tagged, package(WASM), &Options::default()).await?,
+        shop.pinned
+    );
+    let other = push(
+        &shop.tagged,
+        package(b"\0asm\x0d\0\x01\0 another"),
+        &Options::default(),
+    )
+    .await?;
     assert_ne!(other, shop.pinned);
-    assert_eq!(pulled(&shop.tagged).await?.digest, other.digest().expect("pinned"));
+    assert_eq!(
+        pulled(&shop.tagged).await?.digest,
+        other.digest().expect("pinned")
+    );
     assert_eq!(pulled(&shop.pinned).await?.wasm, WASM);
     Ok(())
 }
@@ -103,14 +160,18 @@ async fn what_is_pushed_is_pulled_by_its_tag_and_by_its_digest() -> Result<()> {
 #[tokio::test]
 async fn a_package_that_is_not_there_is_told_and_no_retry_helps() -> Result<()> {
     let shop = Shop::open().await?;
-    let missing = |name: &str| format!("oci://{}/{name}", shop.registry.address()).parse::<Source>();
+    let missing =
+        |name: &str| format!("oci://{}/{name}", shop.registry.address()).parse::<Source>();
     for from in [
         missing("team/greeter:2.0")?,
         missing("team/none:1")?,
         shop.pinned.pinned(&format!("sha256:{}", "0".repeat(64))),
     ] {
         let error = pulled(&from).await.expect_err("it is not there");
-        assert!(matches!(error, RegistryError::NotFound(_)) && !error.can_retry(), "{error:?}");
+        assert!(
+            matches!(error, RegistryError::NotFound(_)) && !error.can_retry(),
+            "{error:?}"
+        );
     }
     let gone: Source = "oci://127.0.0.1:1/team/greeter:1".parse()?;
     let error = pulled(&gone).await.expect_err("nobody listens");
@@ -128,8 +189,7 @@ async fn a_layer_or_manifest_that_was_changed_is_not_taken() -> Result<()> {
         std::fs::write(shop.registry.blob(&layer), tampered)?;
         for from in [&shop.tagged, &shop.pinned] {
             let error = pulled(from).await.expect_err("the layer was changed");
-            let is_layer =
-                matches!(&error, RegistryError::Digest { what: "layer", expected, .. } if *expected == layer);
+            let is_layer = matches!(&error, RegistryError::Digest { what: "layer", expected, .. } if *expected == layer);
             // One that is too short may also end the connection early.
             assert!(is_layer || error.can_retry(), "{error:?}");
         }
@@ -138,8 +198,19 @@ async fn a_layer_or_manifest_that_was_changed_is_not_taken() -> Result<()> {
     let manifest = shop.registry.blob(shop.digest());
     let text = std::fs::read_to_string(&manifest)?;
     std::fs::write(&manifest, text.replace("1.0.0", "9.9.9"))?;
-    let error = pulled(&shop.pinned).await.expect_err("the manifest was changed");
-    assert!(matches!(error, RegistryError::Digest { what: "manifest", .. }), "{error:?}");
+    let error = pulled(&shop.pinned)
+        .await
+        .expect_err("the manifest was changed");
+    assert!(
+        matches!(
+            error,
+            RegistryError::Digest {
+                what: "manifest",
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     Ok(())
 }
 
@@ -152,15 +223,35 @@ async fn a_signature_that_is_demanded_must_be_there_and_by_the_key() -> Result<(
     assert!(matches!(error, RegistryError::Unsigned { .. }), "{error:?}");
     shop.sign(&wrong_pair).await?;
     let error = demand(&key).await.expect_err("it is signed by another key");
-    assert!(matches!(error, RegistryError::WrongSignature { .. }), "{error:?}");
+    assert!(
+        matches!(error, RegistryError::WrongSignature { .. }),
+        "{error:?}"
+    );
     shop.sign(&pair).await?;
     assert_eq!(demand(&key).await?.wasm, WASM);
-    let error = demand(&wrong_key).await.expect_err("it is signed by the right key");
-    assert!(matches!(error, RegistryError::WrongSignature { .. }), "{error:?}");
+    let error = demand(&wrong_key)
+        .await
+        .expect_err("it is signed by the right key");
+    assert!(
+        matches!(error, RegistryError::WrongSignature { .. }),
+        "{error:?}"
+    );
     // By its tag, it is what the tag means that must be signed.
-    assert_eq!(pull(&shop.tagged, Some(&key), &Options::default()).await?.wasm, WASM);
-    push(&shop.tagged, package(b"\0asm\x0d\0\x01\0 another"), &Options::default()).await?;
-    let error = pull(&shop.tagged, Some(&key), &Options::default()).await.expect_err("the other one is not signed");
+    assert_eq!(
+        pull(&shop.tagged, Some(&key), &Options::default())
+            .await?
+            .wasm,
+        WASM
+    );
+    push(
+        &shop.tagged,
+        package(b"\0asm\x0d\0\x01\0 another"),
+        &Options::default(),
+    )
+    .await?;
+    let error = pull(&shop.tagged, Some(&key), &Options::default())
+        .await
+        .expect_err("the other one is not signed");
     assert!(matches!(error, RegistryError::Unsigned { .. }), "{error:?}");
     Ok(())
 }
@@ -171,7 +262,10 @@ async fn a_pinned_package_needs_no_registry_the_second_time() -> Result<()> {
     let (pair, key) = self::key();
     shop.sign(&pair).await?;
     let folder = tempfile::tempdir()?;
-    let options = Options { cache: Some(folder.path().into()), ..Options::default() };
+    let options = Options {
+        cache: Some(folder.path().into()),
+        ..Options::default()
+    };
     let first = pull(&shop.pinned, Some(&key), &options).await?;
     let path = first.path.clone().expect("it is kept");
     assert_eq!(std::fs::read(&path)?, WASM);
@@ -180,11 +274,19 @@ async fn a_pinned_package_needs_no_registry_the_second_time() -> Result<()> {
     assert_eq!(pull(&pinned, Some(&key), &options).await?, first);
     // A tag may have been moved, another key may not have signed, and what was changed is not used.
     let (_, other) = self::key();
-    for failed in [pull(&tagged, Some(&key), &options).await, pull(&pinned, Some(&other), &options).await] {
+    for failed in [
+        pull(&tagged, Some(&key), &options).await,
+        pull(&pinned, Some(&other), &options).await,
+    ] {
         assert!(failed.expect_err("the registry is gone").can_retry());
     }
     std::fs::write(&path, b"changed")?;
-    assert!(pull(&pinned, Some(&key), &options).await.expect_err("the registry is gone").can_retry());
+    assert!(
+        pull(&pinned, Some(&key), &options)
+            .await
+            .expect_err("the registry is gone")
+            .can_retry()
+    );
     Ok(())
 }
 
@@ -192,22 +294,36 @@ async fn a_pinned_package_needs_no_registry_the_second_time() -> Result<()> {
 async fn what_is_no_plugins_package_is_refused() -> Result<()> {
     let shop = Shop::open().await?;
     let layer = |media_type: &str| ImageLayer::new(WASM, media_type.to_owned(), None);
-    let (wasm, image) = (layer("application/wasm"), layer("application/vnd.oci.image.layer.v1.tar"));
-    for (tag, layers, problem) in [("image", vec![image], "is of type"), ("two", vec![wasm.clone(), wasm], "2 layers")]
-    {
-        let config = Config::new("{}", "application/vnd.oci.image.config.v1+json".into(), None);
+    let (wasm, image) = (
+        layer("application/wasm"),
+        layer("application/vnd.oci.image.layer.v1.tar"),
+    );
+    for (tag, layers, problem) in [
+        ("image", vec![image], "is of type"),
+        ("two", vec![wasm.clone(), wasm], "2 layers"),
+    ] {
+        let config = Config::new(
+            "{}",
+            "application/vnd.oci.image.config.v1+json".into(),
+            None,
+        );
         shop.push_raw(tag, &layers, config).await?;
-        let from: Source = format!("oci://{}/team/greeter:{tag}", shop.registry.address()).parse()?;
+        let from: Source =
+            format!("oci://{}/team/greeter:{tag}", shop.registry.address()).parse()?;
         let error = pulled(&from).await.expect_err("it is no plugin's");
         assert!(error.to_string().contains(problem), "{error}");
     }
-    let error =
-        push(&shop.pinned, package(WASM), &Options::default()).await.expect_err("a digest is no place to push to");
+    let error = push(&shop.pinned, package(WASM), &Options::default())
+        .await
+        .expect_err("a digest is no place to push to");
     assert!(matches!(error, RegistryError::Address { .. }), "{error:?}");
     Ok(())
 }
 
 fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha2::Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

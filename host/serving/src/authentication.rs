@@ -69,7 +69,13 @@ impl Authentication {
         tokens: Option<Arc<dyn TokenReviewer>>,
         lookup: Option<Arc<dyn TrustLookup>>,
     ) -> Self {
-        Self { options, tokens, lookup, trust: RwLock::default(), users: TtlCache::new() }
+        Self {
+            options,
+            tokens,
+            lookup,
+            trust: RwLock::default(),
+            users: TtlCache::new(),
+        }
     }
 
     /// Keeps the trusted authorities up to date until `shutdown`. Until it knows them, client certificates count for
@@ -79,10 +85,16 @@ impl Authentication {
         loop {
             let was_complete = std::mem::replace(&mut complete, self.refresh().await);
             if was_complete && !complete {
-                tracing::warn!("client certificates may be refused until the authorities to trust can be read");
+                tracing::warn!(
+                    "client certificates may be refused until the authorities to trust can be read"
+                );
             }
             let pause = if complete { REFRESH } else { RETRY };
-            if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            if shutdown
+                .run_until_cancelled(tokio::time::sleep(pause))
+                .await
+                .is_none()
+            {
                 return;
             }
         }
@@ -90,7 +102,11 @@ impl Authentication {
 
     /// Whether everything that is to be trusted could be read. What can't be read stays as it was.
     pub(crate) async fn refresh(&self) -> bool {
-        let old = self.trust.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let old = self
+            .trust
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let (trust, complete) = Trust::read(&self.options, self.lookup.as_deref(), &old).await;
         *self.trust.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(trust);
         complete
@@ -102,9 +118,16 @@ impl Authentication {
         certificates: &[CertificateDer<'static>],
         headers: &HeaderMap,
     ) -> Result<User, Unauthorized> {
-        let trust = self.trust.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let trust = self
+            .trust
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let mut refused = false;
-        for user in [trust.proxied_user(certificates, headers), trust.certificate_user(certificates)] {
+        for user in [
+            trust.proxied_user(certificates, headers),
+            trust.certificate_user(certificates),
+        ] {
             match user {
                 Ok(Some(user)) => return Ok(user.authenticated()),
                 Ok(None) => {}
@@ -117,7 +140,11 @@ impl Authentication {
             }
             refused = true;
         }
-        if refused { Err(Unauthorized) } else { Ok(User::anonymous()) }
+        if refused {
+            Err(Unauthorized)
+        } else {
+            Ok(User::anonymous())
+        }
     }
 
     async fn token_user(&self, reviewer: &dyn TokenReviewer, token: &str) -> Option<User> {
@@ -131,7 +158,10 @@ impl Authentication {
                 user
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a caller's token can't be reviewed");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "a caller's token can't be reviewed"
+                );
                 None
             }
         }
@@ -157,7 +187,12 @@ impl User {
 }
 
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let (scheme, token) = headers
+        .get(AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .trim()
+        .split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
@@ -179,7 +214,10 @@ mod tests {
             self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
                 match token {
-                    "good" => Ok(Some(User { name: "scraper".to_owned(), ..User::default() })),
+                    "good" => Ok(Some(User {
+                        name: "scraper".to_owned(),
+                        ..User::default()
+                    })),
                     "lost" => Err(ReviewError::Timeout),
                     _ => Ok(None),
                 }
@@ -188,18 +226,29 @@ mod tests {
     }
 
     fn with(reviewer: &Arc<Tokens>) -> Authentication {
-        let options = AuthenticationOptions { token_ttl: Duration::from_secs(10), ..Default::default() };
+        let options = AuthenticationOptions {
+            token_ttl: Duration::from_secs(10),
+            ..Default::default()
+        };
         Authentication::new(options, Some(reviewer.clone()), None)
     }
 
     fn bearer(token: &str) -> HeaderMap {
-        [(AUTHORIZATION, format!("Bearer {token}").parse().expect("a header"))].into_iter().collect()
+        [(
+            AUTHORIZATION,
+            format!("Bearer {token}").parse().expect("a header"),
+        )]
+        .into_iter()
+        .collect()
     }
 
     #[tokio::test]
     async fn who_gives_no_credentials_is_anonymous() {
         let authentication = with(&Arc::default());
-        assert_eq!(authentication.user(&[], &HeaderMap::new()).await, Ok(User::anonymous()));
+        assert_eq!(
+            authentication.user(&[], &HeaderMap::new()).await,
+            Ok(User::anonymous())
+        );
     }
 
     #[tokio::test]
@@ -207,9 +256,18 @@ mod tests {
         let reviewer = Arc::new(Tokens::default());
         let authentication = with(&reviewer);
         for _ in 0..3 {
-            let user = authentication.user(&[], &bearer("good")).await.expect("a user");
-            assert_eq!((user.name.as_str(), user.groups), ("scraper", vec!["system:authenticated".to_owned()]));
-            assert_eq!(authentication.user(&[], &bearer("bad")).await, Err(Unauthorized));
+            let user = authentication
+                .user(&[], &bearer("good"))
+                .await
+                .expect("a user");
+            assert_eq!(
+                (user.name.as_str(), user.groups),
+                ("scraper", vec!["system:authenticated".to_owned()])
+            );
+            assert_eq!(
+                authentication.user(&[], &bearer("bad")).await,
+                Err(Unauthorized)
+            );
         }
         assert_eq!(reviewer.0.load(Ordering::Relaxed), 2);
     }
@@ -219,7 +277,10 @@ mod tests {
         let reviewer = Arc::new(Tokens::default());
         let authentication = with(&reviewer);
         for _ in 0..2 {
-            assert_eq!(authentication.user(&[], &bearer("lost")).await, Err(Unauthorized));
+            assert_eq!(
+                authentication.user(&[], &bearer("lost")).await,
+                Err(Unauthorized)
+            );
         }
         assert_eq!(reviewer.0.load(Ordering::Relaxed), 2);
     }
@@ -227,6 +288,9 @@ mod tests {
     #[tokio::test]
     async fn without_a_reviewer_a_token_counts_for_nothing() {
         let authentication = Authentication::new(AuthenticationOptions::default(), None, None);
-        assert_eq!(authentication.user(&[], &bearer("good")).await, Ok(User::anonymous()));
+        assert_eq!(
+            authentication.user(&[], &bearer("good")).await,
+            Ok(User::anonymous())
+        );
     }
 }

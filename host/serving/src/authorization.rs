@@ -32,7 +32,9 @@ pub struct Authorization {
 impl Default for AuthorizationOptions {
     fn default() -> Self {
         Self {
-            always_allow_paths: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
+            always_allow_paths: ["/healthz", "/readyz", "/livez"]
+                .map(str::to_owned)
+                .to_vec(),
             allowed_ttl: Duration::from_secs(10),
             denied_ttl: Duration::from_secs(10),
         }
@@ -42,23 +44,37 @@ impl Default for AuthorizationOptions {
 impl Authorization {
     /// Without a reviewer, only administrators may ask for more than the paths open to everyone.
     pub fn new(options: AuthorizationOptions, reviewer: Option<Arc<dyn AccessReviewer>>) -> Self {
-        Self { options, reviewer, answers: TtlCache::new() }
+        Self {
+            options,
+            reviewer,
+            answers: TtlCache::new(),
+        }
     }
 
     /// Whether the user may do this (a lower-case HTTP method) to this path. Fails if the API server gave no answer.
     pub async fn allows(&self, user: &User, verb: &str, path: &str) -> Result<Access, ReviewError> {
         if user.groups.iter().any(|group| group == ADMINISTRATORS) || self.is_open(path) {
-            return Ok(Access { allowed: true, reason: String::new() });
+            return Ok(Access {
+                allowed: true,
+                reason: String::new(),
+            });
         }
         let Some(reviewer) = &self.reviewer else {
-            return Ok(Access { allowed: false, reason: String::new() });
+            return Ok(Access {
+                allowed: false,
+                reason: String::new(),
+            });
         };
         let key = (user.clone(), verb.to_owned(), path.to_owned());
         if let Some(access) = self.answers.get(&key) {
             return Ok(access);
         }
         let access = reviewer.access(user, verb, path).await?;
-        let ttl = if access.allowed { self.options.allowed_ttl } else { self.options.denied_ttl };
+        let ttl = if access.allowed {
+            self.options.allowed_ttl
+        } else {
+            self.options.denied_ttl
+        };
         self.answers.put(key, access.clone(), ttl);
         Ok(access)
     }
@@ -67,7 +83,8 @@ impl Authorization {
         let path = path.trim_start_matches('/');
         self.options.always_allow_paths.iter().any(|open| {
             let open = open.trim_start_matches('/');
-            open.strip_suffix('*').map_or(open == path, |start| path.starts_with(start))
+            open.strip_suffix('*')
+                .map_or(open == path, |start| path.starts_with(start))
         })
     }
 }
@@ -85,18 +102,36 @@ mod tests {
     struct Scrapers(AtomicUsize);
 
     impl AccessReviewer for Scrapers {
-        fn access<'a>(&'a self, user: &'a User, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
+        fn access<'a>(
+            &'a self,
+            user: &'a User,
+            _: &'a str,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<Access, ReviewError>> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            Box::pin(async { Ok(Access { allowed: user.name == "scraper", reason: String::new() }) })
+            Box::pin(async {
+                Ok(Access {
+                    allowed: user.name == "scraper",
+                    reason: String::new(),
+                })
+            })
         }
     }
 
     fn user(name: &str, group: &str) -> User {
-        User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() }
+        User {
+            name: name.to_owned(),
+            groups: vec![group.to_owned()],
+            ..User::default()
+        }
     }
 
     async fn allowed(authorization: &Authorization, user: &User, path: &str) -> bool {
-        authorization.allows(user, "get", path).await.expect("an answer").allowed
+        authorization
+            .allows(user, "get", path)
+            .await
+            .expect("an answer")
+            .allowed
     }
 
     #[tokio::test]
@@ -111,7 +146,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_star_opens_what_starts_alike() {
-        let options = AuthorizationOptions { always_allow_paths: vec!["healthz*".to_owned()], ..Default::default() };
+        let options = AuthorizationOptions {
+            always_allow_paths: vec!["healthz*".to_owned()],
+            ..Default::default()
+        };
         let authorization = Authorization::new(options, None);
         assert!(allowed(&authorization, &user("a", "b"), "/healthz/etcd").await);
         assert!(!allowed(&authorization, &user("a", "b"), "/livez").await);
@@ -120,7 +158,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_asked_for_once_in_its_time() {
         let reviewer = Arc::new(Scrapers::default());
-        let authorization = Authorization::new(AuthorizationOptions::default(), Some(reviewer.clone()));
+        let authorization =
+            Authorization::new(AuthorizationOptions::default(), Some(reviewer.clone()));
         for _ in 0..3 {
             assert!(allowed(&authorization, &user("scraper", ""), "/metrics").await);
             assert!(!allowed(&authorization, &user("other", ""), "/metrics").await);

@@ -16,12 +16,17 @@ pub(crate) struct TtlCache<K, V> {
 
 impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
     pub(crate) fn new() -> Self {
-        Self { entries: Mutex::default() }
+        Self {
+            entries: Mutex::default(),
+        }
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(key).filter(|(until, _)| Instant::now() < *until).map(|(_, value)| value.clone())
+        entries
+            .get(key)
+            .filter(|(until, _)| Instant::now() < *until)
+            .map(|(_, value)| value.clone())
     }
 
     pub(crate) fn put(&self, key: K, value: V, ttl: Duration) {

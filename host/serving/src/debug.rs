@@ -37,23 +37,44 @@ impl DebugPages {
         show: impl Fn(&[(String, String)]) -> Page + Send + Sync + 'static,
     ) -> PageRegistration {
         let (key, show): (_, Show) = ((controller.to_owned(), page.to_owned()), Arc::new(show));
-        self.pages.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), show.clone());
-        PageRegistration { key, show, pages: self.clone() }
+        self.pages
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.clone(), show.clone());
+        PageRegistration {
+            key,
+            show,
+            pages: self.clone(),
+        }
     }
 
     /// Makes a page of a controller; none if there is none of that name.
     pub(crate) fn show(&self, controller: &str, page: &str, query: &str) -> Option<Page> {
         let key = (controller.to_owned(), page.to_owned());
-        let show = self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&key)?.clone();
-        let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let show = self
+            .pages
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)?
+            .clone();
+        let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect();
         Some(show(&pairs))
     }
 }
 
 impl Drop for PageRegistration {
     fn drop(&mut self) {
-        let mut pages = self.pages.pages.write().unwrap_or_else(PoisonError::into_inner);
-        if pages.get(&self.key).is_some_and(|own| Arc::ptr_eq(own, &self.show)) {
+        let mut pages = self
+            .pages
+            .pages
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if pages
+            .get(&self.key)
+            .is_some_and(|own| Arc::ptr_eq(own, &self.show))
+        {
             pages.remove(&self.key);
         }
     }
@@ -64,8 +85,14 @@ mod tests {
     use super::*;
 
     fn echo(query: &[(String, String)]) -> Page {
-        let body = query.iter().map(|(key, value)| format!("{key} is {value}; ")).collect();
-        Page { content_type: "text/plain", body }
+        let body = query
+            .iter()
+            .map(|(key, value)| format!("{key} is {value}; "))
+            .collect();
+        Page {
+            content_type: "text/plain",
+            body,
+        }
     }
 
     #[test]
@@ -73,7 +100,10 @@ mod tests {
         let pages = DebugPages::default();
         let registration = pages.add("a-controller", "graph", echo);
         let body = |page: Option<Page>| page.map(|page| page.body);
-        assert_eq!(body(pages.show("a-controller", "graph", "")).as_deref(), Some(""));
+        assert_eq!(
+            body(pages.show("a-controller", "graph", "")).as_deref(),
+            Some("")
+        );
         assert_eq!(body(pages.show("a-controller", "other", "")), None);
         drop(registration);
         assert_eq!(body(pages.show("a-controller", "graph", "")), None);
@@ -83,7 +113,10 @@ mod tests {
     fn a_query_is_decoded() {
         let pages = DebugPages::default();
         let _page = pages.add("a", "p", echo);
-        let shown = pages.show("a", "p", "uid=x%2Fy&uid=%C3%A9+1&flag").unwrap().body;
+        let shown = pages
+            .show("a", "p", "uid=x%2Fy&uid=%C3%A9+1&flag")
+            .unwrap()
+            .body;
         assert_eq!(shown, "uid is x/y; uid is é 1; flag is ; ");
     }
 }

@@ -34,14 +34,28 @@ impl Endpoints {
         certificates: &[CertificateDer<'static>],
         request: Request<B>,
     ) -> Result<Response<Full<Bytes>>, Infallible> {
-        let (verb, path) = (request.method().as_str().to_ascii_lowercase(), request.uri().path());
-        let Ok(user) = self.authentication.user(certificates, request.headers()).await else {
-            return Ok(status(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"));
+        let (verb, path) = (
+            request.method().as_str().to_ascii_lowercase(),
+            request.uri().path(),
+        );
+        let Ok(user) = self
+            .authentication
+            .user(certificates, request.headers())
+            .await
+        else {
+            return Ok(status(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized",
+                "Unauthorized",
+            ));
         };
         match self.authorization.allows(&user, &verb, path).await {
             Ok(access) if access.allowed => Ok(self.answer(request.method(), request.uri())),
             Ok(access) => {
-                let mut message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name);
+                let mut message = format!(
+                    "forbidden: User {:?} cannot {verb} path {path:?}",
+                    user.name
+                );
                 if !access.reason.is_empty() {
                     message = format!("{message}: {}", access.reason);
                 }
@@ -49,21 +63,37 @@ impl Endpoints {
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, user = user.name, path, "it is not known whether a caller is allowed");
+                tracing::warn!(
+                    error,
+                    user = user.name,
+                    path,
+                    "it is not known whether a caller is allowed"
+                );
                 let message = "whether you may ask for this could not be found out";
-                Ok(status(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message))
+                Ok(status(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalError",
+                    message,
+                ))
             }
         }
     }
 
     fn answer(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served\n".to_owned());
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            let mut answer = text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are served\n".to_owned(),
+            );
+            answer
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
         let path = uri.path().trim_matches('/');
-        let (endpoint, rest) = path.split_once('/').map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
+        let (endpoint, rest) = path
+            .split_once('/')
+            .map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
         match (endpoint, rest) {
             ("metrics", None) => {
                 let mut answer = text(StatusCode::OK, self.metrics.render());
@@ -71,16 +101,21 @@ impl Endpoints {
                 answer.headers_mut().insert(CONTENT_TYPE, format);
                 answer
             }
-            ("healthz" | "livez" | "readyz", None) => self.report(endpoint, uri.query().unwrap_or_default()),
+            ("healthz" | "livez" | "readyz", None) => {
+                self.report(endpoint, uri.query().unwrap_or_default())
+            }
             ("healthz" | "livez" | "readyz", Some(name)) => match self.health.check(name) {
                 Some(Ok(())) => text(StatusCode::OK, "ok".to_owned()),
-                Some(Err(reason)) => {
-                    text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
-                }
+                Some(Err(reason)) => text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!("internal server error: {reason}\n"),
+                ),
                 None => not_found(),
             },
             ("debug", Some(path)) => {
-                let page = path.strip_prefix("controllers/").and_then(|path| path.split_once('/'));
+                let page = path
+                    .strip_prefix("controllers/")
+                    .and_then(|path| path.split_once('/'));
                 let query = uri.query().unwrap_or_default();
                 match page.and_then(|(controller, page)| self.debug.show(controller, page, query)) {
                     Some(page) => answer(StatusCode::OK, page.content_type, page.body),
@@ -92,11 +127,21 @@ impl Endpoints {
     }
 
     fn report(&self, endpoint: &str, query: &str) -> Response<Full<Bytes>> {
-        let pairs = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let excluded: Vec<String> =
-            pairs().filter(|(key, _)| *key == "exclude").map(|(_, value)| value.to_owned()).collect();
+        let pairs = || {
+            query
+                .split('&')
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        };
+        let excluded: Vec<String> = pairs()
+            .filter(|(key, _)| *key == "exclude")
+            .map(|(_, value)| value.to_owned())
+            .collect();
         let report = self.health.report(endpoint, &excluded);
-        let code = if report.is_healthy() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+        let code = if report.is_healthy() {
+            StatusCode::OK
+        } else {
+            StatusCode::INTERNAL_SERVER_ERROR
+        };
         for (check, reason) in report.failed() {
             tracing::info!(check, reason, "{endpoint} check failed");
         }
@@ -124,7 +169,11 @@ fn status(code: StatusCode, reason: &str, message: &str) -> Response<Full<Bytes>
 fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::new(Bytes::from(body)));
     *answer.status_mut() = code;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }

@@ -78,8 +78,15 @@ impl HealthChecks {
     /// never fails. Everyone may read it.
     pub fn note(&self, name: impl Into<String>, text: &str) -> Note {
         let (name, text): (String, Arc<str>) = (name.into(), text.into());
-        self.notes.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), text.clone());
-        Note { name, text, checks: self.clone() }
+        self.notes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.clone(), text.clone());
+        Note {
+            name,
+            text,
+            checks: self.clone(),
+        }
     }
 
     /// Runs one check; none if there is no such check.
@@ -97,11 +104,17 @@ impl HealthChecks {
         let checks: Vec<(String, Check)> = {
             let checks = self.read();
             let asked = checks.iter().filter(|(_, (scope, _))| asked(scope));
-            asked.map(|(name, (_, check))| (name.clone(), check.clone())).collect()
+            asked
+                .map(|(name, (_, check))| (name.clone(), check.clone()))
+                .collect()
         };
         let ping: (String, Check) = ("ping".to_owned(), Arc::new(|| Ok(())));
         let mut unmatched: BTreeSet<&str> = excluded.iter().map(String::as_str).collect();
-        let mut report = Report { endpoint: endpoint.to_owned(), lines: String::new(), failed: Vec::new() };
+        let mut report = Report {
+            endpoint: endpoint.to_owned(),
+            lines: String::new(),
+            failed: Vec::new(),
+        };
         for (name, check) in std::iter::once(ping).chain(checks) {
             if excluded.contains(&name) {
                 unmatched.remove(name.as_str());
@@ -119,19 +132,27 @@ impl HealthChecks {
         }
         if endpoint == "readyz" {
             let notes = self.notes.read().unwrap_or_else(PoisonError::into_inner);
-            notes.iter().for_each(|(name, text)| report.line(format_args!("[i]{name}: {text}")));
+            notes
+                .iter()
+                .for_each(|(name, text)| report.line(format_args!("[i]{name}: {text}")));
         }
         if !unmatched.is_empty() {
             let names: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();
             let names = names.join(", ");
-            report.line(format_args!("warn: some health checks cannot be excluded: no matches for {names}"));
+            report.line(format_args!(
+                "warn: some health checks cannot be excluded: no matches for {names}"
+            ));
         }
         report
     }
 
     fn insert(&self, scope: Scope, name: String, check: Check) -> Registration {
         self.write().insert(name.clone(), (scope, check.clone()));
-        Registration { name, check, checks: self.clone() }
+        Registration {
+            name,
+            check,
+            checks: self.clone(),
+        }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, (Scope, Check)>> {
@@ -145,8 +166,15 @@ impl HealthChecks {
 
 impl Drop for Note {
     fn drop(&mut self) {
-        let mut notes = self.checks.notes.write().unwrap_or_else(PoisonError::into_inner);
-        if notes.get(&self.name).is_some_and(|own| Arc::ptr_eq(own, &self.text)) {
+        let mut notes = self
+            .checks
+            .notes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if notes
+            .get(&self.name)
+            .is_some_and(|own| Arc::ptr_eq(own, &self.text))
+        {
             notes.remove(&self.name);
         }
     }
@@ -156,7 +184,10 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut checks = self.checks.write();
         // A newer check of the same name stays.
-        if checks.get(&self.name).is_some_and(|(_, check)| Arc::ptr_eq(check, &self.check)) {
+        if checks
+            .get(&self.name)
+            .is_some_and(|(_, check)| Arc::ptr_eq(check, &self.check))
+        {
             checks.remove(&self.name);
         }
     }
@@ -196,11 +227,19 @@ mod tests {
         let health = HealthChecks::default();
         let note = health.note("plugin-hello", "does not run");
         let report = health.report("readyz", &[]);
-        assert_eq!(report.text(true), "[+]ping ok\n[i]plugin-hello: does not run\nreadyz check passed\n");
+        assert_eq!(
+            report.text(true),
+            "[+]ping ok\n[i]plugin-hello: does not run\nreadyz check passed\n"
+        );
         assert!(!health.report("healthz", &[]).text(true).contains("hello"));
         let newer = health.note("plugin-hello", "a newer version is held up");
         drop(note);
-        assert!(health.report("readyz", &[]).text(true).contains("a newer version is held up"));
+        assert!(
+            health
+                .report("readyz", &[])
+                .text(true)
+                .contains("a newer version is held up")
+        );
         drop(newer);
         assert!(!health.report("readyz", &[]).text(true).contains("hello"));
     }
@@ -211,8 +250,14 @@ mod tests {
         let _a = health.add("a", || Err("its informers are not synced".to_owned()));
         let report = health.report("readyz", &[]);
         assert!(!report.is_healthy());
-        assert_eq!(report.text(false), "[+]ping ok\n[-]a failed: reason withheld\nreadyz check failed\n");
-        assert_eq!(report.failed(), [("a".to_owned(), "its informers are not synced".to_owned())]);
+        assert_eq!(
+            report.text(false),
+            "[+]ping ok\n[-]a failed: reason withheld\nreadyz check failed\n"
+        );
+        assert_eq!(
+            report.failed(),
+            [("a".to_owned(), "its informers are not synced".to_owned())]
+        );
     }
 
     #[test]

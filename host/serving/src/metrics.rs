@@ -108,7 +108,12 @@ impl Metrics {
     }
 
     /// The host's counter of this name, made if there is none. Fails if the name is taken or can't be one.
-    pub fn counter(&self, name: &str, help: &str, labels: &[&str]) -> Result<CounterVec, MetricsError> {
+    pub fn counter(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<CounterVec, MetricsError> {
         match &self.declare(HOST, name, help, labels, &Kind::Counter)?.vec {
             FamilyVec::Counter(vec) => Ok(vec.clone()),
             _ => Err(MetricsError::Differs(name.to_owned())),
@@ -132,7 +137,10 @@ impl Metrics {
         labels: &[&str],
         buckets: &[f64],
     ) -> Result<HistogramVec, MetricsError> {
-        match &self.declare(HOST, name, help, labels, &Kind::Histogram(buckets.to_vec()))?.vec {
+        match &self
+            .declare(HOST, name, help, labels, &Kind::Histogram(buckets.to_vec()))?
+            .vec
+        {
             FamilyVec::Histogram(vec, _) => Ok(vec.clone()),
             _ => Err(MetricsError::Differs(name.to_owned())),
         }
@@ -149,15 +157,22 @@ impl Metrics {
         let mut scrapes = lock(&self.inner.scrapes);
         scrapes.retain(|scrape| scrape.strong_count() > 0);
         scrapes.push(Arc::downgrade(&function));
-        OnScrape { _function: function }
+        OnScrape {
+            _function: function,
+        }
     }
 
     /// Everything in Prometheus' text format.
     pub fn render(&self) -> String {
-        let scrapes: Vec<Arc<ScrapeFn>> = lock(&self.inner.scrapes).iter().filter_map(Weak::upgrade).collect();
+        let scrapes: Vec<Arc<ScrapeFn>> = lock(&self.inner.scrapes)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
         scrapes.iter().for_each(|scrape| scrape());
-        let registries: Vec<Registry> =
-            lock(&self.inner.families).values().map(|entry| entry.family.registry.clone()).collect();
+        let registries: Vec<Registry> = lock(&self.inner.families)
+            .values()
+            .map(|entry| entry.family.registry.clone())
+            .collect();
         let mut text = String::new();
         for registry in registries {
             text::write(&registry.gather(), &mut text);
@@ -172,9 +187,19 @@ impl Metrics {
             tracing::warn!(%error, "the metrics of the {name} are left out");
             return;
         }
-        let family = Arc::new(Family { registry, vec: FamilyVec::Collected });
-        let entry = Entry { owner: HOST.to_owned(), help: String::new(), labels: Vec::new(), family };
-        lock(&self.inner.families).entry(name.to_owned()).or_insert(entry);
+        let family = Arc::new(Family {
+            registry,
+            vec: FamilyVec::Collected,
+        });
+        let entry = Entry {
+            owner: HOST.to_owned(),
+            help: String::new(),
+            labels: Vec::new(),
+            family,
+        };
+        lock(&self.inner.families)
+            .entry(name.to_owned())
+            .or_insert(entry);
     }
 
     /// The family of this name, made if there is none. An owner may declare its own again in another shape: the new one
@@ -190,7 +215,11 @@ impl Metrics {
         let mut families = lock(&self.inner.families);
         if let Some(entry) = families.get(name) {
             if entry.owner != owner {
-                let owner = if entry.owner == HOST { "the host" } else { &entry.owner };
+                let owner = if entry.owner == HOST {
+                    "the host"
+                } else {
+                    &entry.owner
+                };
                 return Err(MetricsError::Taken(name.to_owned(), owner.to_owned()));
             }
             if entry.help == help && entry.labels == labels && entry.family.vec.is(kind) {
@@ -200,11 +229,16 @@ impl Metrics {
                 return Err(MetricsError::Differs(name.to_owned()));
             }
         }
-        let family =
-            Family::new(name, help, labels, kind).map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
+        let family = Family::new(name, help, labels, kind)
+            .map_err(|source| MetricsError::Invalid(name.to_owned(), source))?;
         let family = Arc::new(family);
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        let entry = Entry { owner: owner.to_owned(), help: help.to_owned(), labels, family: family.clone() };
+        let entry = Entry {
+            owner: owner.to_owned(),
+            help: help.to_owned(),
+            labels,
+            family: family.clone(),
+        };
         families.insert(name.to_owned(), entry);
         Ok(family)
     }
@@ -212,7 +246,9 @@ impl Metrics {
     /// Takes the family out if it is still there and no other group holds it.
     fn release(&self, name: &str, family: Arc<Family>) {
         let mut families = lock(&self.inner.families);
-        if families.get(name).is_some_and(|entry| Arc::ptr_eq(&entry.family, &family))
+        if families
+            .get(name)
+            .is_some_and(|entry| Arc::ptr_eq(&entry.family, &family))
             && Arc::strong_count(&family) == 2
         {
             families.remove(name);
@@ -221,7 +257,12 @@ impl Metrics {
 }
 
 impl Family {
-    fn new(name: &str, help: &str, labels: &[&str], kind: &Kind) -> Result<Self, prometheus::Error> {
+    fn new(
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        kind: &Kind,
+    ) -> Result<Self, prometheus::Error> {
         let (registry, opts) = (Registry::new(), Opts::new(name, help));
         let vec = match kind {
             Kind::Counter => FamilyVec::Counter(CounterVec::new(opts, labels)?),
@@ -263,8 +304,14 @@ mod tests {
     #[test]
     fn names_labels_and_buckets_are_written_as_given() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
-        metrics.counter("a_total", "Things.", &["name"])?.with_label_values(&["x"]).inc();
-        metrics.histogram("b_seconds", "Time.", &[], &[0.5, 1.0])?.with_label_values::<&str>(&[]).observe(0.7);
+        metrics
+            .counter("a_total", "Things.", &["name"])?
+            .with_label_values(&["x"])
+            .inc();
+        metrics
+            .histogram("b_seconds", "Time.", &[], &[0.5, 1.0])?
+            .with_label_values::<&str>(&[])
+            .observe(0.7);
         let expected = "# HELP a_total Things.\n# TYPE a_total counter\na_total{name=\"x\"} 1\n\
                         # HELP b_seconds Time.\n# TYPE b_seconds histogram\nb_seconds_bucket{le=\"0.5\"} 0\n\
                         b_seconds_bucket{le=\"1\"} 1\nb_seconds_bucket{le=\"+Inf\"} 1\nb_seconds_sum 0.7\nb_seconds_count 1\n";
@@ -275,17 +322,28 @@ mod tests {
     #[test]
     fn a_family_is_shared_by_those_who_name_it_alike() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
-        metrics.counter("a_total", "Things.", &[])?.with_label_values::<&str>(&[]).inc();
-        metrics.counter("a_total", "Things.", &[])?.with_label_values::<&str>(&[]).inc();
+        metrics
+            .counter("a_total", "Things.", &[])?
+            .with_label_values::<&str>(&[])
+            .inc();
+        metrics
+            .counter("a_total", "Things.", &[])?
+            .with_label_values::<&str>(&[])
+            .inc();
         assert!(metrics.render().contains("a_total 2\n"));
-        assert!(matches!(metrics.gauge("a_total", "Things.", &[]), Err(MetricsError::Differs(_))));
+        assert!(matches!(
+            metrics.gauge("a_total", "Things.", &[]),
+            Err(MetricsError::Differs(_))
+        ));
         Ok(())
     }
 
     #[test]
     fn what_is_run_before_a_scrape_ends_with_its_handle() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
-        let gauge = metrics.gauge("depth", "Depth.", &[])?.with_label_values::<&str>(&[]);
+        let gauge = metrics
+            .gauge("depth", "Depth.", &[])?
+            .with_label_values::<&str>(&[]);
         let handle = metrics.on_scrape(move || gauge.inc());
         assert!(metrics.render().contains("depth 1\n"));
         drop(handle);
@@ -296,8 +354,15 @@ mod tests {
     #[test]
     fn the_process_and_the_build_are_told() {
         let text = Metrics::new().render();
-        for name in ["process_cpu_seconds_total ", "process_resident_memory_bytes ", "kubernetes_build_info{"] {
-            assert!(text.contains(&format!("\n{name}")), "{name} is missing in {text}");
+        for name in [
+            "process_cpu_seconds_total ",
+            "process_resident_memory_bytes ",
+            "kubernetes_build_info{",
+        ] {
+            assert!(
+                text.contains(&format!("\n{name}")),
+                "{name} is missing in {text}"
+            );
         }
     }
 }

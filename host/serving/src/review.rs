@@ -5,7 +5,9 @@ use std::future::Future;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
-use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
 use tokio::time::{Duration, timeout};
@@ -44,8 +46,12 @@ pub trait TokenReviewer: Send + Sync {
 /// Tells who may do what.
 pub trait AccessReviewer: Send + Sync {
     /// Whether the user may do this (a lower-case HTTP method) to this path.
-    fn access<'a>(&'a self, user: &'a User, verb: &'a str, path: &'a str)
-    -> BoxFuture<'a, Result<Access, ReviewError>>;
+    fn access<'a>(
+        &'a self,
+        user: &'a User,
+        verb: &'a str,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<Access, ReviewError>>;
 }
 
 /// Tells which authorities the cluster trusts.
@@ -72,11 +78,17 @@ impl TokenReviewer for KubeReviewer {
     fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
         Box::pin(async move {
             let review = TokenReview {
-                spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
+                spec: TokenReviewSpec {
+                    token: token.to_owned(),
+                    ..TokenReviewSpec::default()
+                },
                 ..TokenReview::default()
             };
             let api: Api<TokenReview> = Api::all(self.client.clone());
-            let status = answer(api.create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
+            let status = answer(api.create(&PostParams::default(), &review))
+                .await?
+                .status
+                .unwrap_or_default();
             let authenticated = status.authenticated.unwrap_or_default();
             Ok(status.user.filter(|_| authenticated).map(User::from))
         })
@@ -91,7 +103,10 @@ impl AccessReviewer for KubeReviewer {
         path: &'a str,
     ) -> BoxFuture<'a, Result<Access, ReviewError>> {
         Box::pin(async move {
-            let attributes = NonResourceAttributes { path: Some(path.to_owned()), verb: Some(verb.to_owned()) };
+            let attributes = NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some(verb.to_owned()),
+            };
             let review = SubjectAccessReview {
                 spec: SubjectAccessReviewSpec {
                     user: Some(user.name.clone()),
@@ -104,9 +119,15 @@ impl AccessReviewer for KubeReviewer {
                 ..SubjectAccessReview::default()
             };
             let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-            let status = answer(api.create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
+            let status = answer(api.create(&PostParams::default(), &review))
+                .await?
+                .status
+                .unwrap_or_default();
             let denied = status.denied.unwrap_or_default();
-            Ok(Access { allowed: status.allowed && !denied, reason: status.reason.unwrap_or_default() })
+            Ok(Access {
+                allowed: status.allowed && !denied,
+                reason: status.reason.unwrap_or_default(),
+            })
         })
     }
 }
@@ -115,7 +136,10 @@ impl TrustLookup for KubeReviewer {
     fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
         Box::pin(async move {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
-            Ok(answer(api.get("extension-apiserver-authentication")).await?.data.unwrap_or_default())
+            Ok(answer(api.get("extension-apiserver-authentication"))
+                .await?
+                .data
+                .unwrap_or_default())
         })
     }
 }

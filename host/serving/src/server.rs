@@ -43,7 +43,9 @@ pub struct ServingOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process has the port.
-    #[error("the port of {0} is in use by another process: stop that one, or serve on another --secure-port")]
+    #[error(
+        "the port of {0} is in use by another process: stop that one, or serve on another --secure-port"
+    )]
     InUse(SocketAddr),
     /// The operating system does not allow it, or has no such address.
     #[error("can't listen on {0}")]
@@ -66,14 +68,23 @@ pub struct Bound {
 
 /// Takes the port and reads the certificate, so that what is wrong with them is known before anything else starts.
 pub async fn bind(options: &ServingOptions) -> Result<Bound, BindError> {
-    let certificate = ServedCertificate::new(options.tls.certificate.clone(), options.address.ip())?;
+    let certificate =
+        ServedCertificate::new(options.tls.certificate.clone(), options.address.ip())?;
     let config = server_config(&options.tls, certificate.clone())?;
-    let listener = TcpListener::bind(options.address).await.map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => BindError::InUse(options.address),
-        _ => BindError::Listen(options.address, error),
-    })?;
+    let listener =
+        TcpListener::bind(options.address)
+            .await
+            .map_err(|error| match error.kind() {
+                ErrorKind::AddrInUse => BindError::InUse(options.address),
+                _ => BindError::Listen(options.address, error),
+            })?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    Ok(Bound { listener, acceptor, certificate, http2_max_streams: options.http2_max_streams })
+    Ok(Bound {
+        listener,
+        acceptor,
+        certificate,
+        http2_max_streams: options.http2_max_streams,
+    })
 }
 
 impl Bound {
@@ -92,14 +103,21 @@ impl Bound {
 
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut http = auto::Builder::new(TokioExecutor::new());
-        http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD);
         http.http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.http2_max_streams)
             .keep_alive_interval(HEAD)
             .keep_alive_timeout(HANDSHAKE);
-        while let Some(Ok(place)) = shutdown.run_until_cancelled(places.clone().acquire_owned()).await {
-            let Some(accepted) = shutdown.run_until_cancelled(self.listener.accept()).await else { break };
+        while let Some(Ok(place)) = shutdown
+            .run_until_cancelled(places.clone().acquire_owned())
+            .await
+        {
+            let Some(accepted) = shutdown.run_until_cancelled(self.listener.accept()).await else {
+                break;
+            };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -109,12 +127,15 @@ impl Bound {
                     continue;
                 }
             };
-            let (acceptor, http, endpoints) = (self.acceptor.clone(), http.clone(), endpoints.clone());
+            let (acceptor, http, endpoints) =
+                (self.acceptor.clone(), http.clone(), endpoints.clone());
             let shutdown = shutdown.clone();
             tasks.spawn(async move {
-                connection(stream, acceptor, http, endpoints, shutdown).await.unwrap_or_else(|error| {
-                    tracing::debug!(error, %peer, "a connection ended early");
-                });
+                connection(stream, acceptor, http, endpoints, shutdown)
+                    .await
+                    .unwrap_or_else(|error| {
+                        tracing::debug!(error, %peer, "a connection ended early");
+                    });
                 drop(place);
             });
         }
@@ -131,8 +152,14 @@ async fn connection(
     shutdown: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await??;
-    let certificates: Arc<[_]> =
-        stream.get_ref().1.peer_certificates().unwrap_or_default().iter().map(|one| one.clone().into_owned()).collect();
+    let certificates: Arc<[_]> = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .unwrap_or_default()
+        .iter()
+        .map(|one| one.clone().into_owned())
+        .collect();
     let service = service_fn(|request| {
         let (endpoints, certificates) = (endpoints.clone(), certificates.clone());
         async move { endpoints.handle(&certificates, request).await }

@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::time::Duration;
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{self, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use tokio_rustls::rustls::{
+    self, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme,
+};
 use tokio_util::sync::CancellationToken;
 
 /// How often the certificate's files are read again.
@@ -73,17 +77,26 @@ impl ServedCertificate {
             Certificate::SelfSigned => self_signed(address)?,
             Certificate::Files { certificate, key } => read(certificate, key)?,
         };
-        Ok(Arc::new(Self { source, key: RwLock::new(Arc::new(key)) }))
+        Ok(Arc::new(Self {
+            source,
+            key: RwLock::new(Arc::new(key)),
+        }))
     }
 
     /// Reads the files again now and then until `shutdown`. While they can't be used, such as between the writes of the
     /// certificate and of its key, the old certificate stays.
     pub(crate) async fn keep_reloading(self: Arc<Self>, shutdown: CancellationToken) {
         let mut failing = false;
-        while shutdown.run_until_cancelled(tokio::time::sleep(RELOAD)).await.is_some() {
+        while shutdown
+            .run_until_cancelled(tokio::time::sleep(RELOAD))
+            .await
+            .is_some()
+        {
             let this = self.clone();
             // A panic in there is no reason to end.
-            let Ok(reloaded) = tokio::task::spawn_blocking(move || this.reload()).await else { continue };
+            let Ok(reloaded) = tokio::task::spawn_blocking(move || this.reload()).await else {
+                continue;
+            };
             match reloaded {
                 Ok(changed) => {
                     failing = false;
@@ -92,11 +105,17 @@ impl ServedCertificate {
                     }
                 }
                 Err(error) if failing => {
-                    tracing::debug!(error = &error as &dyn std::error::Error, "the serving certificate stays as it was")
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "the serving certificate stays as it was"
+                    )
                 }
                 Err(error) => {
                     failing = true;
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the serving certificate stays as it was");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "the serving certificate stays as it was"
+                    );
                 }
             }
         }
@@ -104,7 +123,9 @@ impl ServedCertificate {
 
     /// Whether there was a new one.
     fn reload(&self) -> Result<bool, CertificateError> {
-        let Certificate::Files { certificate, key } = &self.source else { return Ok(false) };
+        let Certificate::Files { certificate, key } = &self.source else {
+            return Ok(false);
+        };
         let new = read(certificate, key)?;
         if new.cert == self.current().cert {
             return Ok(false);
@@ -114,7 +135,10 @@ impl ServedCertificate {
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
-        self.key.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.key
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -130,13 +154,20 @@ pub(crate) fn server_config(
     certificate: Arc<ServedCertificate>,
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
-    let versions: &[&rustls::SupportedProtocolVersion] =
-        if options.tls13_only { &[&rustls::version::TLS13] } else { rustls::DEFAULT_VERSIONS };
+    let versions: &[&rustls::SupportedProtocolVersion] = if options.tls13_only {
+        &[&rustls::version::TLS13]
+    } else {
+        rustls::DEFAULT_VERSIONS
+    };
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(Arc::new(AskForCertificate { provider }))
         .with_cert_resolver(certificate);
-    let protocols: &[&[u8]] = if options.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    let protocols: &[&[u8]] = if options.http2 {
+        &[b"h2", b"http/1.1"]
+    } else {
+        &[b"http/1.1"]
+    };
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(config)
 }
@@ -172,7 +203,12 @@ impl ClientCertVerifier for AskForCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -181,36 +217,53 @@ impl ClientCertVerifier for AskForCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
 fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
     let failed = |error: &dyn std::fmt::Display| CertificateError::SelfSigned(error.to_string());
-    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let mut names = vec![
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        "::1".to_owned(),
+    ];
     if !address.is_unspecified() && !address.is_loopback() {
         names.push(address.to_string());
     }
     let made = rcgen::generate_simple_self_signed(names).map_err(|error| failed(&error))?;
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|error| failed(&error))?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+        .map_err(|error| failed(&error))?;
     let chain = vec![made.cert.der().clone()];
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| failed(&error))
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
-    let file = |path: &Path| std::fs::read(path).map_err(|error| CertificateError::Read(path.to_owned(), error));
+    let file = |path: &Path| {
+        std::fs::read(path).map_err(|error| CertificateError::Read(path.to_owned(), error))
+    };
     let (chain_pem, key_pem) = (file(certificate)?, file(key)?);
-    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&chain_pem).collect();
+    let chain: Result<Vec<CertificateDer<'static>>, _> =
+        CertificateDer::pem_slice_iter(&chain_pem).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
-    let chain = chain.ok_or_else(|| CertificateError::Pem(certificate.to_owned(), "certificate"))?;
-    let private =
-        PrivateKeyDer::from_pem_slice(&key_pem).map_err(|_| CertificateError::Pem(key.to_owned(), "private key"))?;
-    CertifiedKey::from_der(chain, private, &ring::default_provider())
-        .map_err(|error| CertificateError::Mismatch(certificate.to_owned(), key.to_owned(), error.to_string()))
+    let chain =
+        chain.ok_or_else(|| CertificateError::Pem(certificate.to_owned(), "certificate"))?;
+    let private = PrivateKeyDer::from_pem_slice(&key_pem)
+        .map_err(|_| CertificateError::Pem(key.to_owned(), "private key"))?;
+    CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| {
+        CertificateError::Mismatch(certificate.to_owned(), key.to_owned(), error.to_string())
+    })
 }
 
 #[cfg(test)]
@@ -230,13 +283,19 @@ mod tests {
         let (old, new) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let (certificate, key) = write_pair(old.path())?;
         let (new_certificate, new_key) = write_pair(new.path())?;
-        let source = Certificate::Files { certificate: certificate.clone(), key: key.clone() };
+        let source = Certificate::Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        };
         let served = ServedCertificate::new(source, [127, 0, 0, 1].into())?;
         let first = served.current();
         assert!(!served.reload()?);
 
         std::fs::copy(new_certificate, &certificate)?;
-        assert!(matches!(served.reload(), Err(CertificateError::Mismatch(..))));
+        assert!(matches!(
+            served.reload(),
+            Err(CertificateError::Mismatch(..))
+        ));
         assert!(Arc::ptr_eq(&first, &served.current()));
 
         std::fs::copy(new_key, &key)?;
@@ -250,10 +309,18 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let (certificate, key) = write_pair(folder.path())?;
         let error = read(&key, &certificate).expect_err("they are swapped");
-        assert_eq!(error.to_string(), format!("{} holds no usable certificate in PEM", key.display()));
+        assert_eq!(
+            error.to_string(),
+            format!("{} holds no usable certificate in PEM", key.display())
+        );
         std::fs::remove_file(&certificate)?;
         let error = read(&certificate, &key).expect_err("it is gone");
-        assert!(error.to_string().starts_with(&format!("can't read {}", certificate.display())), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("can't read {}", certificate.display())),
+            "{error}"
+        );
         Ok(())
     }
 }

@@ -21,14 +21,20 @@ impl Columns {
     /// # Errors
     /// One is no path.
     pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
-        let paths: Vec<FieldPath> = paths.into_iter().map(|path| path.as_ref().parse()).collect::<Result<_, _>>()?;
+        let paths: Vec<FieldPath> = paths
+            .into_iter()
+            .map(|path| path.as_ref().parse())
+            .collect::<Result<_, _>>()?;
         Ok(Self::new(paths))
     }
 
     /// The columns of these paths.
     pub fn new(paths: impl IntoIterator<Item = FieldPath>) -> Self {
         let paths: Vec<FieldPath> = paths.into_iter().collect();
-        Self { mask: paths.iter().collect(), paths }
+        Self {
+            mask: paths.iter().collect(),
+            paths,
+        }
     }
 
     /// How many there are.
@@ -47,17 +53,29 @@ impl Columns {
     /// # Errors
     /// The bytes are not one JSON value.
     pub fn row(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
-        let wanted: Vec<_> = self.paths.iter().map(FieldPath::steps).enumerate().collect();
+        let wanted: Vec<_> = self
+            .paths
+            .iter()
+            .map(FieldPath::steps)
+            .enumerate()
+            .collect();
         let mut found = Vec::with_capacity(wanted.len());
         let mut input = reader(json)?;
-        Select { wanted: &wanted, found: &mut found }.deserialize(&mut input)?;
+        Select {
+            wanted: &wanted,
+            found: &mut found,
+        }
+        .deserialize(&mut input)?;
         input.end()?;
         out.push(b'[');
         for (column, steps) in wanted {
             if column > 0 {
                 out.push(b',');
             }
-            let mut values = found.iter().filter(|(of, _)| *of == column).map(|(_, value)| value.get().as_bytes());
+            let mut values = found
+                .iter()
+                .filter(|(of, _)| *of == column)
+                .map(|(_, value)| value.get().as_bytes());
             if steps.contains(&Step::Each) {
                 out.push(b'[');
                 for (at, value) in values.enumerate() {
@@ -86,14 +104,23 @@ mod tests {
 
     fn row(paths: &[&str]) -> String {
         let mut out = Vec::new();
-        Columns::parse(paths).unwrap().row(POD.as_bytes(), &mut out).unwrap();
+        Columns::parse(paths)
+            .unwrap()
+            .row(POD.as_bytes(), &mut out)
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn a_row_has_a_value_for_each_column_in_their_order() {
         assert_eq!(
-            row(&["metadata.labels['x/y']", "metadata.name", "spec.nodeName", "status.phase", "metadata.labels"]),
+            row(&[
+                "metadata.labels['x/y']",
+                "metadata.name",
+                "spec.nodeName",
+                "status.phase",
+                "metadata.labels"
+            ]),
             r#"["\"z\"","a",null,null,{"app":"web","x/y":"\"z\""}]"#
         );
         assert_eq!(row(&[]), "[]");
@@ -111,7 +138,10 @@ mod tests {
             r#"[["c","d"],[[1,2]],[1,2],[]]"#
         );
         assert_eq!(
-            row(&["status.conditions[type=Ready].status", "status.conditions[type=Other].status"]),
+            row(&[
+                "status.conditions[type=Ready].status",
+                "status.conditions[type=Other].status"
+            ]),
             r#"["True","False"]"#
         );
         assert_eq!(row(&["metadata.labels[*]"]), r#"[["web","\"z\""]]"#);
@@ -120,15 +150,27 @@ mod tests {
     #[test]
     fn a_field_can_be_in_several_columns_and_below_another_one() {
         assert_eq!(
-            row(&["metadata.labels.app", "metadata.name", "metadata.labels", "metadata.name"]),
+            row(&[
+                "metadata.labels.app",
+                "metadata.name",
+                "metadata.labels",
+                "metadata.name"
+            ]),
             r#"["web","a",{"app":"web","x/y":"\"z\""},"a"]"#
         );
-        assert_eq!(row(&["metadata.labels[*]", "metadata.labels.app"]), r#"[["web","\"z\""],"web"]"#);
+        assert_eq!(
+            row(&["metadata.labels[*]", "metadata.labels.app"]),
+            r#"[["web","\"z\""],"web"]"#
+        );
     }
 
     #[test]
     fn what_is_read_is_what_a_mask_of_the_paths_keeps() {
-        let paths = ["spec.containers[name=d].ports", "metadata.name", "status.conditions[type=Ready].status"];
+        let paths = [
+            "spec.containers[name=d].ports",
+            "metadata.name",
+            "status.conditions[type=Ready].status",
+        ];
         let columns = Columns::parse(paths).unwrap();
         assert_eq!(columns.mask(), &Mask::parse(paths).unwrap());
         let (mut pruned, mut of_pruned, mut of_whole) = (Vec::new(), Vec::new(), Vec::new());
@@ -142,7 +184,13 @@ mod tests {
     fn what_is_no_path_or_no_json_is_refused() {
         assert!(Columns::parse(["a..b"]).is_err());
         for json in ["", "{", "{}{}"] {
-            assert!(Columns::parse(["a"]).unwrap().row(json.as_bytes(), &mut Vec::new()).is_err(), "{json}");
+            assert!(
+                Columns::parse(["a"])
+                    .unwrap()
+                    .row(json.as_bytes(), &mut Vec::new())
+                    .is_err(),
+                "{json}"
+            );
         }
     }
 }

@@ -184,14 +184,19 @@ mod one_or_more {
         More(Vec<Having>),
     }
 
-    pub(super) fn serialize<S: Serializer>(having: &[Having], output: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        having: &[Having],
+        output: S,
+    ) -> Result<S::Ok, S::Error> {
         match having {
             [one] => one.serialize(output),
             more => more.serialize(output),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Having>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Vec<Having>, D::Error> {
         Ok(match OneOrMore::deserialize(input)? {
             OneOrMore::One(one) => vec![one],
             OneOrMore::More(more) => more,

@@ -18,7 +18,12 @@ pub struct ApiError {
 impl ApiError {
     /// An error of this status and reason.
     pub fn new(status: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self { status, reason: reason.into(), message: message.into(), retry_after_ms: None }
+        Self {
+            status,
+            reason: reason.into(),
+            message: message.into(),
+            retry_after_ms: None,
+        }
     }
 
     /// The plugin was not granted what it asked for; no call was made.
@@ -33,7 +38,11 @@ impl ApiError {
 
     /// Not run, because an earlier write of the batch failed.
     pub fn skipped() -> Self {
-        Self::new(0, "Skipped", "not run: an earlier write of the batch failed")
+        Self::new(
+            0,
+            "Skipped",
+            "not run: an earlier write of the batch failed",
+        )
     }
 
     /// No answer came: what was asked for may have taken effect or not.

@@ -41,7 +41,9 @@ impl FieldSelector {
 
     /// Whether an object matches of which `field` tells the text at a path, empty where there is none.
     pub fn matches<T: AsRef<str>>(&self, field: impl Fn(&FieldPath) -> T) -> bool {
-        self.requirements.iter().all(|own| (field(&own.path).as_ref() == &*own.value) == own.equal)
+        self.requirements
+            .iter()
+            .all(|own| (field(&own.path).as_ref() == &*own.value) == own.equal)
     }
 }
 
@@ -64,7 +66,11 @@ impl FromStr for FieldSelector {
                 return Err(fail());
             }
             let path = path.trim().parse().map_err(|_| fail())?;
-            requirements.push(FieldRequirement { path, equal, value: value.trim().into() });
+            requirements.push(FieldRequirement {
+                path,
+                equal,
+                value: value.trim().into(),
+            });
         }
         requirements.sort();
         Ok(Self { requirements })
@@ -74,7 +80,12 @@ impl FromStr for FieldSelector {
 impl fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, FieldRequirement { path, equal, value }) in self.requirements.iter().enumerate() {
-            write!(f, "{}{path}{}{value}", if i > 0 { "," } else { "" }, if *equal { "=" } else { "!=" })?;
+            write!(
+                f,
+                "{}{path}{}{value}",
+                if i > 0 { "," } else { "" },
+                if *equal { "=" } else { "!=" }
+            )?;
         }
         Ok(())
     }
@@ -86,12 +97,29 @@ mod tests {
 
     #[test]
     fn an_absent_field_counts_as_empty() {
-        let name = |path: &FieldPath| if path.to_string() == "metadata.name" { "a" } else { "" };
-        for selector in ["", "metadata.name=a", "metadata.name==a,spec.nodeName=", "metadata.name!=b"] {
-            assert!(selector.parse::<FieldSelector>().unwrap().matches(name), "{selector}");
+        let name = |path: &FieldPath| {
+            if path.to_string() == "metadata.name" {
+                "a"
+            } else {
+                ""
+            }
+        };
+        for selector in [
+            "",
+            "metadata.name=a",
+            "metadata.name==a,spec.nodeName=",
+            "metadata.name!=b",
+        ] {
+            assert!(
+                selector.parse::<FieldSelector>().unwrap().matches(name),
+                "{selector}"
+            );
         }
         for selector in ["metadata.name=b", "spec.nodeName!="] {
-            assert!(!selector.parse::<FieldSelector>().unwrap().matches(name), "{selector}");
+            assert!(
+                !selector.parse::<FieldSelector>().unwrap().matches(name),
+                "{selector}"
+            );
         }
     }
 
@@ -99,7 +127,17 @@ mod tests {
     fn a_field_selector_reads_back_and_nonsense_is_refused() {
         let text = "metadata.name=a,spec.nodeName!=b";
         assert_eq!(text.parse::<FieldSelector>().unwrap().to_string(), text);
-        for wrong in ["a", "a=1,", "=1", "a b=1", "a=b=c", "a===b", "a!!=b", "a.['=']==b", "a=b\\,c"] {
+        for wrong in [
+            "a",
+            "a=1,",
+            "=1",
+            "a b=1",
+            "a=b=c",
+            "a===b",
+            "a!!=b",
+            "a.['=']==b",
+            "a=b\\,c",
+        ] {
             assert!(wrong.parse::<FieldSelector>().is_err(), "{wrong}");
         }
     }

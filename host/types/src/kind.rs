@@ -25,7 +25,11 @@ pub struct KindError(pub String);
 impl Kind {
     /// The kind of this group (empty: core), version and name.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
-        Self { group: group.into(), version: version.into(), kind: kind.into() }
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+        }
     }
 
     /// The kind of an object by its `apiVersion` and `kind` fields.
@@ -36,7 +40,11 @@ impl Kind {
 
     /// What stands in an object's `apiVersion`: `apps/v1`, `v1`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
@@ -56,7 +64,9 @@ impl FromStr for Kind {
         let parts: Vec<&str> = text.split('/').collect();
         let is_word = |part: &&str| {
             part.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+                && part
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
         };
         if !parts.iter().all(is_word) {
             return Err(KindError(text.into()));
@@ -116,7 +126,11 @@ impl FromStr for KindPattern {
     type Err = KindError;
 
     fn from_str(text: &str) -> Result<Self, KindError> {
-        if text == "*" { Ok(Self::All) } else { text.parse().map(Self::One) }
+        if text == "*" {
+            Ok(Self::All)
+        } else {
+            text.parse().map(Self::One)
+        }
     }
 }
 
@@ -140,15 +154,30 @@ mod tests {
 
     #[test]
     fn a_kind_reads_back_as_it_was_written() {
-        for text in ["v1/Pod", "apps/v1/Deployment", "rbac.authorization.k8s.io/v1/ClusterRole"] {
+        for text in [
+            "v1/Pod",
+            "apps/v1/Deployment",
+            "rbac.authorization.k8s.io/v1/ClusterRole",
+        ] {
             assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
         }
-        assert_eq!("apps/v1/Deployment".parse(), Ok(Kind::of_object("apps/v1", "Deployment")));
+        assert_eq!(
+            "apps/v1/Deployment".parse(),
+            Ok(Kind::of_object("apps/v1", "Deployment"))
+        );
     }
 
     #[test]
     fn what_is_no_kind_is_refused() {
-        for text in ["", "Pod", "v1/", "/v1/Pod", "a/b/c/d", "v1/Po d", "../v1/Pod"] {
+        for text in [
+            "",
+            "Pod",
+            "v1/",
+            "/v1/Pod",
+            "a/b/c/d",
+            "v1/Po d",
+            "../v1/Pod",
+        ] {
             assert_eq!(text.parse::<Kind>(), Err(KindError(text.into())));
         }
     }
@@ -161,7 +190,10 @@ mod tests {
             assert_eq!(pattern.to_string(), text);
             [pattern.matches(&pod), pattern.matches(&secret)]
         };
-        assert_eq!((matched("*"), matched("v1/Pod")), ([true, true], [true, false]));
+        assert_eq!(
+            (matched("*"), matched("v1/Pod")),
+            ([true, true], [true, false])
+        );
         for text in ["", "**", "*/*", "v1/*", "apps/*/Pod"] {
             assert_eq!(text.parse::<KindPattern>(), Err(KindError(text.into())));
         }

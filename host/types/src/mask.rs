@@ -58,7 +58,8 @@ impl Mask {
 
     /// All of `metadata`.
     pub fn metadata() -> &'static Self {
-        static METADATA: LazyLock<Mask> = LazyLock::new(|| [FieldPath::of_fields(&["metadata"])].iter().collect());
+        static METADATA: LazyLock<Mask> =
+            LazyLock::new(|| [FieldPath::of_fields(&["metadata"])].iter().collect());
         &METADATA
     }
 
@@ -76,7 +77,13 @@ impl Mask {
         let names: Vec<&str> = path
             .steps()
             .iter()
-            .map_while(|step| if let Step::Field(name) = step { Some(&**name) } else { None })
+            .map_while(|step| {
+                if let Step::Field(name) = step {
+                    Some(&**name)
+                } else {
+                    None
+                }
+            })
             .collect();
         match names[..] {
             ["apiVersion" | "kind", ..] | ["metadata", "managedFields", ..] => {}
@@ -136,7 +143,11 @@ impl fmt::Display for Mask {
 
 impl Node {
     fn none() -> Self {
-        Self::Some { fields: Vec::new(), each: None, filtered: Vec::new() }
+        Self::Some {
+            fields: Vec::new(),
+            each: None,
+            filtered: Vec::new(),
+        }
     }
 
     /// What is kept of the field of this name.
@@ -144,10 +155,12 @@ impl Node {
         match self {
             Self::All => Some(self),
             // A few fields at most: looking at each is faster than searching.
-            Self::Some { fields, each, .. } => match fields.iter().find(|(field, _)| **field == *name) {
-                Some((_, node)) => Some(node),
-                None => each.as_deref(),
-            },
+            Self::Some { fields, each, .. } => {
+                match fields.iter().find(|(field, _)| **field == *name) {
+                    Some((_, node)) => Some(node),
+                    None => each.as_deref(),
+                }
+            }
         }
     }
 
@@ -166,13 +179,20 @@ impl Node {
 
     /// What is kept of this element of a list.
     pub(crate) fn element_like(&self, element: &RawValue) -> Option<Cow<'_, Node>> {
-        let Self::Some { filtered, .. } = self else { return Some(Cow::Borrowed(self)) };
-        let meant = filtered.iter().filter(|(filter, _)| filter.matches(element)).map(|(_, node)| Cow::Borrowed(node));
+        let Self::Some { filtered, .. } = self else {
+            return Some(Cow::Borrowed(self));
+        };
+        let meant = filtered
+            .iter()
+            .filter(|(filter, _)| filter.matches(element))
+            .map(|(_, node)| Cow::Borrowed(node));
         let both = |mut one: Cow<'_, Node>, other: Cow<'_, Node>| {
             one.to_mut().unite(&other);
             Cow::Owned(one.into_owned())
         };
-        meant.reduce(both).or_else(|| self.element().map(Cow::Borrowed))
+        meant
+            .reduce(both)
+            .or_else(|| self.element().map(Cow::Borrowed))
     }
 
     fn add(&mut self, steps: &[Step]) {
@@ -180,7 +200,14 @@ impl Node {
             *self = Self::All;
             return;
         };
-        let Self::Some { fields, each, filtered } = self else { return };
+        let Self::Some {
+            fields,
+            each,
+            filtered,
+        } = self
+        else {
+            return;
+        };
         match step {
             Step::Each => each.get_or_insert_with(|| Box::new(Self::none())).add(rest),
             Step::Where(filter) => {
@@ -200,11 +227,26 @@ impl Node {
                 *self = Self::All;
                 return;
             }
-            Self::Some { fields, each, filtered } => (fields, each, filtered),
+            Self::Some {
+                fields,
+                each,
+                filtered,
+            } => (fields, each, filtered),
         };
-        let Self::Some { fields: own, each: own_each, filtered: own_filtered } = self else { return };
-        fields.iter().for_each(|(name, node)| entry(own, name).unite(node));
-        filtered.iter().for_each(|(filter, node)| entry(own_filtered, filter).unite(node));
+        let Self::Some {
+            fields: own,
+            each: own_each,
+            filtered: own_filtered,
+        } = self
+        else {
+            return;
+        };
+        fields
+            .iter()
+            .for_each(|(name, node)| entry(own, name).unite(node));
+        filtered
+            .iter()
+            .for_each(|(filter, node)| entry(own_filtered, filter).unite(node));
         match (own_each.as_deref_mut(), each) {
             (Some(own), Some(each)) => own.unite(each),
             (None, Some(each)) => *own_each = Some(each.clone()),
@@ -215,7 +257,12 @@ impl Node {
 
     /// What holds for each value holds for the named and the filtered ones too, so that one node says all of a value.
     fn spread(&mut self) {
-        if let Self::Some { fields, each: Some(each), filtered } = self {
+        if let Self::Some {
+            fields,
+            each: Some(each),
+            filtered,
+        } = self
+        {
             fields.iter_mut().for_each(|(_, node)| node.unite(each));
             filtered.iter_mut().for_each(|(_, node)| node.unite(each));
         }
@@ -225,26 +272,52 @@ impl Node {
         match (self, other) {
             (Self::All, _) => true,
             (_, Self::All) => false,
-            (Self::Some { filtered: own, .. }, Self::Some { fields, each, filtered }) => {
-                let meant = |wanted: &Filter| own.iter().find(|(filter, _)| filter == wanted).map(|(_, node)| node);
-                fields.iter().all(|(name, node)| self.field(name).is_some_and(|own| own.covers(node)))
-                    && filtered
-                        .iter()
-                        .all(|(filter, node)| meant(filter).or(self.element()).is_some_and(|own| own.covers(node)))
-                    && each.as_ref().is_none_or(|each| self.element().is_some_and(|own| own.covers(each)))
+            (
+                Self::Some { filtered: own, .. },
+                Self::Some {
+                    fields,
+                    each,
+                    filtered,
+                },
+            ) => {
+                let meant = |wanted: &Filter| {
+                    own.iter()
+                        .find(|(filter, _)| filter == wanted)
+                        .map(|(_, node)| node)
+                };
+                fields
+                    .iter()
+                    .all(|(name, node)| self.field(name).is_some_and(|own| own.covers(node)))
+                    && filtered.iter().all(|(filter, node)| {
+                        meant(filter)
+                            .or(self.element())
+                            .is_some_and(|own| own.covers(node))
+                    })
+                    && each
+                        .as_ref()
+                        .is_none_or(|each| self.element().is_some_and(|own| own.covers(each)))
             }
         }
     }
 
     fn paths(&self, steps: &mut Vec<Step>, paths: &mut Vec<FieldPath>) {
-        let Self::Some { fields, each, filtered } = self else {
+        let Self::Some {
+            fields,
+            each,
+            filtered,
+        } = self
+        else {
             return paths.push(FieldPath::of_steps(steps.clone()));
         };
         for (step, node) in fields
             .iter()
             .map(|(name, node)| (Step::Field(name.clone()), node))
             .chain(each.iter().map(|node| (Step::Each, &**node)))
-            .chain(filtered.iter().map(|(filter, node)| (Step::Where(filter.clone()), node)))
+            .chain(
+                filtered
+                    .iter()
+                    .map(|(filter, node)| (Step::Where(filter.clone()), node)),
+            )
         {
             steps.push(step);
             node.paths(steps, paths);
@@ -255,10 +328,12 @@ impl Node {
 
 /// The node of a name or filter in a sorted list; one that keeps nothing, if there was none.
 fn entry<'a, K: Ord + Clone>(nodes: &'a mut Vec<(K, Node)>, key: &K) -> &'a mut Node {
-    let at = nodes.binary_search_by(|(own, _)| own.cmp(key)).unwrap_or_else(|at| {
-        nodes.insert(at, (key.clone(), Node::none()));
-        at
-    });
+    let at = nodes
+        .binary_search_by(|(own, _)| own.cmp(key))
+        .unwrap_or_else(|at| {
+            nodes.insert(at, (key.clone(), Node::none()));
+            at
+        });
     &mut nodes[at].1
 }
 
@@ -273,13 +348,19 @@ mod tests {
     #[test]
     fn the_identity_is_always_there_and_managed_fields_never() {
         let identity = "metadata.name,metadata.namespace,metadata.resourceVersion,metadata.uid";
-        assert_eq!(mask(&["metadata.managedFields", "kind", "apiVersion"]).to_string(), identity);
+        assert_eq!(
+            mask(&["metadata.managedFields", "kind", "apiVersion"]).to_string(),
+            identity
+        );
         assert!(mask(&["spec"]).covers(&Mask::default()));
     }
 
     #[test]
     fn a_union_covers_both_and_nothing_else() {
-        let (a, b) = (mask(&["spec.a.b", "spec.list[*].x"]), mask(&["spec.a", "status"]));
+        let (a, b) = (
+            mask(&["spec.a.b", "spec.list[*].x"]),
+            mask(&["spec.a", "status"]),
+        );
         let both = a.union(&b);
         assert!(both.covers(&a) && both.covers(&b) && !a.covers(&b) && !b.covers(&a));
         assert_eq!(both, mask(&["spec.a", "spec.list[*].x", "status"]));
@@ -307,7 +388,13 @@ mod tests {
         assert!(each.covers(&ready));
         assert!(!mask(&["status.conditions[*].status"]).covers(&ready));
         let both = each.union(&mask(&["status.conditions[type=Ready].reason"]));
-        assert!(both.covers(&mask(&["status.conditions[type=Ready].reason", "status.conditions[type=Other].status"])));
-        assert_eq!(Mask::parse(both.paths().iter().map(FieldPath::to_string)).unwrap(), both);
+        assert!(both.covers(&mask(&[
+            "status.conditions[type=Ready].reason",
+            "status.conditions[type=Other].status"
+        ])));
+        assert_eq!(
+            Mask::parse(both.paths().iter().map(FieldPath::to_string)).unwrap(),
+            both
+        );
     }
 }

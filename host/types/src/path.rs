@@ -45,7 +45,9 @@ impl Filter {
     /// Whether it means this element, in JSON.
     pub(crate) fn matches(&self, element: &RawValue) -> bool {
         let mut input = serde_json::Deserializer::from_str(element.get());
-        input.deserialize_any(FieldOf(&self.field)).is_ok_and(|text| text.is_some_and(|text| *text == *self.value))
+        input
+            .deserialize_any(FieldOf(&self.field))
+            .is_ok_and(|text| text.is_some_and(|text| *text == *self.value))
     }
 }
 
@@ -70,7 +72,12 @@ impl FieldPath {
 
     /// The path of these fields, one within the other.
     pub fn of_fields(fields: &[&str]) -> Self {
-        Self { steps: fields.iter().map(|field| Step::Field((*field).into())).collect() }
+        Self {
+            steps: fields
+                .iter()
+                .map(|field| Step::Field((*field).into()))
+                .collect(),
+        }
     }
 
     /// The path of these steps.
@@ -99,7 +106,11 @@ impl FieldPath {
     pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a RawValue> {
         let mut found = Vec::new();
         if let Ok(mut input) = reader(json) {
-            let _ = Select { wanted: &[(0, &self.steps)], found: &mut found }.deserialize(&mut input);
+            let _ = Select {
+                wanted: &[(0, &self.steps)],
+                found: &mut found,
+            }
+            .deserialize(&mut input);
         }
         found.into_iter().map(|(_, value)| value).collect()
     }
@@ -111,8 +122,14 @@ impl FieldPath {
             match value.get().as_bytes().first() {
                 Some(b'"') => found.extend(Text::of_raw(value).map(|text| text.0)),
                 Some(b'[') => {
-                    let items: Vec<&RawValue> = serde_json::from_str(value.get()).unwrap_or_default();
-                    found.extend(items.into_iter().filter_map(Text::of_raw).map(|text| text.0));
+                    let items: Vec<&RawValue> =
+                        serde_json::from_str(value.get()).unwrap_or_default();
+                    found.extend(
+                        items
+                            .into_iter()
+                            .filter_map(Text::of_raw)
+                            .map(|text| text.0),
+                    );
                 }
                 _ => {}
             }
@@ -122,17 +139,26 @@ impl FieldPath {
 }
 
 fn walk<'a>(steps: &[Step], value: &'a Value, found: &mut impl FnMut(&'a Value)) {
-    let Some((step, rest)) = steps.split_first() else { return found(value) };
+    let Some((step, rest)) = steps.split_first() else {
+        return found(value);
+    };
     match (step, value) {
         (Step::Field(name), Value::Object(fields)) => {
             if let Some(value) = fields.get(&**name) {
                 walk(rest, value, found);
             }
         }
-        (Step::Each, Value::Array(items)) => items.iter().for_each(|value| walk(rest, value, found)),
-        (Step::Each, Value::Object(fields)) => fields.values().for_each(|value| walk(rest, value, found)),
+        (Step::Each, Value::Array(items)) => {
+            items.iter().for_each(|value| walk(rest, value, found))
+        }
+        (Step::Each, Value::Object(fields)) => {
+            fields.values().for_each(|value| walk(rest, value, found))
+        }
         (Step::Where(filter), Value::Array(items)) => {
-            items.iter().filter(|value| is_meant(filter, value)).for_each(|value| walk(rest, value, found));
+            items
+                .iter()
+                .filter(|value| is_meant(filter, value))
+                .for_each(|value| walk(rest, value, found));
         }
         _ => {}
     }
@@ -163,7 +189,9 @@ impl<'p> Select<'_, 'p, '_> {
     }
 
     fn has_filters(&self) -> bool {
-        self.wanted.iter().any(|(_, steps)| matches!(steps.first(), Some(Step::Where(_))))
+        self.wanted
+            .iter()
+            .any(|(_, steps)| matches!(steps.first(), Some(Step::Where(_))))
     }
 }
 
@@ -177,10 +205,17 @@ impl<'a> DeserializeSeed<'a> for Select<'_, '_, 'a> {
             return input.deserialize_any(self);
         }
         let value: &'a RawValue = serde::Deserialize::deserialize(input)?;
-        self.found.extend(self.wanted.iter().filter(ends).map(|(path, _)| (*path, value)));
+        self.found.extend(
+            self.wanted
+                .iter()
+                .filter(ends)
+                .map(|(path, _)| (*path, value)),
+        );
         if count < self.wanted.len() {
             // It is JSON: it was just read.
-            value.deserialize_any(self).map_err(serde::de::Error::custom)?;
+            value
+                .deserialize_any(self)
+                .map_err(serde::de::Error::custom)?;
         }
         Ok(())
     }
@@ -202,7 +237,10 @@ impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
             });
             match wanted.is_empty() {
                 true => drop(map.next_value::<IgnoredAny>()?),
-                false => map.next_value_seed(Select { wanted: &wanted, found: self.found })?,
+                false => map.next_value_seed(Select {
+                    wanted: &wanted,
+                    found: self.found,
+                })?,
             }
         }
         Ok(())
@@ -217,8 +255,13 @@ impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
                     Step::Where(filter) => filter.matches(element),
                 });
                 if !wanted.is_empty() {
-                    let select = Select { wanted: &wanted, found: self.found };
-                    select.deserialize(element).map_err(serde::de::Error::custom)?;
+                    let select = Select {
+                        wanted: &wanted,
+                        found: self.found,
+                    };
+                    select
+                        .deserialize(element)
+                        .map_err(serde::de::Error::custom)?;
                 }
             }
             return Ok(());
@@ -227,7 +270,13 @@ impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
         if wanted.is_empty() {
             return IgnoredAny.visit_seq(seq).map(drop);
         }
-        while seq.next_element_seed(Select { wanted: &wanted, found: self.found })?.is_some() {}
+        while seq
+            .next_element_seed(Select {
+                wanted: &wanted,
+                found: self.found,
+            })?
+            .is_some()
+        {}
         Ok(())
     }
 
@@ -282,7 +331,10 @@ impl FromStr for FieldPath {
     type Err = PathError;
 
     fn from_str(path: &str) -> Result<Self, PathError> {
-        let fail = |problem| PathError { path: path.into(), problem };
+        let fail = |problem| PathError {
+            path: path.into(),
+            problem,
+        };
         if path == "." {
             return Ok(Self::whole());
         }
@@ -293,23 +345,36 @@ impl FromStr for FieldPath {
                 steps.push(Step::Each);
                 rest = after;
             } else if let Some(quoted) = rest.strip_prefix("['") {
-                let (name, after) = quoted.split_once("']").ok_or_else(|| fail("a `['` has no `']`"))?;
+                let (name, after) = quoted
+                    .split_once("']")
+                    .ok_or_else(|| fail("a `['` has no `']`"))?;
                 if name.is_empty() || name.contains('\'') {
                     return Err(fail("a quoted name is empty or holds a quote"));
                 }
                 steps.push(Step::Field(name.into()));
                 rest = after;
             } else if let Some(filter) = rest.strip_prefix('[') {
-                let (filter, after) = filter.split_once(']').ok_or_else(|| fail("a `[` has no `]`"))?;
-                let (field, value) = filter.split_once('=').ok_or_else(|| fail("what stands in `[ ]` is no filter"))?;
+                let (filter, after) = filter
+                    .split_once(']')
+                    .ok_or_else(|| fail("a `[` has no `]`"))?;
+                let (field, value) = filter
+                    .split_once('=')
+                    .ok_or_else(|| fail("what stands in `[ ]` is no filter"))?;
                 if ![field, value].into_iter().all(is_word) {
-                    return Err(fail("the field or the value of a filter is empty or has signs that it can't have"));
+                    return Err(fail(
+                        "the field or the value of a filter is empty or has signs that it can't have",
+                    ));
                 }
-                steps.push(Step::Where(Filter { field: field.into(), value: value.into() }));
+                steps.push(Step::Where(Filter {
+                    field: field.into(),
+                    value: value.into(),
+                }));
                 rest = after;
             } else {
                 if !steps.is_empty() {
-                    rest = rest.strip_prefix('.').ok_or_else(|| fail("a `.` or `[` is missing between two steps"))?;
+                    rest = rest
+                        .strip_prefix('.')
+                        .ok_or_else(|| fail("a `.` or `[` is missing between two steps"))?;
                 }
                 let end = rest.find(['.', '[']).unwrap_or(rest.len());
                 let (name, after) = rest.split_at(end);
@@ -345,7 +410,9 @@ impl fmt::Display for FieldPath {
                 Step::Each => f.write_str("[*]")?,
                 Step::Where(Filter { field, value }) => write!(f, "[{field}={value}]")?,
                 Step::Field(name)
-                    if name.contains(|c: char| !c.is_alphanumeric() && c != '-' && c != '_' && c != '$') =>
+                    if name.contains(|c: char| {
+                        !c.is_alphanumeric() && c != '-' && c != '_' && c != '$'
+                    }) =>
                 {
                     write!(f, "['{name}']")?;
                 }
@@ -380,8 +447,8 @@ mod tests {
     #[test]
     fn what_is_no_path_is_refused() {
         for text in [
-            "", "..", "a.", ".a", "a..b", "a[0]", "a[*", "a['b", "a['']", "a b", "a[*]b", "a,b", "a/b", "a[b", "a[b=]",
-            "a[=b]", "a[b=c/d]",
+            "", "..", "a.", ".a", "a..b", "a[0]", "a[*", "a['b", "a['']", "a b", "a[*]b", "a,b",
+            "a/b", "a[b", "a[b=]", "a[=b]", "a[b=c/d]",
         ] {
             assert!(text.parse::<FieldPath>().is_err(), "{text}");
         }

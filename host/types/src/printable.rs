@@ -6,5 +6,7 @@
 /// assert_eq!(flyball_types::printable("a\nb\u{1b}[2J"), "a b [2J");
 /// ```
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }

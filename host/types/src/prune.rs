@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 
 use crate::mask::{Mask, Node};
@@ -74,7 +76,9 @@ impl Node {
     /// # Errors
     /// The element is no JSON.
     pub fn prune_element(&self, element: &RawValue, out: &mut Vec<u8>) -> Result<(), PruneError> {
-        let Some(node) = self.element_like(element) else { return Ok(()) };
+        let Some(node) = self.element_like(element) else {
+            return Ok(());
+        };
         let start = out.len();
         separate(out);
         if !node.prune(element, out)? {
@@ -116,11 +120,19 @@ impl<'de, S: MetadataSink<'de>> Visitor<'de> for Prune<'_, S> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let root = self.mask.root();
         self.out.push(b'{');
-        while let Some(key) = map.next_key_seed(Key { node: root, out: self.out, top: true })? {
+        while let Some(key) = map.next_key_seed(Key {
+            node: root,
+            out: self.out,
+            top: true,
+        })? {
             match key {
                 Kept::Nothing => drop(map.next_value::<IgnoredAny>()?),
                 Kept::Metadata(node, start) => {
-                    let seed = Metadata { node, out: self.out, sink: self.sink };
+                    let seed = Metadata {
+                        node,
+                        out: self.out,
+                        sink: self.sink,
+                    };
                     if !map.next_value_seed(seed)? {
                         self.out.truncate(start);
                     }
@@ -157,11 +169,19 @@ impl<'de, 'p> DeserializeSeed<'de> for Key<'p, '_> {
 
 impl<'p> Key<'p, '_> {
     fn find(&self, key: &str) -> Option<&'p Node> {
-        if self.top && matches!(key, "apiVersion" | "kind") { None } else { self.node.field(key) }
+        if self.top && matches!(key, "apiVersion" | "kind") {
+            None
+        } else {
+            self.node.field(key)
+        }
     }
 
     fn kept(&self, key: &str, node: &'p Node, start: usize) -> Kept<'p> {
-        if self.top && key == "metadata" { Kept::Metadata(node, start) } else { Kept::Node(node, start) }
+        if self.top && key == "metadata" {
+            Kept::Metadata(node, start)
+        } else {
+            Kept::Node(node, start)
+        }
     }
 }
 
@@ -174,7 +194,9 @@ impl<'de, 'p> Visitor<'de> for Key<'p, '_> {
 
     /// A borrowed key holds nothing escaped.
     fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-        let Some(node) = self.find(key) else { return Ok(Kept::Nothing) };
+        let Some(node) = self.find(key) else {
+            return Ok(Kept::Nothing);
+        };
         let start = self.out.len();
         separate(self.out);
         self.out.push(b'"');
@@ -184,7 +206,9 @@ impl<'de, 'p> Visitor<'de> for Key<'p, '_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Self::Value, E> {
-        let Some(node) = self.find(key) else { return Ok(Kept::Nothing) };
+        let Some(node) = self.find(key) else {
+            return Ok(Kept::Nothing);
+        };
         let start = self.out.len();
         separate(self.out);
         serde_json::to_writer(&mut *self.out, key).map_err(E::custom)?;
@@ -201,7 +225,12 @@ pub fn separate(out: &mut Vec<u8>) {
 }
 
 /// Decodes the value of a key that was written from `start` on, and unwrites the key if nothing of the value is kept.
-fn keep<'de, A: MapAccess<'de>>(map: &mut A, node: &Node, out: &mut Vec<u8>, start: usize) -> Result<(), A::Error> {
+fn keep<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    node: &Node,
+    out: &mut Vec<u8>,
+    start: usize,
+) -> Result<(), A::Error> {
     if !map.next_value_seed(Value { node, out })? {
         out.truncate(start);
     }
@@ -238,13 +267,22 @@ impl<'de, S: MetadataSink<'de>> Visitor<'de> for Metadata<'_, S> {
                 continue;
             }
             let start = self.out.len();
-            let key = Key { node: self.node, out: self.out, top: false };
+            let key = Key {
+                node: self.node,
+                out: self.out,
+                top: false,
+            };
             let kept = key.visit_str(&field)?;
             if self.sink.wants(&field) {
                 let value: &'de RawValue = map.next_value()?;
-                self.sink.take(&field, value).map_err(serde::de::Error::custom)?;
+                self.sink
+                    .take(&field, value)
+                    .map_err(serde::de::Error::custom)?;
                 if let Kept::Node(node, start) = kept {
-                    let seed = Value { node, out: self.out };
+                    let seed = Value {
+                        node,
+                        out: self.out,
+                    };
                     if !seed.deserialize(value).map_err(serde::de::Error::custom)? {
                         self.out.truncate(start);
                     }
@@ -289,9 +327,15 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
         self.out.push(b'{');
-        while let Some(kept) = map.next_key_seed(Key { node: self.node, out: self.out, top: false })? {
+        while let Some(kept) = map.next_key_seed(Key {
+            node: self.node,
+            out: self.out,
+            top: false,
+        })? {
             match kept {
-                Kept::Node(node, start) | Kept::Metadata(node, start) => keep(&mut map, node, self.out, start)?,
+                Kept::Node(node, start) | Kept::Metadata(node, start) => {
+                    keep(&mut map, node, self.out, start)?
+                }
                 Kept::Nothing => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -311,7 +355,10 @@ impl<'de> Visitor<'de> for Value<'_> {
         loop {
             let start = self.out.len();
             separate(self.out);
-            match seq.next_element_seed(Value { node, out: self.out })? {
+            match seq.next_element_seed(Value {
+                node,
+                out: self.out,
+            })? {
                 Some(true) => {}
                 Some(false) => self.out.truncate(start),
                 None => {
@@ -355,7 +402,9 @@ impl Value<'_> {
     fn visit_filtered<'de, A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
         self.out.push(b'[');
         while let Some(element) = seq.next_element::<&'de RawValue>()? {
-            self.node.prune_element(element, self.out).map_err(serde::de::Error::custom)?;
+            self.node
+                .prune_element(element, self.out)
+                .map_err(serde::de::Error::custom)?;
         }
         self.out.push(b']');
         Ok(true)
@@ -381,7 +430,10 @@ impl<'de> Visitor<'de> for PruneList<'_> {
             serde_json::to_writer(&mut *self.out, &*key).map_err(serde::de::Error::custom)?;
             self.out.push(b':');
             if &*key == "items" {
-                map.next_value_seed(Items { mask: self.mask, out: self.out })?;
+                map.next_value_seed(Items {
+                    mask: self.mask,
+                    out: self.out,
+                })?;
             } else {
                 let raw: &'de RawValue = map.next_value()?;
                 self.out.extend_from_slice(raw.get().as_bytes());
@@ -423,7 +475,10 @@ impl<'de> Visitor<'de> for Items<'_> {
         loop {
             let start = self.out.len();
             separate(self.out);
-            if seq.next_element_seed(Prune::new(self.mask, self.out, &mut ()))?.is_none() {
+            if seq
+                .next_element_seed(Prune::new(self.mask, self.out, &mut ()))?
+                .is_none()
+            {
                 self.out.truncate(start);
                 break;
             }
@@ -439,7 +494,10 @@ mod tests {
 
     fn prune(paths: &[&str], json: &str) -> String {
         let mut out = Vec::new();
-        Mask::parse(paths).unwrap().prune(json.as_bytes(), &mut out).unwrap();
+        Mask::parse(paths)
+            .unwrap()
+            .prune(json.as_bytes(), &mut out)
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -449,11 +507,22 @@ mod tests {
     fn only_what_is_masked_is_kept() {
         assert_eq!(prune(&[], POD), r#"{"metadata":{"name":"a","uid":"u"}}"#);
         assert_eq!(
-            prune(&["metadata.labels.l", "spec.containers[*].name", "spec.x[*][*].y", "status"], POD),
+            prune(
+                &[
+                    "metadata.labels.l",
+                    "spec.containers[*].name",
+                    "spec.x[*][*].y",
+                    "status"
+                ],
+                POD
+            ),
             r#"{"metadata":{"name":"a","labels":{"l":"1"},"uid":"u"},"spec":{"containers":[{"name":"c"},{}],"x":[[{"y":1}]]},"status":{"phase":"Running"}}"#
         );
         assert_eq!(
-            prune(&["spec.nodeName.below", "spec.containers.name", "status"], POD),
+            prune(
+                &["spec.nodeName.below", "spec.containers.name", "status"],
+                POD
+            ),
             r#"{"metadata":{"name":"a","uid":"u"},"spec":{},"status":{"phase":"Running"}}"#
         );
     }
@@ -461,32 +530,53 @@ mod tests {
     #[test]
     fn the_whole_is_all_but_managed_fields_and_the_kind() {
         let whole = prune(&["."], POD);
-        let expected =
-            POD.replace(r#""kind":"Pod","apiVersion":"v1","#, "").replace(r#""managedFields":[{"x":1}],"#, "");
+        let expected = POD
+            .replace(r#""kind":"Pod","apiVersion":"v1","#, "")
+            .replace(r#""managedFields":[{"x":1}],"#, "");
         assert_eq!(whole, expected);
-        assert_eq!(prune(&["metadata"], POD), r#"{"metadata":{"name":"a","labels":{"l":"1","m":"2"},"uid":"u"}}"#);
+        assert_eq!(
+            prune(&["metadata"], POD),
+            r#"{"metadata":{"name":"a","labels":{"l":"1","m":"2"},"uid":"u"}}"#
+        );
     }
 
     #[test]
     fn keys_that_need_escapes_keep_them() {
-        assert_eq!(prune(&["data"], r#"{"da\u0074a":{"a\"b":1}}"#), r#"{"data":{"a\"b":1}}"#);
-        assert_eq!(prune(&["data[*].x"], r#"{"data":{"a\"b":{"x":1,"y":2}}}"#), r#"{"data":{"a\"b":{"x":1}}}"#);
+        assert_eq!(
+            prune(&["data"], r#"{"da\u0074a":{"a\"b":1}}"#),
+            r#"{"data":{"a\"b":1}}"#
+        );
+        assert_eq!(
+            prune(&["data[*].x"], r#"{"data":{"a\"b":{"x":1,"y":2}}}"#),
+            r#"{"data":{"a\"b":{"x":1}}}"#
+        );
     }
 
     #[test]
     fn what_is_no_object_is_refused() {
         for json in ["", "[]", "1", "{", "{}{}", r#"{"metadata":[]}"#] {
-            assert!(Mask::default().prune(json.as_bytes(), &mut Vec::new()).is_err(), "{json}");
+            assert!(
+                Mask::default()
+                    .prune(json.as_bytes(), &mut Vec::new())
+                    .is_err(),
+                "{json}"
+            );
         }
     }
 
     #[test]
     fn a_list_keeps_its_own_metadata_and_prunes_each_item() {
         let mut out = Vec::new();
-        let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":[{POD},{POD}]}}"#);
-        Mask::default().prune_list(list.as_bytes(), &mut out).unwrap();
+        let list = format!(
+            r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":[{POD},{POD}]}}"#
+        );
+        Mask::default()
+            .prune_list(list.as_bytes(), &mut out)
+            .unwrap();
         let item = r#"{"metadata":{"name":"a","uid":"u"}}"#;
-        let expected = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":[{item},{item}]}}"#);
+        let expected = format!(
+            r#"{{"kind":"PodList","metadata":{{"resourceVersion":"7"}},"items":[{item},{item}]}}"#
+        );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
@@ -498,10 +588,19 @@ mod tests {
             r#"{"status":{"conditions":[{"status":"True","type":"Ready"}]}}"#
         );
         assert_eq!(
-            prune(&["status.conditions[type=Ready]", "status.conditions[*].type"], pod),
+            prune(
+                &["status.conditions[type=Ready]", "status.conditions[*].type"],
+                pod
+            ),
             r#"{"status":{"conditions":[{"status":"True","reason":"r","type":"Ready"},{"type":"Other"}]}}"#
         );
-        let both = ["status.conditions[type=Ready].status", "status.conditions[reason=r].reason"];
-        assert_eq!(prune(&both, pod), r#"{"status":{"conditions":[{"status":"True","reason":"r","type":"Ready"}]}}"#);
+        let both = [
+            "status.conditions[type=Ready].status",
+            "status.conditions[reason=r].reason",
+        ];
+        assert_eq!(
+            prune(&both, pod),
+            r#"{"status":{"conditions":[{"status":"True","reason":"r","type":"Ready"}]}}"#
+        );
     }
 }

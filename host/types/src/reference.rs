@@ -22,12 +22,24 @@ pub struct Reference {
 
 /// A key that is not a reference. No retry can help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` does not name an object: it would be written `apps/v1/ReplicaSet/namespace/name/uid`")]
+#[error(
+    "`{0}` does not name an object: it would be written `apps/v1/ReplicaSet/namespace/name/uid`"
+)]
 pub struct ReferenceError(pub String);
 
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind: Kind { group, version, kind }, namespace, name, uid } = self;
+        let Self {
+            kind:
+                Kind {
+                    group,
+                    version,
+                    kind,
+                },
+            namespace,
+            name,
+            uid,
+        } = self;
         let parts = [group, version, kind, namespace, name, uid];
         for (place, part) in parts[usize::from(group.is_empty())..].iter().enumerate() {
             if place > 0 {
@@ -47,14 +59,24 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        let parts: Vec<String> = text.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+        let parts: Vec<String> = text
+            .split('/')
+            .map(|part| part.replace("~1", "/").replace("~0", "~"))
+            .collect();
         let (group, parts) = match parts.as_slice() {
             [group, rest @ ..] if rest.len() == 5 => (group.as_str(), rest),
             rest => ("", rest),
         };
-        let [version, kind, namespace, name, uid] = parts else { return Err(ReferenceError(text.into())) };
+        let [version, kind, namespace, name, uid] = parts else {
+            return Err(ReferenceError(text.into()));
+        };
         let kind = Kind::new(group, version, kind);
-        Ok(Self { kind, namespace: namespace.clone(), name: name.clone(), uid: uid.clone() })
+        Ok(Self {
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: uid.clone(),
+        })
     }
 }
 
@@ -64,15 +86,26 @@ mod tests {
 
     fn reference(kind: &str, namespace: &str, name: &str) -> Reference {
         let kind = kind.parse().unwrap();
-        Reference { kind, namespace: namespace.into(), name: name.into(), uid: "u-1".into() }
+        Reference {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: "u-1".into(),
+        }
     }
 
     #[test]
     fn a_reference_reads_back_as_it_was_written() {
         for (reference, text) in [
-            (reference("apps/v1/ReplicaSet", "demo", "web"), "apps/v1/ReplicaSet/demo/web/u-1"),
+            (
+                reference("apps/v1/ReplicaSet", "demo", "web"),
+                "apps/v1/ReplicaSet/demo/web/u-1",
+            ),
             (reference("v1/Node", "", "n1"), "v1/Node//n1/u-1"),
-            (reference("v1/Pod", "demo", "a/~1b"), "v1/Pod/demo/a~1~01b/u-1"),
+            (
+                reference("v1/Pod", "demo", "a/~1b"),
+                "v1/Pod/demo/a~1~01b/u-1",
+            ),
         ] {
             assert_eq!(reference.to_string(), text);
             assert_eq!(text.parse(), Ok(reference));
@@ -81,7 +114,12 @@ mod tests {
 
     #[test]
     fn what_has_not_as_many_parts_is_no_reference() {
-        for text in ["", "demo/web", "v1/Pod/demo/web", "apps/v1/ReplicaSet/demo/web/u/x"] {
+        for text in [
+            "",
+            "demo/web",
+            "v1/Pod/demo/web",
+            "apps/v1/ReplicaSet/demo/web/u/x",
+        ] {
             assert_eq!(text.parse::<Reference>(), Err(ReferenceError(text.into())));
         }
     }

@@ -54,7 +54,9 @@ pub enum SelectorError {
     #[error("`{0}` is not valid as a label's key or value")]
     Label(String),
     /// A requirement with values that its operator can't have.
-    #[error("the requirement on label `{0}` needs values with In and NotIn, and none with Exists and DoesNotExist")]
+    #[error(
+        "the requirement on label `{0}` needs values with In and NotIn, and none with Exists and DoesNotExist"
+    )]
     Values(String),
 }
 
@@ -66,7 +68,9 @@ pub trait Labels {
 
 impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
     fn label(&self, key: &str) -> Option<&str> {
-        self.iter().find(|(own, _)| own.as_ref() == key).map(|(_, value)| value.as_ref())
+        self.iter()
+            .find(|(own, _)| own.as_ref() == key)
+            .map(|(_, value)| value.as_ref())
     }
 }
 
@@ -90,7 +94,10 @@ impl LabelSelector {
 
     /// Matches nothing, as a LabelSelector that is null does.
     pub fn nothing() -> Self {
-        Self { requirements: Vec::new(), nothing: true }
+        Self {
+            requirements: Vec::new(),
+            nothing: true,
+        }
     }
 
     /// All of these must hold.
@@ -100,10 +107,15 @@ impl LabelSelector {
     pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Result<Self, SelectorError> {
         let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
         requirements.iter().try_for_each(Requirement::check)?;
-        requirements.iter_mut().for_each(|requirement| requirement.values.sort());
+        requirements
+            .iter_mut()
+            .for_each(|requirement| requirement.values.sort());
         requirements.sort();
         requirements.dedup();
-        Ok(Self { requirements, nothing: false })
+        Ok(Self {
+            requirements,
+            nothing: false,
+        })
     }
 
     /// These labels must be there with these values.
@@ -113,7 +125,11 @@ impl LabelSelector {
     pub fn of_map<K: AsRef<str>, V: AsRef<str>>(
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, SelectorError> {
-        Self::new(labels.into_iter().map(|(key, value)| Requirement::equals(key.as_ref(), value.as_ref())))
+        Self::new(
+            labels
+                .into_iter()
+                .map(|(key, value)| Requirement::equals(key.as_ref(), value.as_ref())),
+        )
     }
 
     /// The selector that lies in a spec: a LabelSelector, or a plain map of labels. Null matches nothing, `{}` everything.
@@ -139,11 +155,20 @@ impl LabelSelector {
             Some(Spec::Selector(spec)) => {
                 let equal = spec.match_labels.into_iter().flatten();
                 let equal = equal.map(|(key, value)| Requirement::equals(&key, &value));
-                let other = spec.match_expressions.into_iter().flatten().map(|expression| Requirement {
-                    key: expression.key.into(),
-                    operator: expression.operator,
-                    values: expression.values.into_iter().flatten().map(Into::into).collect(),
-                });
+                let other = spec
+                    .match_expressions
+                    .into_iter()
+                    .flatten()
+                    .map(|expression| Requirement {
+                        key: expression.key.into(),
+                        operator: expression.operator,
+                        values: expression
+                            .values
+                            .into_iter()
+                            .flatten()
+                            .map(Into::into)
+                            .collect(),
+                    });
                 Self::new(equal.chain(other))
             }
             Some(Spec::Map(labels)) => Self::of_map(labels),
@@ -152,7 +177,11 @@ impl LabelSelector {
 
     /// Whether labels match.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
-        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels.label(&requirement.key)))
+        !self.nothing
+            && self
+                .requirements
+                .iter()
+                .all(|requirement| requirement.matches(labels.label(&requirement.key)))
     }
 
     /// The requirements, sorted by key.
@@ -172,17 +201,29 @@ impl LabelSelector {
 
     /// Both selectors must match.
     pub fn and(&self, other: &Self) -> Self {
-        let mut requirements: Vec<_> = self.requirements.iter().chain(&other.requirements).cloned().collect();
+        let mut requirements: Vec<_> = self
+            .requirements
+            .iter()
+            .chain(&other.requirements)
+            .cloned()
+            .collect();
         requirements.sort();
         requirements.dedup();
-        Self { requirements, nothing: self.nothing || other.nothing }
+        Self {
+            requirements,
+            nothing: self.nothing || other.nothing,
+        }
     }
 }
 
 impl Requirement {
     /// The label must be there with this value.
     pub fn equals(key: &str, value: &str) -> Self {
-        Self { key: key.into(), operator: Operator::In, values: [value.into()].into() }
+        Self {
+            key: key.into(),
+            operator: Operator::In,
+            values: [value.into()].into(),
+        }
     }
 
     /// Whether it holds for this value of its label, or for its absence.
@@ -200,7 +241,11 @@ impl Requirement {
         if !is_key(&self.key) {
             return Err(SelectorError::Label(self.key.to_string()));
         }
-        if let Some(value) = self.values.iter().find(|value| !value.is_empty() && !is_name(value)) {
+        if let Some(value) = self
+            .values
+            .iter()
+            .find(|value| !value.is_empty() && !is_name(value))
+        {
             return Err(SelectorError::Label(value.to_string()));
         }
         if matches!(self.operator, Operator::In | Operator::NotIn) == self.values.is_empty() {
@@ -213,7 +258,10 @@ impl Requirement {
 /// `name` or `prefix.example.com/name`.
 fn is_key(key: &str) -> bool {
     let is_prefix = |text: &str| {
-        (1..=253).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+        (1..=253).contains(&text.len())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
     };
     match key.split_once('/') {
         Some((prefix, name)) => is_prefix(prefix) && is_name(name),
@@ -226,7 +274,9 @@ fn is_name(text: &str) -> bool {
     (1..=63).contains(&bytes.len())
         && bytes[0].is_ascii_alphanumeric()
         && bytes[bytes.len() - 1].is_ascii_alphanumeric()
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// The two forms of JSON. The API's own fields tell them apart: their values are never strings.
@@ -255,7 +305,10 @@ impl FromStr for LabelSelector {
     type Err = SelectorError;
 
     fn from_str(selector: &str) -> Result<Self, SelectorError> {
-        let fail = |problem: String| SelectorError::Syntax { selector: selector.into(), problem };
+        let fail = |problem: String| SelectorError::Syntax {
+            selector: selector.into(),
+            problem,
+        };
         if selector.trim().is_empty() {
             return Ok(Self::everything());
         }
@@ -288,13 +341,17 @@ fn requirement(part: &str) -> Result<Requirement, String> {
         return Ok(make(key, Operator::DoesNotExist, &[]));
     }
     if let Some((head, values)) = part.split_once('(') {
-        let values = values.strip_suffix(')').ok_or_else(|| format!("`{part}` has no `)` at its end"))?;
+        let values = values
+            .strip_suffix(')')
+            .ok_or_else(|| format!("`{part}` has no `)` at its end"))?;
         let values: Vec<&str> = values.split(',').collect();
         let words: Vec<&str> = head.split_whitespace().collect();
         return match words[..] {
             [key, "in"] => Ok(make(key, Operator::In, &values)),
             [key, "notin"] => Ok(make(key, Operator::NotIn, &values)),
-            _ => Err(format!("`{part}` is not `key in (a,b)` or `key notin (a,b)`")),
+            _ => Err(format!(
+                "`{part}` is not `key in (a,b)` or `key notin (a,b)`"
+            )),
         };
     }
     if let Some((key, value)) = part.split_once("!=") {
@@ -316,7 +373,15 @@ impl fmt::Display for LabelSelector {
         if self.nothing {
             return f.write_str("nothing,!nothing");
         }
-        for (i, Requirement { key, operator, values }) in self.requirements.iter().enumerate() {
+        for (
+            i,
+            Requirement {
+                key,
+                operator,
+                values,
+            },
+        ) in self.requirements.iter().enumerate()
+        {
             if i > 0 {
                 f.write_str(",")?;
             }
@@ -346,30 +411,67 @@ mod tests {
     #[test]
     fn each_form_of_requirement_holds_as_in_the_api() {
         let labels = [("a", "1"), ("x.io/b", "2"), ("e", "")];
-        for selector in
-            ["", "a=1", "a==1", "a", "!c", "c!=1", "c notin (1)", "a in (1, 2),x.io/b notin (1,3)", "e=", "e in ()"]
-        {
+        for selector in [
+            "",
+            "a=1",
+            "a==1",
+            "a",
+            "!c",
+            "c!=1",
+            "c notin (1)",
+            "a in (1, 2),x.io/b notin (1,3)",
+            "e=",
+            "e in ()",
+        ] {
             assert!(matches(selector, &labels), "{selector}");
         }
-        for selector in ["a=2", "c", "!a", "a!=1", "a notin (1,2)", "c in (1)", "a=1,c", "e!="] {
+        for selector in [
+            "a=2",
+            "c",
+            "!a",
+            "a!=1",
+            "a notin (1,2)",
+            "c in (1)",
+            "a=1,c",
+            "e!=",
+        ] {
             assert!(!matches(selector, &labels), "{selector}");
         }
     }
 
     #[test]
     fn a_selector_reads_back_as_it_was_written() {
-        for text in ["", "a=1", "!h,a in (x,y),b!=2,c notin (p,q),g", "nothing,!nothing"] {
+        for text in [
+            "",
+            "a=1",
+            "!h,a in (x,y),b!=2,c notin (p,q),g",
+            "nothing,!nothing",
+        ] {
             let selector: LabelSelector = text.parse().unwrap();
             assert_eq!(selector.to_string().parse(), Ok(selector), "{text}");
         }
-        assert!(!matches(&LabelSelector::nothing().to_string(), &[("nothing", "")]));
+        assert!(!matches(
+            &LabelSelector::nothing().to_string(),
+            &[("nothing", "")]
+        ));
     }
 
     #[test]
     fn what_is_no_selector_is_refused_with_its_text() {
-        for text in
-            ["a=1,", ",", "a in (x", "a within (x)", "a b", "a>5", "-a=1", "a=b c", "x/y/z", "a=1=2", "!", "a/=1"]
-        {
+        for text in [
+            "a=1,",
+            ",",
+            "a in (x",
+            "a within (x)",
+            "a b",
+            "a>5",
+            "-a=1",
+            "a=b c",
+            "x/y/z",
+            "a=1=2",
+            "!",
+            "a/=1",
+        ] {
             let error = text.parse::<LabelSelector>().unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
         }
@@ -379,24 +481,36 @@ mod tests {
     fn the_json_of_a_spec_is_a_selector_or_a_map() {
         let of = |value: Value| {
             let selector = LabelSelector::of_value(&value);
-            assert_eq!(LabelSelector::of_json(value.to_string().as_bytes()).ok(), selector.clone().ok());
+            assert_eq!(
+                LabelSelector::of_json(value.to_string().as_bytes()).ok(),
+                selector.clone().ok()
+            );
             selector.map(|selector| selector.to_string())
         };
         assert_eq!(of(json!({"matchLabels": {"a": "1"}})).unwrap(), "a=1");
-        let expressions =
-            json!([{"key": "b", "operator": "NotIn", "values": ["y", "x"]}, {"key": "c", "operator": "Exists"}]);
+        let expressions = json!([{"key": "b", "operator": "NotIn", "values": ["y", "x"]}, {"key": "c", "operator": "Exists"}]);
         assert_eq!(
             of(json!({"matchLabels": {"a": "1"}, "matchExpressions": expressions})).unwrap(),
             "a=1,b notin (x,y),c"
         );
         assert_eq!(of(json!({"a": "1", "b": "2"})).unwrap(), "a=1,b=2");
-        assert_eq!(of(json!({"matchLabels": "a label of that name"})).map_err(|_| ()), Err(()));
+        assert_eq!(
+            of(json!({"matchLabels": "a label of that name"})).map_err(|_| ()),
+            Err(())
+        );
         assert!(LabelSelector::of_value(&json!({})).unwrap().is_everything());
-        assert!(LabelSelector::of_value(&json!({"matchLabels": null})).unwrap().is_everything());
+        assert!(
+            LabelSelector::of_value(&json!({"matchLabels": null}))
+                .unwrap()
+                .is_everything()
+        );
         assert!(LabelSelector::of_value(&Value::Null).unwrap().is_nothing());
-        for wrong in
-            [json!([]), json!("a=1"), json!({"a": 1}), json!({"matchExpressions": [{"key": "a", "operator": "In"}]})]
-        {
+        for wrong in [
+            json!([]),
+            json!("a=1"),
+            json!({"a": 1}),
+            json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
+        ] {
             assert!(of(wrong.clone()).is_err(), "{wrong}");
         }
     }

@@ -35,7 +35,11 @@ impl<'a> Text<'a> {
     /// The string that a raw value is, if it is one.
     pub fn of_raw(value: &'a RawValue) -> Option<Self> {
         let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
-        if inner.contains('\\') { serde_json::from_str(value.get()).ok() } else { Some(Self(Cow::Borrowed(inner))) }
+        if inner.contains('\\') {
+            serde_json::from_str(value.get()).ok()
+        } else {
+            Some(Self(Cow::Borrowed(inner)))
+        }
     }
 }
 

@@ -12,11 +12,19 @@ const KEYS: u32 = 20_000;
 type Queue = WorkQueue<Arc<str>, u64>;
 
 fn queue(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let keys: Vec<Arc<str>> = (0..KEYS).map(|n| format!("namespace-{}/name-{n}", n % 100).into()).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let keys: Vec<Arc<str>> = (0..KEYS)
+        .map(|n| format!("namespace-{}/name-{n}", n % 100).into())
+        .collect();
     let _guard = runtime.enter();
     let queue = Queue::new(Config::default());
-    let add_all = |priority| keys.iter().for_each(|key| queue.add(key.clone(), priority, 1));
+    let add_all = |priority| {
+        keys.iter()
+            .for_each(|key| queue.add(key.clone(), priority, 1))
+    };
     let take_all = || {
         runtime.block_on(async {
             for _ in &keys {
@@ -39,16 +47,20 @@ fn queue(criterion: &mut Criterion) {
             take_all();
         });
     });
-    group.bench_function("add all low, promote all, then get and have done with all", |bencher| {
-        bencher.iter(|| {
-            add_all(Priority::Low);
-            add_all(Priority::Normal);
-            take_all();
-        });
-    });
+    group.bench_function(
+        "add all low, promote all, then get and have done with all",
+        |bencher| {
+            bencher.iter(|| {
+                add_all(Priority::Low);
+                add_all(Priority::Normal);
+                take_all();
+            });
+        },
+    );
     group.bench_function("add one key as many times", |bencher| {
         bencher.iter(|| {
-            keys.iter().for_each(|_| queue.add(keys[0].clone(), Priority::Normal, 1));
+            keys.iter()
+                .for_each(|_| queue.add(keys[0].clone(), Priority::Normal, 1));
             runtime.block_on(queue.get())
         });
     });
@@ -56,7 +68,8 @@ fn queue(criterion: &mut Criterion) {
         bencher.iter(|| {
             let queue = Queue::new(Config::default());
             let hour = Duration::from_secs(3600);
-            keys.iter().for_each(|key| queue.add_after(key.clone(), hour, Priority::Normal, 1));
+            keys.iter()
+                .for_each(|key| queue.add_after(key.clone(), hour, Priority::Normal, 1));
             queue
         });
     });

@@ -27,7 +27,11 @@ pub(crate) struct Delayed<K, R> {
 
 impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
     pub(crate) fn new() -> Self {
-        Self { by_due: BTreeMap::new(), by_key: HashMap::new(), next: 0 }
+        Self {
+            by_due: BTreeMap::new(),
+            by_key: HashMap::new(),
+            next: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -45,7 +49,14 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
         self.next += 1;
         match self.by_key.get_mut(&key) {
             None => {
-                self.by_key.insert(key.clone(), Later { due, priority, causes });
+                self.by_key.insert(
+                    key.clone(),
+                    Later {
+                        due,
+                        priority,
+                        causes,
+                    },
+                );
                 self.by_due.insert(due, key);
             }
             Some(later) => {
@@ -62,7 +73,10 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
 
     /// Takes the first key whose time has come, and says when that was.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, K, Priority, Causes<R>)> {
-        let first = self.by_due.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let first = self
+            .by_due
+            .first_entry()
+            .filter(|entry| entry.key().0 <= now)?;
         let ((at, _), key) = first.remove_entry();
         let later = self.by_key.remove(&key)?;
         trim(&mut self.by_key);
@@ -95,7 +109,9 @@ mod tests {
         add(&mut delayed, 3, at(2));
         add(&mut delayed, 4, at(9));
         assert_eq!(delayed.next_due(), Some(at(1)));
-        let keys: Vec<_> = std::iter::from_fn(|| delayed.pop_due(at(2))).map(|(at, key, ..)| (at, key)).collect();
+        let keys: Vec<_> = std::iter::from_fn(|| delayed.pop_due(at(2)))
+            .map(|(at, key, ..)| (at, key))
+            .collect();
         assert_eq!(keys, [(at(1), 2), (at(2), 1), (at(2), 3)]);
         assert_eq!(delayed.len(), 1);
     }

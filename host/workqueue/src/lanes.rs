@@ -35,7 +35,14 @@ pub(crate) struct Lanes<K> {
 
 impl<K> Lanes<K> {
     pub(crate) fn new(ageing: Duration) -> Self {
-        Self { normal: VecDeque::new(), low: VecDeque::new(), stale: 0, next_ticket: 0, normal_in_a_row: 0, ageing }
+        Self {
+            normal: VecDeque::new(),
+            low: VecDeque::new(),
+            stale: 0,
+            next_ticket: 0,
+            normal_in_a_row: 0,
+            ageing,
+        }
     }
 
     pub(crate) fn normal_len(&self) -> usize {
@@ -136,7 +143,12 @@ mod tests {
             lanes.push(100 + key, Priority::Low, start);
         }
         let served: Vec<u32> = std::iter::from_fn(|| lanes.pop(start + AGEING, always)).collect();
-        assert_eq!(served, [0, 1, 2, 100, 3, 4, 5, 101, 6, 7, 102, 103, 104, 105, 106, 107]);
+        assert_eq!(
+            served,
+            [
+                0, 1, 2, 100, 3, 4, 5, 101, 6, 7, 102, 103, 104, 105, 106, 107
+            ]
+        );
     }
 
     #[test]

@@ -40,14 +40,25 @@ impl Default for RateLimit {
 impl RateLimit {
     /// Exponential backoff joined with the usual bucket: the shape of nearly every queue of kube-controller-manager.
     pub fn exponential(base: Duration, max: Duration) -> Self {
-        Self { base, max, bucket: Some(Bucket { qps: 10.0, burst: 100 }) }
+        Self {
+            base,
+            max,
+            bucket: Some(Bucket {
+                qps: 10.0,
+                burst: 100,
+            }),
+        }
     }
 
     /// The backoff of a key that failed `failures` times before.
     fn backoff(&self, failures: u32) -> Duration {
         let nanos = self.base.as_nanos() as f64 * 2f64.powi(failures.min(1000) as i32);
         // Not after a conversion: the product may be beyond any duration.
-        if nanos >= self.max.as_nanos() as f64 { self.max } else { Duration::from_nanos(nanos as u64) }
+        if nanos >= self.max.as_nanos() as f64 {
+            self.max
+        } else {
+            Duration::from_nanos(nanos as u64)
+        }
     }
 }
 
@@ -62,7 +73,12 @@ pub(crate) struct Limiter<K> {
 
 impl<K: Eq + Hash> Limiter<K> {
     pub(crate) fn new(limit: RateLimit) -> Self {
-        Self { limit, failures: HashMap::new(), tokens: burst(&limit), filled: None }
+        Self {
+            limit,
+            failures: HashMap::new(),
+            tokens: burst(&limit),
+            filled: None,
+        }
     }
 
     /// Changes the limit; the keys' failures stay, the bucket starts anew if it changed.
@@ -98,10 +114,16 @@ impl<K: Eq + Hash> Limiter<K> {
             return Duration::ZERO;
         };
         let qps = if qps > 0.0 { qps } else { 0.0 };
-        let passed = self.filled.map_or(Duration::ZERO, |then| now.saturating_duration_since(then));
+        let passed = self
+            .filled
+            .map_or(Duration::ZERO, |then| now.saturating_duration_since(then));
         self.filled = Some(now);
         self.tokens = (self.tokens + passed.as_secs_f64() * qps).min(f64::from(burst)) - 1.0;
-        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::try_from_secs_f64(-self.tokens / qps).unwrap_or(FAR) }
+        if self.tokens >= 0.0 {
+            Duration::ZERO
+        } else {
+            Duration::try_from_secs_f64(-self.tokens / qps).unwrap_or(FAR)
+        }
     }
 }
 
@@ -116,7 +138,10 @@ mod tests {
     use super::*;
 
     fn limiter(bucket: Option<Bucket>) -> Limiter<u32> {
-        Limiter::new(RateLimit { bucket, ..RateLimit::default() })
+        Limiter::new(RateLimit {
+            bucket,
+            ..RateLimit::default()
+        })
     }
 
     #[test]
@@ -128,7 +153,11 @@ mod tests {
         expected.extend([1_000_000, 1_000_000]);
         assert_eq!(millis, expected);
         assert_eq!(limiter.num_requeues(&1), 20);
-        assert_eq!(limiter.when(2, now), Duration::from_millis(5), "another key has its own backoff");
+        assert_eq!(
+            limiter.when(2, now),
+            Duration::from_millis(5),
+            "another key has its own backoff"
+        );
         limiter.forget(&1);
         assert_eq!(limiter.num_requeues(&1), 0);
         assert_eq!(limiter.when(1, now), Duration::from_millis(5));
@@ -137,9 +166,16 @@ mod tests {
     #[test]
     fn an_empty_bucket_makes_each_retry_wait_for_its_token() {
         let start = Instant::now();
-        let mut limiter = limiter(Some(Bucket { qps: 10.0, burst: 100 }));
+        let mut limiter = limiter(Some(Bucket {
+            qps: 10.0,
+            burst: 100,
+        }));
         for key in 0..100 {
-            assert_eq!(limiter.when(key, start), Duration::from_millis(5), "the burst is free");
+            assert_eq!(
+                limiter.when(key, start),
+                Duration::from_millis(5),
+                "the burst is free"
+            );
         }
         assert_eq!(limiter.when(100, start), Duration::from_millis(100));
         assert_eq!(limiter.when(101, start), Duration::from_millis(200));
@@ -162,7 +198,11 @@ mod tests {
         let now = Instant::now();
         let mut limiter = limiter(None);
         limiter.when(1, now);
-        limiter.set_limit(RateLimit { base: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None });
+        limiter.set_limit(RateLimit {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+            bucket: None,
+        });
         assert_eq!(limiter.when(1, now), Duration::from_secs(2));
     }
 
@@ -173,13 +213,24 @@ mod tests {
             let mut limiter = limiter(Some(Bucket { qps, burst: 0 }));
             assert_eq!(limiter.when(1, now), FAR, "qps {qps}");
         }
-        let mut endless = limiter(Some(Bucket { qps: f64::INFINITY, burst: 0 }));
+        let mut endless = limiter(Some(Bucket {
+            qps: f64::INFINITY,
+            burst: 0,
+        }));
         assert_eq!(endless.when(1, now), Duration::from_millis(5));
-        let mut huge = Limiter::new(RateLimit { base: Duration::MAX, max: Duration::MAX, bucket: None });
+        let mut huge = Limiter::new(RateLimit {
+            base: Duration::MAX,
+            max: Duration::MAX,
+            bucket: None,
+        });
         assert_eq!(huge.when(1, now), FAR);
         huge.failures.insert(1, u32::MAX);
         assert_eq!(huge.when(1, now), FAR);
-        let mut none = Limiter::new(RateLimit { base: Duration::ZERO, max: Duration::ZERO, bucket: None });
+        let mut none = Limiter::new(RateLimit {
+            base: Duration::ZERO,
+            max: Duration::ZERO,
+            bucket: None,
+        });
         assert_eq!(none.when(1, now), Duration::ZERO);
     }
 

@@ -28,13 +28,20 @@ pub struct Causes<R> {
 
 impl<R> Causes<R> {
     pub(crate) fn new(first: R) -> Self {
-        Self { first, latest: None, coalesced: 0 }
+        Self {
+            first,
+            latest: None,
+            coalesced: 0,
+        }
     }
 
     /// Folds a later record into this one.
     pub(crate) fn absorb(&mut self, later: Self) {
         self.latest = Some(later.latest.unwrap_or(later.first));
-        self.coalesced = self.coalesced.saturating_add(later.coalesced).saturating_add(1);
+        self.coalesced = self
+            .coalesced
+            .saturating_add(later.coalesced)
+            .saturating_add(1);
     }
 }
 
@@ -56,12 +63,26 @@ mod tests {
     fn the_first_and_the_latest_reason_are_kept_and_the_others_counted() {
         let mut causes = Causes::new("a");
         causes.absorb(Causes::new("b"));
-        assert_eq!(causes, Causes { first: "a", latest: Some("b"), coalesced: 1 });
+        assert_eq!(
+            causes,
+            Causes {
+                first: "a",
+                latest: Some("b"),
+                coalesced: 1
+            }
+        );
 
         let mut delayed = Causes::new("c");
         delayed.absorb(Causes::new("d"));
         causes.absorb(delayed);
-        assert_eq!(causes, Causes { first: "a", latest: Some("d"), coalesced: 3 });
+        assert_eq!(
+            causes,
+            Causes {
+                first: "a",
+                latest: Some("d"),
+                coalesced: 3
+            }
+        );
     }
 
     #[test]

@@ -32,7 +32,12 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let (rate_limit, metrics) = (RateLimit::default(), Arc::new(NoMetrics));
-        Self { rate_limit, ageing: Duration::from_secs(1), rest: Duration::ZERO, metrics }
+        Self {
+            rate_limit,
+            ageing: Duration::from_secs(1),
+            rest: Duration::ZERO,
+            metrics,
+        }
     }
 }
 
@@ -77,7 +82,9 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
             ready: Notify::new(),
             drained: Notify::new(),
         };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Queues a key now. Folded into the earlier add if the key is queued already; kept for later if a worker has it;
@@ -146,7 +153,10 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
             woken.as_mut().enable();
             match self.with_state(|state, now| state.next(now)) {
                 Next::Got(got) => {
-                    let item = Item { got, queue: self.clone() };
+                    let item = Item {
+                        got,
+                        queue: self.clone(),
+                    };
                     self.shared.metrics.on_get(item.queued());
                     return Some(item);
                 }
@@ -254,14 +264,18 @@ impl<K: Eq + Hash + Clone, R> Item<K, R> {
 
 impl<K: Eq + Hash + Clone, R> Drop for Item<K, R> {
     fn drop(&mut self) {
-        let worked = self.queue.with_state(|state, now| state.done(&self.got.key, self.got.run, now));
+        let worked = self
+            .queue
+            .with_state(|state, now| state.done(&self.got.key, self.got.run, now));
         self.queue.shared.metrics.on_done(worked);
     }
 }
 
 impl<K: Eq + Hash + Clone, R> Clone for WorkQueue<K, R> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self {
+            shared: self.shared.clone(),
+        }
     }
 }
 
@@ -273,7 +287,10 @@ impl<K: Eq + Hash + Clone, R> fmt::Debug for WorkQueue<K, R> {
 
 impl<K: Eq + Hash + Clone + fmt::Debug, R: fmt::Debug> fmt::Debug for Item<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Item").field("key", self.key()).field("causes", self.causes()).finish_non_exhaustive()
+        f.debug_struct("Item")
+            .field("key", self.key())
+            .field("causes", self.causes())
+            .finish_non_exhaustive()
     }
 }
 

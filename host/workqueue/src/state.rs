@@ -104,9 +104,13 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     /// key is queued as of its own time, and in the order of these times among all adds, however late somebody looks.
     pub(crate) fn settle(&mut self, now: Instant) {
         loop {
-            let rested = self.resting.first_entry().filter(|entry| entry.key().0 <= now);
+            let rested = self
+                .resting
+                .first_entry()
+                .filter(|entry| entry.key().0 <= now);
             let delayed = self.delayed.next_due();
-            if let Some(first) = rested.filter(|entry| delayed.is_none_or(|at| entry.key().0 <= at)) {
+            if let Some(first) = rested.filter(|entry| delayed.is_none_or(|at| entry.key().0 <= at))
+            {
                 let (due, key) = first.remove_entry();
                 self.awaited.remove(&due);
                 if let Some(entry) = self.keys.get_mut(&key) {
@@ -133,7 +137,9 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
 
     /// Ends a key's rest, if it rests and the rest before was not ended so.
     pub(crate) fn rouse(&mut self, key: &K, now: Instant) {
-        let Some(entry) = self.keys.get_mut(key).filter(|entry| !entry.roused) else { return };
+        let Some(entry) = self.keys.get_mut(key).filter(|entry| !entry.roused) else {
+            return;
+        };
         if let Some(due) = entry.rests {
             entry.roused = true;
             self.awaited.remove(&due);
@@ -154,8 +160,15 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     /// Gives the next key to a worker.
     pub(crate) fn next(&mut self, now: Instant) -> Next<K, R> {
         let keys = &self.keys;
-        let Some(key) = self.lanes.pop(now, |key, ticket| holds_ticket(keys, key, ticket)) else {
-            return if self.ended() { Next::Ended } else { Next::Empty(self.next_due()) };
+        let Some(key) = self
+            .lanes
+            .pop(now, |key, ticket| holds_ticket(keys, key, ticket))
+        else {
+            return if self.ended() {
+                Next::Ended
+            } else {
+                Next::Empty(self.next_due())
+            };
         };
         let entry = self.keys.get_mut(&key);
         let Some(pending) = entry.and_then(|entry| entry.pending.take()) else {
@@ -166,7 +179,13 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         self.runs.insert(run, (now, pending.priority));
         self.effects.wake_all |= self.ended();
         let queued = now.saturating_duration_since(pending.added);
-        Next::Got(Got { key, causes: pending.causes, priority: pending.priority, queued, run })
+        Next::Got(Got {
+            key,
+            causes: pending.causes,
+            priority: pending.priority,
+            queued,
+            run,
+        })
     }
 
     /// Takes a key back from its worker and says how long it was had. Once it has rested, it is queued again if it is dirty.
@@ -176,7 +195,8 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         // A run for what was there before does not hold up what happens now.
         let rests = priority > Priority::Low;
         // As long as it worked, where that is longer: it works half of the time at most, however slow its writes are.
-        let rested = rests.then(|| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
+        let rested =
+            rests.then(|| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
         let rested = rested.filter(|rested| *rested > now && !self.shut_down);
         match (rested, self.keys.get_mut(key)) {
             (Some(rested), Some(entry)) => {
@@ -196,7 +216,9 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
 
     /// Queues a key that was done if it is dirty, and forgets it otherwise.
     fn ready_again(&mut self, key: K, now: Instant) {
-        let Some(entry) = self.keys.get_mut(&key) else { return };
+        let Some(entry) = self.keys.get_mut(&key) else {
+            return;
+        };
         entry.rests = None;
         if let Some(pending) = &mut entry.pending {
             pending.ticket = Some(self.lanes.push(key, pending.priority, now));
@@ -248,7 +270,11 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     }
 
     pub(crate) fn snapshot(&self, now: Instant) -> Snapshot {
-        let ages = || self.runs.values().map(|(began, _)| now.saturating_duration_since(*began));
+        let ages = || {
+            self.runs
+                .values()
+                .map(|(began, _)| now.saturating_duration_since(*began))
+        };
         Snapshot {
             normal: self.lanes.normal_len(),
             low: self.lanes.low_len(),
@@ -269,15 +295,32 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     fn queue(&mut self, key: K, priority: Priority, causes: Causes<R>, now: Instant) {
         let Some(entry) = self.keys.get_mut(&key) else {
             let ticket = Some(self.lanes.push(key.clone(), priority, now));
-            let pending = Some(Pending { causes, priority, added: now, ticket });
-            self.keys.insert(key, Key { pending, rests: None, roused: false });
+            let pending = Some(Pending {
+                causes,
+                priority,
+                added: now,
+                ticket,
+            });
+            self.keys.insert(
+                key,
+                Key {
+                    pending,
+                    rests: None,
+                    roused: false,
+                },
+            );
             self.effects.added += 1;
             self.effects.ready += 1;
             return;
         };
         let Some(pending) = &mut entry.pending else {
             // A worker has it, or it rests: it gets its ticket afterwards.
-            entry.pending = Some(Pending { causes, priority, added: now, ticket: None });
+            entry.pending = Some(Pending {
+                causes,
+                priority,
+                added: now,
+                ticket: None,
+            });
             let rests = entry.rests;
             self.dirty += 1;
             self.effects.added += 1;
@@ -294,11 +337,14 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         if pending.ticket.is_some() {
             pending.ticket = Some(self.lanes.push(key, priority, now));
             let keys = &self.keys;
-            self.lanes.promoted(|key, ticket| holds_ticket(keys, key, ticket));
+            self.lanes
+                .promoted(|key, ticket| holds_ticket(keys, key, ticket));
         }
     }
 }
 
 fn holds_ticket<K: Eq + Hash, R>(keys: &HashMap<K, Key<R>>, key: &K, ticket: u64) -> bool {
-    keys.get(key).and_then(|key| key.pending.as_ref()).is_some_and(|pending| pending.ticket == Some(ticket))
+    keys.get(key)
+        .and_then(|key| key.pending.as_ref())
+        .is_some_and(|pending| pending.ticket == Some(ticket))
 }

@@ -56,7 +56,14 @@ async fn a_key_is_queued_once_and_remembers_why() {
     }
     assert_eq!(queue.len(), 1);
     let item = queue.get().await.unwrap();
-    assert_eq!(*item.causes(), Causes { first: 1, latest: Some(5), coalesced: 4 });
+    assert_eq!(
+        *item.causes(),
+        Causes {
+            first: 1,
+            latest: Some(5),
+            coalesced: 4
+        }
+    );
     drop(item);
     assert!(ready(&queue).is_none());
 }
@@ -69,10 +76,24 @@ async fn a_key_added_while_processed_is_queued_again_when_done_and_not_before() 
     queue.add("a", Priority::Normal, 2);
     queue.add("a", Priority::Normal, 3);
     assert!(ready(&queue).is_none());
-    assert_eq!((queue.len(), queue.snapshot().dirty, queue.snapshot().depth()), (0, 1, 1));
+    assert_eq!(
+        (
+            queue.len(),
+            queue.snapshot().dirty,
+            queue.snapshot().depth()
+        ),
+        (0, 1, 1)
+    );
     drop(item);
     let item = ready(&queue).unwrap();
-    assert_eq!(*item.causes(), Causes { first: 2, latest: Some(3), coalesced: 1 });
+    assert_eq!(
+        *item.causes(),
+        Causes {
+            first: 2,
+            latest: Some(3),
+            coalesced: 1
+        }
+    );
     drop(item);
     assert!(ready(&queue).is_none());
 }
@@ -146,7 +167,10 @@ async fn a_delayed_key_comes_at_its_time() {
     queue.add_after("a", ms(1500), Priority::Normal, 7);
     assert_eq!((queue.len(), queue.snapshot().delayed), (0, 1));
     let item = queue.get().await.unwrap();
-    assert_eq!((*item.key(), item.causes().first, start.elapsed()), ("a", 7, ms(1500)));
+    assert_eq!(
+        (*item.key(), item.causes().first, start.elapsed()),
+        ("a", 7, ms(1500))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +182,14 @@ async fn the_earliest_time_asked_for_wins() {
     let item = queue.get().await.unwrap();
     assert_eq!(start.elapsed(), ms(200));
     assert_eq!(item.priority(), Priority::Normal);
-    assert_eq!(*item.causes(), Causes { first: 1, latest: Some(3), coalesced: 2 });
+    assert_eq!(
+        *item.causes(),
+        Causes {
+            first: 1,
+            latest: Some(3),
+            coalesced: 2
+        }
+    );
     drop(item);
     advance(ms(5000)).await;
     assert!(ready(&queue).is_none(), "the later times are forgotten");
@@ -206,7 +237,11 @@ async fn delayed_keys_are_counted_in_time_and_in_order_though_nobody_gets() {
     advance(ms(100)).await;
     assert_eq!((queue.snapshot().depth(), queue.snapshot().delayed), (2, 0));
     queue.add("third", Priority::Normal, 0);
-    assert_eq!(ready(&queue).unwrap().queued(), ms(90), "queued as of its time, not as of the first look");
+    assert_eq!(
+        ready(&queue).unwrap().queued(),
+        ms(90),
+        "queued as of its time, not as of the first look"
+    );
     assert_eq!(serve(&queue), ["second", "third"]);
 }
 
@@ -244,7 +279,11 @@ async fn the_bucket_is_shared_by_all_keys() {
     for _ in 0..120 {
         drop(queue.get().await.unwrap());
     }
-    assert_eq!(start.elapsed(), ms(2000), "a burst of 100, then ten a second");
+    assert_eq!(
+        start.elapsed(),
+        ms(2000),
+        "a burst of 100, then ten a second"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,7 +321,10 @@ async fn a_dirty_key_takes_the_higher_priority() {
 
 #[tokio::test(start_paused = true)]
 async fn a_low_key_is_served_after_the_ageing_limit_under_endless_normal_load() {
-    let queue: WorkQueue<u32, u32> = WorkQueue::new(Config { ageing: ms(1000), ..Config::default() });
+    let queue: WorkQueue<u32, u32> = WorkQueue::new(Config {
+        ageing: ms(1000),
+        ..Config::default()
+    });
     let start = Instant::now();
     queue.add(u32::MAX, Priority::Low, 0);
     queue.add(0, Priority::Normal, 0);
@@ -436,7 +478,10 @@ impl Metrics for Recorder {
 #[tokio::test(start_paused = true)]
 async fn metrics_are_told_as_in_client_go() {
     let recorder = Arc::new(Recorder::default());
-    let queue = Queue::new(Config { metrics: recorder.clone(), ..Config::default() });
+    let queue = Queue::new(Config {
+        metrics: recorder.clone(),
+        ..Config::default()
+    });
     queue.add("a", Priority::Normal, 0);
     queue.add("a", Priority::Normal, 0);
     advance(ms(3)).await;
@@ -447,7 +492,16 @@ async fn metrics_are_told_as_in_client_go() {
     assert_eq!(queue.snapshot().depth(), 2);
     drop(item);
     drop(queue.get().await);
-    let expected = ["add", "get 3ms", "add", "retry", "add", "done 20ms", "get 10ms", "done 0ns"];
+    let expected = [
+        "add",
+        "get 3ms",
+        "add",
+        "retry",
+        "add",
+        "done 20ms",
+        "get 10ms",
+        "done 0ns",
+    ];
     assert_eq!(*recorder.0.lock().unwrap(), expected);
 }
 
@@ -461,14 +515,24 @@ async fn unfinished_work_is_summed_and_the_longest_named() {
     let _second = queue.get().await.unwrap();
     advance(ms(30)).await;
     let gauges = queue.snapshot();
-    assert_eq!((gauges.processing, gauges.unfinished_work, gauges.longest_running), (2, ms(130), ms(100)));
+    assert_eq!(
+        (
+            gauges.processing,
+            gauges.unfinished_work,
+            gauges.longest_running
+        ),
+        (2, ms(130), ms(100))
+    );
     drop(first);
     assert_eq!(queue.snapshot().longest_running, ms(30));
 }
 
 /// A queue whose keys rest for 10 ms.
 fn resting() -> Queue {
-    Queue::new(Config { rest: ms(10), ..Config::default() })
+    Queue::new(Config {
+        rest: ms(10),
+        ..Config::default()
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -486,7 +550,14 @@ async fn what_is_added_while_a_key_rests_is_one_add_when_it_has_rested() {
     let started = Instant::now();
     let item = queue.get().await.unwrap();
     assert_eq!((*item.key(), started.elapsed()), ("a", ms(6)));
-    assert_eq!(*item.causes(), Causes { first: 2, latest: Some(3), coalesced: 1 });
+    assert_eq!(
+        *item.causes(),
+        Causes {
+            first: 2,
+            latest: Some(3),
+            coalesced: 1
+        }
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -526,7 +597,14 @@ async fn an_urgent_add_ends_a_rest() {
     assert!(ready(&queue).is_none());
     queue.add_urgent("a", Priority::Normal, 3);
     let item = ready(&queue).unwrap();
-    assert_eq!(*item.causes(), Causes { first: 2, latest: Some(3), coalesced: 1 });
+    assert_eq!(
+        *item.causes(),
+        Causes {
+            first: 2,
+            latest: Some(3),
+            coalesced: 1
+        }
+    );
     // Not while a worker has it, and not the rest that follows.
     queue.add_urgent("a", Priority::Normal, 4);
     assert!(ready(&queue).is_none());

@@ -75,11 +75,18 @@ struct Model {
 
 impl Model {
     fn add(&mut self, new: Want) {
-        let mut pending = self.normal.iter_mut().chain(&mut self.low).chain(&mut self.dirty);
+        let mut pending = self
+            .normal
+            .iter_mut()
+            .chain(&mut self.low)
+            .chain(&mut self.dirty);
         if let Some(old) = pending.find(|want| want.key == new.key) {
             old.reasons.extend(&new.reasons);
             old.priority = old.priority.max(new.priority);
-            let promoted = self.low.iter().position(|want| want.priority == Priority::Normal);
+            let promoted = self
+                .low
+                .iter()
+                .position(|want| want.priority == Priority::Normal);
             self.normal.extend(promoted.map(|at| self.low.remove(at)));
         } else if self.held.contains(&new.key) {
             self.dirty.push(new);
@@ -110,13 +117,19 @@ impl Model {
             self.now += 1;
             while let Some(at) = self.delayed.iter().position(|want| want.at <= self.now) {
                 let due = self.delayed.remove(at);
-                self.add(Want { joined: self.now, ..due });
+                self.add(Want {
+                    joined: self.now,
+                    ..due
+                });
             }
         }
     }
 
     fn get(&mut self) -> Option<Want> {
-        let aged = self.low.first().is_some_and(|want| self.now - want.joined >= AGEING);
+        let aged = self
+            .low
+            .first()
+            .is_some_and(|want| self.now - want.joined >= AGEING);
         let lows_turn = self.normal.is_empty() || (aged && self.normal_in_a_row >= LOW_SHARE - 1);
         let want = if lows_turn && !self.low.is_empty() {
             self.normal_in_a_row = 0;
@@ -163,10 +176,25 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        let rate_limit = RateLimit { base: Duration::from_millis(BASE), max: Duration::from_millis(MAX), bucket: None };
-        let config = Config { rate_limit, ageing: Duration::from_millis(AGEING), ..Config::default() };
+        let rate_limit = RateLimit {
+            base: Duration::from_millis(BASE),
+            max: Duration::from_millis(MAX),
+            bucket: None,
+        };
+        let config = Config {
+            rate_limit,
+            ageing: Duration::from_millis(AGEING),
+            ..Config::default()
+        };
         let (queue, model) = (WorkQueue::new(config), Model::default());
-        Self { queue, model, items: Vec::new(), reason: 0, accepted: 0, served: 0 }
+        Self {
+            queue,
+            model,
+            items: Vec::new(),
+            reason: 0,
+            accepted: 0,
+            served: 0,
+        }
     }
 
     async fn step(&mut self, op: Op) {
@@ -177,7 +205,8 @@ impl Run {
                 self.model_add(key, 0, priority);
             }
             Op::AddAfter(key, ms, priority) => {
-                self.queue.add_after(key, Duration::from_millis(ms), priority, self.reason);
+                self.queue
+                    .add_after(key, Duration::from_millis(ms), priority, self.reason);
                 self.model_add(key, ms, priority);
             }
             Op::AddRateLimited(key, priority) => {
@@ -226,8 +255,18 @@ impl Run {
         }
         self.accepted += 1;
         let at = self.model.now + delay;
-        let want = Want { key, priority, reasons: vec![self.reason], at, joined: at };
-        if delay == 0 { self.model.add(want) } else { self.model.add_after(want) }
+        let want = Want {
+            key,
+            priority,
+            reasons: vec![self.reason],
+            at,
+            joined: at,
+        };
+        if delay == 0 {
+            self.model.add(want)
+        } else {
+            self.model.add_after(want)
+        }
     }
 
     /// Gets from both, compares, and says whether there was a key.
@@ -239,11 +278,25 @@ impl Run {
             return false;
         };
         let item = got.flatten().expect("the model has a key");
-        assert!(self.items.iter().all(|held| held.key() != item.key()), "two items hold {}", item.key());
+        assert!(
+            self.items.iter().all(|held| held.key() != item.key()),
+            "two items hold {}",
+            item.key()
+        );
         let (first, later) = want.reasons.split_first().unwrap();
-        let causes = Causes { first: *first, latest: later.last().copied(), coalesced: later.len() as u32 };
-        assert_eq!((*item.key(), item.priority(), item.causes()), (want.key, want.priority, &causes));
-        assert_eq!(item.queued(), Duration::from_millis(self.model.now - want.at));
+        let causes = Causes {
+            first: *first,
+            latest: later.last().copied(),
+            coalesced: later.len() as u32,
+        };
+        assert_eq!(
+            (*item.key(), item.priority(), item.causes()),
+            (want.key, want.priority, &causes)
+        );
+        assert_eq!(
+            item.queued(),
+            Duration::from_millis(self.model.now - want.at)
+        );
         self.served += 1 + causes.coalesced;
         self.items.push(item);
         true
@@ -251,9 +304,18 @@ impl Run {
 
     fn compare_gauges(&self) {
         let (gauges, model) = (self.queue.snapshot(), &self.model);
-        let is = [gauges.normal, gauges.low, gauges.dirty, gauges.delayed, gauges.processing];
+        let is = [
+            gauges.normal,
+            gauges.low,
+            gauges.dirty,
+            gauges.delayed,
+            gauges.processing,
+        ];
         let lists = [&model.normal, &model.low, &model.dirty, &model.delayed].map(Vec::len);
-        assert_eq!(is, [lists[0], lists[1], lists[2], lists[3], model.held.len()]);
+        assert_eq!(
+            is,
+            [lists[0], lists[1], lists[2], lists[3], model.held.len()]
+        );
         assert_eq!(self.queue.len(), lists[0] + lists[1]);
     }
 
@@ -284,7 +346,12 @@ fn poll<F: Future>(future: F) -> Option<F::Output> {
 fn on_paused_time(future: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     // Without a budget: it would make a get yield once in a while, which a single poll can't tell from waiting.
-    builder.enable_time().start_paused(true).build().unwrap().block_on(tokio::task::coop::unconstrained(future));
+    builder
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(tokio::task::coop::unconstrained(future));
 }
 
 proptest! {

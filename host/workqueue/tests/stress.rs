@@ -46,11 +46,20 @@ fn produce(queue: &Queue, world: &World, seed: u64) {
     let mut random = Random(seed);
     for _ in 0..ADDS {
         let key = random.below(KEYS as u64) as usize;
-        let priority = if random.below(3) == 0 { Priority::Low } else { Priority::Normal };
+        let priority = if random.below(3) == 0 {
+            Priority::Low
+        } else {
+            Priority::Normal
+        };
         let version = world.objects[key].version.fetch_add(1, SeqCst) + 1;
         world.accepted.fetch_add(1, SeqCst);
         match random.below(20) {
-            0 => queue.add_after(key, Duration::from_micros(random.below(3000)), priority, version),
+            0 => queue.add_after(
+                key,
+                Duration::from_micros(random.below(3000)),
+                priority,
+                version,
+            ),
             _ => queue.add(key, priority, version),
         }
         if random.below(50) == 0 {
@@ -73,9 +82,15 @@ async fn work(queue: &Queue, world: &World, seed: u64) {
         };
         let Some(item) = item else { return };
         let object = &world.objects[*item.key()];
-        assert!(!object.held.swap(true, SeqCst), "two workers hold {}", item.key());
+        assert!(
+            !object.held.swap(true, SeqCst),
+            "two workers hold {}",
+            item.key()
+        );
         object.seen.fetch_max(object.version.load(SeqCst), SeqCst);
-        world.served.fetch_add(1 + u64::from(item.causes().coalesced), SeqCst);
+        world
+            .served
+            .fetch_add(1 + u64::from(item.causes().coalesced), SeqCst);
         if random.below(3) == 0 {
             tokio::task::yield_now().await;
         }
@@ -92,15 +107,24 @@ async fn work(queue: &Queue, world: &World, seed: u64) {
 
 #[test]
 fn many_threads_lose_no_key_and_share_none() {
-    let queue = Queue::new(Config { ageing: Duration::from_millis(1), ..Config::default() });
+    let queue = Queue::new(Config {
+        ageing: Duration::from_millis(1),
+        ..Config::default()
+    });
     let objects = std::iter::repeat_with(Object::default).take(KEYS).collect();
-    let world = Arc::new(World { objects, ..World::default() });
+    let world = Arc::new(World {
+        objects,
+        ..World::default()
+    });
 
     let workers: Vec<_> = (0..WORKERS)
         .map(|worker| {
             let (queue, world) = (queue.clone(), world.clone());
             // A runtime each: a getter may be woken from a thread that knows nothing of its runtime.
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .unwrap();
             std::thread::spawn(move || runtime.block_on(work(&queue, &world, 1000 + worker)))
         })
         .collect();
@@ -117,14 +141,24 @@ fn many_threads_lose_no_key_and_share_none() {
     while queue.snapshot().delayed > 0 {
         std::thread::yield_now();
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     runtime.block_on(queue.shutdown_with_drain());
     for worker in workers {
         worker.join().unwrap();
     }
-    assert_eq!(world.served.load(SeqCst), world.accepted.load(SeqCst), "every add is accounted for");
+    assert_eq!(
+        world.served.load(SeqCst),
+        world.accepted.load(SeqCst),
+        "every add is accounted for"
+    );
     for (key, object) in world.objects.iter().enumerate() {
-        assert_eq!(object.seen.load(SeqCst), object.version.load(SeqCst), "the last version of {key} was processed");
+        assert_eq!(
+            object.seen.load(SeqCst),
+            object.version.load(SeqCst),
+            "the last version of {key} was processed"
+        );
     }
 }
 
@@ -138,7 +172,9 @@ fn as_many_getters_are_woken_as_keys_are_added() {
     let getters: Vec<_> = (0..GETTERS)
         .map(|_| {
             let (queue, barrier) = (queue.clone(), barrier.clone());
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap();
             std::thread::spawn(move || {
                 while let Some(_item) = runtime.block_on(queue.get()) {
                     barrier.wait();

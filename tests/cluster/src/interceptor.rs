@@ -31,15 +31,21 @@ pub struct Interceptor(JoinHandle<()>);
 
 impl Interceptor {
     /// Calls `before` with each write, in words such as `create pods`; the write is made when that has returned.
-    pub async fn start<F>(client: &Client, before: impl Fn(String) -> F + Send + Sync + 'static) -> Result<Self>
+    pub async fn start<F>(
+        client: &Client,
+        before: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Result<Self>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("can't listen on 127.0.0.1")?;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("can't listen on 127.0.0.1")?;
         let url = format!("https://{}/", listener.local_addr()?);
-        let certified =
-            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).context("can't make a certificate")?;
-        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
+            .context("can't make a certificate")?;
+        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der())
+            .map_err(anyhow::Error::msg)?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -80,7 +86,9 @@ async fn register(client: &Client, url: &str, certificate: String) -> Result<()>
             "timeoutSeconds": 30,
         }],
     }))?;
-    let made = Api::all(client.clone()).create(&PostParams::default(), &webhook).await;
+    let made = Api::all(client.clone())
+        .create(&PostParams::default(), &webhook)
+        .await;
     made.map(drop).context("can't register the webhook")
 }
 
@@ -104,14 +112,20 @@ where
             Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(answer.to_string()))))
         }
     });
-    let served = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+    let served = auto::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
     served.map_err(anyhow::Error::from_boxed)
 }
 
 /// What a write does, such as `update pods/status`.
 fn in_words(asked: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let words = format!("{} {}", text(&asked["operation"]).to_lowercase(), text(&asked["resource"]["resource"]));
+    let words = format!(
+        "{} {}",
+        text(&asked["operation"]).to_lowercase(),
+        text(&asked["resource"]["resource"])
+    );
     match asked["subResource"].as_str() {
         Some(part) if !part.is_empty() => format!("{words}/{part}"),
         _ => words,

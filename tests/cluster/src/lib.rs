@@ -52,7 +52,12 @@ impl Cluster {
         let mut cluster = Self::without_nodes(options).await?;
         let plugins = cluster.folder_with("nodes", &[guest("fake-kubelet")?])?;
         let kubeconfig = cluster.plane.kubeconfig_path().to_owned();
-        let args = ["--controllers=", "--trust-plugins", "--kube-api-qps=1000", "--kube-api-burst=2000"];
+        let args = [
+            "--controllers=",
+            "--trust-plugins",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=2000",
+        ];
         let mut args: Vec<String> = args.map(str::to_owned).to_vec();
         args.push(format!("--plugin-dir={}", plugins.display()));
         cluster.nodes = Some(cluster.spawn_host("nodes", &kubeconfig, &args)?);
@@ -62,7 +67,11 @@ impl Cluster {
     /// Starts a control plane alone.
     pub async fn without_nodes(options: Options) -> Result<Self> {
         let plane = ControlPlane::start(options).await?;
-        Ok(Self { client: plane.admin_client()?, plane, nodes: None })
+        Ok(Self {
+            client: plane.admin_client()?,
+            plane,
+            nodes: None,
+        })
     }
 
     /// Starts the host with these controllers (in the syntax of `--controllers`) as kube-controller-manager is started:
@@ -80,10 +89,23 @@ impl Cluster {
     /// Starts the host, without an election unless the arguments, which come last, ask for one.
     pub fn spawn_host(&self, name: &str, kubeconfig: &Path, args: &[String]) -> Result<Process> {
         let mut command = Command::new(host()?);
-        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display()));
-        command.args(["--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0", "-v=4"]);
-        command.arg(format!("--admin-socket={}", self.admin_socket(name).display()));
-        command.arg(format!("--state-dir={}", self.plane.dir().join(format!("{name}-state")).display()));
+        command
+            .arg("run")
+            .arg(format!("--kubeconfig={}", kubeconfig.display()));
+        command.args([
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+            "-v=4",
+        ]);
+        command.arg(format!(
+            "--admin-socket={}",
+            self.admin_socket(name).display()
+        ));
+        command.arg(format!(
+            "--state-dir={}",
+            self.plane.dir().join(format!("{name}-state")).display()
+        ));
         command.args(args);
         Process::spawn(name, command, &self.plane.dir().join(format!("{name}.log")))
     }
@@ -99,14 +121,18 @@ impl Cluster {
         for item in list["items"].as_array().context("it is no list")? {
             let object: DynamicObject = serde_json::from_value(item.clone())?;
             let of = |field: &str| item[field].as_str().unwrap_or_default();
-            let (group, version) = of("apiVersion").rsplit_once('/').unwrap_or(("", of("apiVersion")));
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, of("kind")));
+            let (group, version) = of("apiVersion")
+                .rsplit_once('/')
+                .unwrap_or(("", of("apiVersion")));
+            let resource =
+                ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, of("kind")));
             let api = match &object.metadata.namespace {
                 Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
                 None => Api::all_with(self.client.clone(), &resource),
             };
             match api.create(&PostParams::default(), &object).await {
-                Err(kube::Error::Api(status)) if of("kind") == "Namespace" && status.is_already_exists() => {}
+                Err(kube::Error::Api(status))
+                    if of("kind") == "Namespace" && status.is_already_exists() => {}
                 made => drop(made.with_context(|| format!("can't make {item}"))?),
             }
             kinds.push(of("kind").to_owned());
@@ -120,14 +146,18 @@ impl Cluster {
         config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
         // Its certificate is its own.
         config.accept_invalid_certs = true;
-        let page = Client::try_from(config)?.request_text(hyper::Request::get(path).body(Vec::new())?).await;
+        let page = Client::try_from(config)?
+            .request_text(hyper::Request::get(path).body(Vec::new())?)
+            .await;
         Ok(page.unwrap_or_else(|error| error.to_string()))
     }
 
     /// The flags by which a host serves at a port of its own, and asks the API server who its callers are; the port. Somebody
     /// else may take it before the host does: then that says so and ends.
     pub fn serving(&self) -> Result<(u16, [String; 3])> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?
+            .local_addr()?
+            .port();
         let kubeconfig = self.plane.kcm_kubeconfig_path().display();
         let flags = [
             format!("--secure-port={port}"),
@@ -145,7 +175,8 @@ impl Cluster {
 
     /// How a plugin of the host of this name is, as `flyball status` says; none if there is none.
     pub fn plugin(&self, host_name: &str, plugin: &str) -> Result<Option<Value>> {
-        let all: Vec<Value> = serde_json::from_str(&self.ask(host_name, &["status", "-o", "json"])?)?;
+        let all: Vec<Value> =
+            serde_json::from_str(&self.ask(host_name, &["status", "-o", "json"])?)?;
         Ok(all.into_iter().find(|status| status["name"] == plugin))
     }
 
@@ -179,7 +210,8 @@ impl Cluster {
     /// A folder in the control plane's own, with copies of these files.
     pub fn folder_with(&self, name: &str, files: &[PathBuf]) -> Result<PathBuf> {
         let folder = self.plane.dir().join(name);
-        std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("can't make {}", folder.display()))?;
         for file in files {
             let copy = folder.join(file.file_name().context("a plugin has no file name")?);
             std::fs::copy(file, &copy)
@@ -199,9 +231,17 @@ impl Cluster {
 
 /// What a command of the host's binary prints.
 pub fn printed(args: &[&str]) -> Result<String> {
-    let output = Command::new(host()?).args(args).output().context("can't run the host's command")?;
+    let output = Command::new(host()?)
+        .args(args)
+        .output()
+        .context("can't run the host's command")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`flyball {}` ended with {}: {said}", args.join(" "), output.status);
+    ensure!(
+        output.status.success(),
+        "`flyball {}` ended with {}: {said}",
+        args.join(" "),
+        output.status
+    );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -217,14 +257,22 @@ pub fn guest(name: &str) -> Result<PathBuf> {
 
 fn built(path: &str) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let target =
+        target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
     let path = target.join(path);
-    ensure!(path.is_file(), "{} is missing: make it with `cargo xtask build`", path.display());
+    ensure!(
+        path.is_file(),
+        "{} is missing: make it with `cargo xtask build`",
+        path.display()
+    );
     Ok(path)
 }
 
 /// Waits until `look` answers, and returns what it answers; `Err` is what it saw instead.
-pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Result<Result<T, String>>) -> Result<T> {
+pub async fn until<T>(
+    what: &str,
+    look: impl AsyncFnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
     until_within(PATIENCE, what, look).await
 }
 
@@ -236,10 +284,16 @@ pub async fn until_within<T>(
 ) -> Result<T> {
     let start = Instant::now();
     loop {
-        match look().await.with_context(|| format!("while waiting until {what}"))? {
+        match look()
+            .await
+            .with_context(|| format!("while waiting until {what}"))?
+        {
             Ok(value) => return Ok(value),
             Err(seen) if start.elapsed() > patience => {
-                bail!("waited {} s until {what}; seen last: {seen}", patience.as_secs())
+                bail!(
+                    "waited {} s until {what}; seen last: {seen}",
+                    patience.as_secs()
+                )
             }
             Err(_) => tokio::time::sleep(POLL).await,
         }

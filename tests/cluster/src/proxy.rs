@@ -18,9 +18,15 @@ pub struct Proxy {
 impl Proxy {
     /// Listens on a free port for connections to an URL of the form `https://127.0.0.1:PORT`.
     pub async fn start(to: &str) -> Result<Self> {
-        let address = to.strip_prefix("https://").with_context(|| format!("{to} is no URL of an API server"))?;
-        let to: SocketAddr = address.parse().with_context(|| format!("{to} names no address and port"))?;
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("can't listen on 127.0.0.1")?;
+        let address = to
+            .strip_prefix("https://")
+            .with_context(|| format!("{to} is no URL of an API server"))?;
+        let to: SocketAddr = address
+            .parse()
+            .with_context(|| format!("{to} names no address and port"))?;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("can't listen on 127.0.0.1")?;
         let url = format!("https://{}", listener.local_addr()?);
         let is_cut = watch::Sender::new(false);
         let seen = is_cut.subscribe();

@@ -28,7 +28,11 @@ pub struct Scenarios {
 impl Scenarios {
     /// None yet.
     pub fn new(cluster: &Cluster) -> Self {
-        Self { client: cluster.client.clone(), tasks: LocalSet::new(), added: Vec::new() }
+        Self {
+            client: cluster.client.clone(),
+            tasks: LocalSet::new(),
+            added: Vec::new(),
+        }
     }
 
     /// Adds one, which gets a namespace named after it, with the account `default` in it.
@@ -70,7 +74,11 @@ impl Scenarios {
 }
 
 /// Ends the hosts and the cluster. The logs are kept if the test failed, or if a host panicked or did not end well.
-pub async fn finish(mut cluster: Cluster, hosts: impl IntoIterator<Item = Process>, result: Result<()>) -> Result<()> {
+pub async fn finish(
+    mut cluster: Cluster,
+    hosts: impl IntoIterator<Item = Process>,
+    result: Result<()>,
+) -> Result<()> {
     let mut result = result;
     for mut host in hosts {
         let status = host.stop().await?;
@@ -81,7 +89,10 @@ pub async fn finish(mut cluster: Cluster, hosts: impl IntoIterator<Item = Proces
         }
         if result.is_ok() && !status.success() {
             let last = last_lines(&log);
-            result = Err(anyhow::anyhow!("{} did not end well at SIGTERM: {status}\n{last}", host.name()));
+            result = Err(anyhow::anyhow!(
+                "{} did not end well at SIGTERM: {status}\n{last}",
+                host.name()
+            ));
         }
     }
     if result.is_err() {
@@ -117,10 +128,15 @@ impl Space {
     pub async fn create(client: Client, name: &str) -> Result<Self> {
         let name = name.replace('_', "-");
         let object = Namespace {
-            metadata: kube::api::ObjectMeta { name: Some(name.clone()), ..Default::default() },
+            metadata: kube::api::ObjectMeta {
+                name: Some(name.clone()),
+                ..Default::default()
+            },
             ..Default::default()
         };
-        let made = Api::all(client.clone()).create(&PostParams::default(), &object).await;
+        let made = Api::all(client.clone())
+            .create(&PostParams::default(), &object)
+            .await;
         made.with_context(|| format!("can't make the namespace {name}"))?;
         Ok(Self { client, name })
     }
@@ -128,7 +144,11 @@ impl Space {
     /// Waits for the account `default`, without which no pod can be made.
     pub async fn wait_for_account(&self) -> Result<ServiceAccount> {
         until("the namespace has its account", async || {
-            Ok(self.api::<ServiceAccount>().get_opt("default").await?.ok_or_else(|| "none".into()))
+            Ok(self
+                .api::<ServiceAccount>()
+                .get_opt("default")
+                .await?
+                .ok_or_else(|| "none".into()))
         })
         .await
     }
@@ -144,7 +164,11 @@ impl Space {
     /// Makes an object.
     pub async fn make<K>(&self, object: Value) -> Result<K>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Serialize,
     {
         let object: K = serde_json::from_value(object).context("a test's object is not valid")?;
         Ok(self.api().create(&PostParams::default(), &object).await?)
@@ -153,26 +177,47 @@ impl Space {
     /// Changes an object by a merge patch.
     pub async fn change<K>(&self, name: &str, patch: Value) -> Result<K>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + DeserializeOwned,
     {
-        let patched = self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = self
+            .api()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         patched.with_context(|| format!("can't change {name}"))
     }
 
     /// Deletes a pod.
     pub async fn delete_pod(&self, name: &str) -> Result<()> {
-        let deleted = self.api::<Pod>().delete(name, &DeleteParams::default()).await;
-        deleted.map(drop).with_context(|| format!("can't delete the pod {name}"))
+        let deleted = self
+            .api::<Pod>()
+            .delete(name, &DeleteParams::default())
+            .await;
+        deleted
+            .map(drop)
+            .with_context(|| format!("can't delete the pod {name}"))
     }
 
     /// All pods.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
-        Ok(self.api().list(&ListParams::default()).await.context("can't list the pods")?.items)
+        Ok(self
+            .api()
+            .list(&ListParams::default())
+            .await
+            .context("can't list the pods")?
+            .items)
     }
 
     /// All ReplicaSets.
     pub async fn replica_sets(&self) -> Result<Vec<ReplicaSet>> {
-        Ok(self.api().list(&ListParams::default()).await.context("can't list the ReplicaSets")?.items)
+        Ok(self
+            .api()
+            .list(&ListParams::default())
+            .await
+            .context("can't list the ReplicaSets")?
+            .items)
     }
 
     /// Makes the Deployment `web` with this image; `more` is merged into its spec.
@@ -189,22 +234,41 @@ impl Space {
 
     /// Waits until the Deployment `web` says, and the pods show, that so many pods run this image and no others exist.
     pub async fn settled(&self, replicas: i32, image: &str) -> Result<Scene> {
-        self.until_scene(&format!("{replicas} pods run {image}"), |scene| scene.is_settled(replicas, image)).await
+        self.until_scene(&format!("{replicas} pods run {image}"), |scene| {
+            scene.is_settled(replicas, image)
+        })
+        .await
     }
 
     /// Waits until the Deployment `web` and what belongs to it look so.
-    pub async fn until_scene(&self, what: &str, mut looks_so: impl FnMut(&Scene) -> bool) -> Result<Scene> {
+    pub async fn until_scene(
+        &self,
+        what: &str,
+        mut looks_so: impl FnMut(&Scene) -> bool,
+    ) -> Result<Scene> {
         until(what, async || {
             let scene = self.look().await?;
-            if looks_so(&scene) { Ok(Ok(scene)) } else { Ok(Err(scene.describe())) }
+            if looks_so(&scene) {
+                Ok(Ok(scene))
+            } else {
+                Ok(Err(scene.describe()))
+            }
         })
         .await
     }
 
     /// The Deployment `web` and what belongs to it, now.
     pub async fn look(&self) -> Result<Scene> {
-        let deployment = self.api::<Deployment>().get("web").await.context("can't read the Deployment")?;
-        Ok(Scene { deployment, sets: self.replica_sets().await?, pods: self.pods().await? })
+        let deployment = self
+            .api::<Deployment>()
+            .get("web")
+            .await
+            .context("can't read the Deployment")?;
+        Ok(Scene {
+            deployment,
+            sets: self.replica_sets().await?,
+            pods: self.pods().await?,
+        })
     }
 }
 
@@ -221,34 +285,63 @@ pub struct Scene {
 impl Scene {
     /// Whether the status counts so many pods as up to date and available, and those are all that exist.
     pub fn is_settled(&self, replicas: i32, image: &str) -> bool {
-        let Some(status) = &self.deployment.status else { return false };
+        let Some(status) = &self.deployment.status else {
+            return false;
+        };
         let count = |value: Option<i32>| value.unwrap_or(0);
         self.is_observed()
-            && [status.replicas, status.updated_replicas, status.available_replicas]
-                .into_iter()
-                .all(|value| count(value) == replicas)
+            && [
+                status.replicas,
+                status.updated_replicas,
+                status.available_replicas,
+            ]
+            .into_iter()
+            .all(|value| count(value) == replicas)
             && i32::try_from(self.pods.len()) == Ok(replicas)
-            && self.pods.iter().all(|pod| runs(pod, image) && is_ready(pod))
+            && self
+                .pods
+                .iter()
+                .all(|pod| runs(pod, image) && is_ready(pod))
     }
 
     /// Whether the status is about the newest spec.
     pub fn is_observed(&self) -> bool {
-        let observed = self.deployment.status.as_ref().and_then(|status| status.observed_generation);
+        let observed = self
+            .deployment
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
         observed == self.deployment.metadata.generation
     }
 
     /// The status and the reason of the Deployment's condition; empty if it has none.
     pub fn condition(&self, kind: &str) -> (&str, &str) {
-        let mut conditions = self.deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let mut conditions = self
+            .deployment
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
         let found = conditions.find(|condition| condition.type_ == kind);
-        found.map_or(("", ""), |condition| (&condition.status, condition.reason.as_deref().unwrap_or_default()))
+        found.map_or(("", ""), |condition| {
+            (
+                &condition.status,
+                condition.reason.as_deref().unwrap_or_default(),
+            )
+        })
     }
 
     /// The one ReplicaSet with this image.
     pub fn set_of(&self, image: &str) -> Result<&ReplicaSet> {
         let mut found = self.sets.iter().filter(|set| {
-            let spec = set.spec.as_ref().and_then(|spec| spec.template.as_ref()?.spec.as_ref());
-            spec.is_some_and(|spec| spec.containers.iter().all(|container| container.image.as_deref() == Some(image)))
+            let spec = set
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.template.as_ref()?.spec.as_ref());
+            spec.is_some_and(|spec| {
+                spec.containers
+                    .iter()
+                    .all(|container| container.image.as_deref() == Some(image))
+            })
         });
         match (found.next(), found.next()) {
             (Some(set), None) => Ok(set),
@@ -266,7 +359,11 @@ impl Scene {
         let pods: Vec<String> = self.pods.iter().map(describe_pod).collect();
         let sets: Vec<String> = self.sets.iter().map(ResourceExt::name_any).collect();
         let status = serde_json::to_string(&self.deployment.status).unwrap_or_default();
-        format!("ReplicaSets {}; pods {}; status {status}", sets.join(", "), pods.join(", "))
+        format!(
+            "ReplicaSets {}; pods {}; status {status}",
+            sets.join(", "),
+            pods.join(", ")
+        )
     }
 }
 
@@ -291,7 +388,8 @@ pub fn new_image(image: &str) -> Value {
 
 /// Annotations in a template for the fake kubelet.
 pub fn pods_that<const N: usize>(annotations: [(&str, Option<&str>); N]) -> Value {
-    let annotations = annotations.map(|(name, value)| (format!("fake-kubelet.flyball.dev/{name}"), json!(value)));
+    let annotations =
+        annotations.map(|(name, value)| (format!("fake-kubelet.flyball.dev/{name}"), json!(value)));
     json!({"template": {"metadata": {"annotations": serde_json::Map::from_iter(annotations)}}})
 }
 
@@ -321,20 +419,34 @@ pub fn runs(pod: &Pod, image: &str) -> bool {
 
 /// Whether the pod has ended, or is Failed or Succeeded.
 pub fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// Whether the pod is Ready.
 pub fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn describe_pod(pod: &Pod) -> String {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("without phase");
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("without phase");
     let ready = if is_ready(pod) { ", Ready" } else { "" };
-    let deleted = if pod.metadata.deletion_timestamp.is_some() { ", being deleted" } else { "" };
+    let deleted = if pod.metadata.deletion_timestamp.is_some() {
+        ", being deleted"
+    } else {
+        ""
+    };
     format!("{} ({phase}{ready}{deleted})", pod.name_any())
 }
 
@@ -347,7 +459,9 @@ pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
     space.greeting_is("hello").await?;
     annotate(client, namespace, greeting(Some("good morning"))).await?;
     space.greeting_is("good morning").await?;
-    space.change::<ConfigMap>("greeting", json!({"data": {"greeting": "go away"}})).await?;
+    space
+        .change::<ConfigMap>("greeting", json!({"data": {"greeting": "go away"}}))
+        .await?;
     space.greeting_is("good morning").await?;
     annotate(client, namespace, greeting(None)).await?;
     until("the ConfigMap is gone", async || {
@@ -360,15 +474,21 @@ pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
 /// Changes a namespace by a merge patch.
 pub async fn annotate(client: &Client, namespace: &str, patch: Value) -> Result<()> {
     let namespaces = Api::<Namespace>::all(client.clone());
-    let patched = namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(patch)).await;
-    patched.map(drop).with_context(|| format!("can't change the namespace {namespace}"))
+    let patched = namespaces
+        .patch(namespace, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
+    patched
+        .map(drop)
+        .with_context(|| format!("can't change the namespace {namespace}"))
 }
 
 impl Space {
     async fn greeting_is(&self, text: &str) -> Result<ConfigMap> {
         until(&format!("the ConfigMap says {text:?}"), async || {
             let map = self.api::<ConfigMap>().get_opt("greeting").await?;
-            let says = map.as_ref().and_then(|map| map.data.as_ref()?.get("greeting").cloned());
+            let says = map
+                .as_ref()
+                .and_then(|map| map.data.as_ref()?.get("greeting").cloned());
             let seen = format!("{says:?}");
             Ok(map.filter(|_| says.as_deref() == Some(text)).ok_or(seen))
         })

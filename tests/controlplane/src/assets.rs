@@ -41,11 +41,15 @@ impl Assets {
     /// It blocks: from async code, call it through `spawn_blocking`.
     pub fn find_or_build() -> anyhow::Result<Self> {
         match env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
-            Some(folder) => {
-                Self::in_folder(Path::new(&folder), &env::var_os("PATH").unwrap_or_default()).with_context(|| {
-                    format!("can't use the binaries that {FOLDER_VARIABLE} names; unset it to build them")
-                })
-            }
+            Some(folder) => Self::in_folder(
+                Path::new(&folder),
+                &env::var_os("PATH").unwrap_or_default(),
+            )
+            .with_context(|| {
+                format!(
+                    "can't use the binaries that {FOLDER_VARIABLE} names; unset it to build them"
+                )
+            }),
             None => Ok(Self::in_one_binary(&CONTROL_PLANE.build()?)),
         }
     }
@@ -53,10 +57,19 @@ impl Assets {
     /// The binaries `etcd` and `kube-apiserver` in `folder`, and those of the other parts that are there. The scheduler
     /// may also be in one of the folders of `path`, a list as in the variable `PATH`.
     pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
-        let find = |name: &str| Some(folder.join(name)).filter(|path| path.is_file()).map(Program::alone);
-        let need = |name: &str| find(name).with_context(|| format!("there is no {name} in {}", folder.display()));
+        let find = |name: &str| {
+            Some(folder.join(name))
+                .filter(|path| path.is_file())
+                .map(Program::alone)
+        };
+        let need = |name: &str| {
+            find(name).with_context(|| format!("there is no {name} in {}", folder.display()))
+        };
         let in_path = |name: &str| {
-            env::split_paths(path).map(|folder| folder.join(name)).find(|path| path.is_file()).map(Program::alone)
+            env::split_paths(path)
+                .map(|folder| folder.join(name))
+                .find(|path| path.is_file())
+                .map(Program::alone)
         };
         Ok(Self {
             etcd: need("etcd")?,
@@ -93,7 +106,10 @@ impl Assets {
     }
 
     fn in_one_binary(path: &Path) -> Self {
-        let part = |name| Program { path: path.to_owned(), part: Some(name) };
+        let part = |name| Program {
+            path: path.to_owned(),
+            part: Some(name),
+        };
         Self {
             etcd: part("etcd"),
             apiserver: part("kube-apiserver"),
@@ -133,8 +149,12 @@ pub(crate) struct GoBinary {
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
 
-const CONTROL_PLANE: GoBinary =
-    GoBinary { folder: "go", name: "controlplane", of: "etcd and Kubernetes", link: link_flags };
+const CONTROL_PLANE: GoBinary = GoBinary {
+    folder: "go",
+    name: "controlplane",
+    of: "etcd and Kubernetes",
+    link: link_flags,
+};
 
 impl GoBinary {
     /// Returns the path of a binary that matches its sources.
@@ -142,11 +162,13 @@ impl GoBinary {
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let sources = crate_dir.join(self.folder);
         let out = target_dir(crate_dir).join(self.name);
-        fs::create_dir_all(&out).with_context(|| format!("can't create {} for the binary", out.display()))?;
+        fs::create_dir_all(&out)
+            .with_context(|| format!("can't create {} for the binary", out.display()))?;
         let (binary, stamp) = (out.join(self.name), out.join("stamp"));
         let link = (self.link)(&sources)?;
         let digest = digest(&sources, &link)?;
-        let fresh = || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
+        let fresh =
+            || binary.is_file() && fs::read_to_string(&stamp).is_ok_and(|built| built == digest);
         if fresh() {
             return Ok(binary);
         }
@@ -159,7 +181,8 @@ impl GoBinary {
         }
         let new = out.join(format!("{}.new", self.name));
         self.compile(&sources, &link, &new)?;
-        fs::rename(&new, &binary).with_context(|| format!("can't put {} in place", binary.display()))?;
+        fs::rename(&new, &binary)
+            .with_context(|| format!("can't put {} in place", binary.display()))?;
         fs::write(&stamp, digest).with_context(|| format!("can't write {}", stamp.display()))?;
         Ok(binary)
     }
@@ -170,10 +193,21 @@ impl GoBinary {
         run(download, &format!("fetching the Go modules of {}", self.of))?;
         let mut build = go(sources);
         build
-            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", link, "-o"])
+            .args([
+                "build",
+                "-mod=readonly",
+                "-trimpath",
+                "-buildvcs=false",
+                "-ldflags",
+                link,
+                "-o",
+            ])
             .arg(out)
             .arg(".");
-        run(build, &format!("compiling {} (some minutes, once)", self.of))
+        run(
+            build,
+            &format!("compiling {} (some minutes, once)", self.of),
+        )
     }
 }
 
@@ -195,14 +229,27 @@ fn lock(file: &File) -> io::Result<()> {
 /// The binary says of itself, and in its User-Agent, what the released ones say: the version is the one in `go.mod`.
 fn link_flags(sources: &Path) -> anyhow::Result<String> {
     let path = sources.join("go.mod");
-    let text = fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-    let version = text.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes ")).with_context(|| {
-        format!("can't tell the release of Kubernetes: {} requires no k8s.io/kubernetes", path.display())
-    })?;
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let version = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
+        .with_context(|| {
+            format!(
+                "can't tell the release of Kubernetes: {} requires no k8s.io/kubernetes",
+                path.display()
+            )
+        })?;
     let mut numbers = version.trim_start_matches('v').split('.');
-    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let (major, minor) = (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    );
     let mut flags = "-s -w".to_owned();
-    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
         for (name, value) in [
             ("gitVersion", version),
             ("gitMajor", major),
@@ -219,16 +266,22 @@ fn link_flags(sources: &Path) -> anyhow::Result<String> {
 /// A digest of all that decides what the binary is, but for the version of Go.
 fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
     let read = || -> io::Result<String> {
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(sources)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        let mut files: Vec<PathBuf> = fs::read_dir(sources)?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<io::Result<_>>()?;
         files.retain(|path| {
-            path.extension().is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
+            path.extension()
+                .is_some_and(|extension| ["go", "mod", "sum"].iter().any(|e| extension == *e))
         });
         files.sort();
         let mut hash = Sha256::new_with_prefix(link);
         for file in files {
             let text = fs::read(&file)?;
-            hash.update(format!("\n{} {}\n", file.file_name().unwrap_or_default().display(), text.len()));
+            hash.update(format!(
+                "\n{} {}\n",
+                file.file_name().unwrap_or_default().display(),
+                text.len()
+            ));
             hash.update(text);
         }
         Ok(format!("{:x}", hash.finalize()))
@@ -239,13 +292,19 @@ fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
 fn go(sources: &Path) -> Command {
     let mut go = Command::new("go");
     // Without C, the binary is the same on every machine and needs no compiler but Go's.
-    go.current_dir(sources).env("CGO_ENABLED", "0").env("GOWORK", "off").env_remove("GOFLAGS");
+    go.current_dir(sources)
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env_remove("GOFLAGS");
     go
 }
 
 /// Runs `command`, says what it does, and goes on saying so while it takes long.
 fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     eprintln!("controlplane: {doing}");
     let begun = Instant::now();
     let child = match crate::process::spawn(command) {
@@ -255,8 +314,13 @@ fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
         ),
         result => result.with_context(|| format!("can't run go for {doing}"))?,
     };
-    let output = wait(child, || eprintln!("controlplane: {doing}, for {} s so far", begun.elapsed().as_secs()))
-        .with_context(|| format!("can't wait for go, {doing}"))?;
+    let output = wait(child, || {
+        eprintln!(
+            "controlplane: {doing}, for {} s so far",
+            begun.elapsed().as_secs()
+        )
+    })
+    .with_context(|| format!("can't wait for go, {doing}"))?;
     ensure!(
         output.status.success(),
         "{doing} failed with {}; go said:\n{}",
@@ -274,7 +338,9 @@ fn wait(child: std::process::Child, mut progress: impl FnMut()) -> io::Result<Ou
         match ended.recv_timeout(PROGRESS) {
             Ok(output) => return output,
             Err(RecvTimeoutError::Timeout) => progress(),
-            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the thread that waits has ended")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that waits has ended"));
+            }
         }
     }
 }
@@ -288,15 +354,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("kube-apiserver")).unwrap();
         let error = Assets::in_folder(folder.path(), OsStr::new("")).unwrap_err();
-        assert!(error.to_string().starts_with("there is no etcd in "), "{error}");
+        assert!(
+            error.to_string().starts_with("there is no etcd in "),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_folder_may_lack_the_controller_manager_and_take_the_scheduler_from_the_path() {
         let (folder, path) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for file in
-            [folder.path().join("etcd"), folder.path().join("kube-apiserver"), path.path().join("kube-scheduler")]
-        {
+        for file in [
+            folder.path().join("etcd"),
+            folder.path().join("kube-apiserver"),
+            path.path().join("kube-scheduler"),
+        ] {
             File::create(file).unwrap();
         }
         let assets = Assets::in_folder(folder.path(), OsStr::new("")).unwrap();
@@ -305,7 +376,9 @@ mod tests {
         assert!(assets.has_scheduler() && !assets.has_kcm());
         let error = assets.kcm().unwrap_err();
         assert!(
-            error.to_string().starts_with("can't start kube-controller-manager: it is not in the folder"),
+            error
+                .to_string()
+                .starts_with("can't start kube-controller-manager: it is not in the folder"),
             "{error}"
         );
     }

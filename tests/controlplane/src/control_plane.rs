@@ -74,7 +74,9 @@ pub struct Snapshot(Arc<ControlPlane>);
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Snapshot").field(&etcd_data(&self.0.slot)).finish()
+        f.debug_tuple("Snapshot")
+            .field(&etcd_data(&self.0.slot))
+            .finish()
     }
 }
 
@@ -116,9 +118,13 @@ impl ControlPlane {
     ///
     /// The error names the part that failed to become ready, and quotes the end of its log.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let assets = tokio::task::spawn_blocking(Assets::find_or_build).await.context("can't look for binaries")??;
+        let assets = tokio::task::spawn_blocking(Assets::find_or_build)
+            .await
+            .context("can't look for binaries")??;
         if options.scheduler {
-            assets.scheduler().context("`Options::scheduler` asks for a scheduler")?;
+            assets
+                .scheduler()
+                .context("`Options::scheduler` asks for a scheduler")?;
         }
         let slot = Slot::take()?;
         let url = format!("https://127.0.0.1:{}", slot.apiserver_port());
@@ -126,7 +132,11 @@ impl ControlPlane {
         let server = pki.server()?;
         let admin = pki.client("admin", "admin", Some("system:masters"))?;
         let kubeconfig = pki.kubeconfig("admin", &url, &admin)?;
-        let kcm = pki.client("kube-controller-manager", "system:kube-controller-manager", None)?;
+        let kcm = pki.client(
+            "kube-controller-manager",
+            "system:kube-controller-manager",
+            None,
+        )?;
         let kcm_kubeconfig = pki.kubeconfig("kube-controller-manager", &url, &kcm)?;
         if let Some(Snapshot(ended)) = &options.snapshot {
             let (from, to) = (etcd_data(&ended.slot), etcd_data(&slot));
@@ -155,7 +165,10 @@ impl ControlPlane {
             Err(error) => {
                 plane.kill();
                 Err(error.context(match plane.move_logs() {
-                    Ok(dir) => format!("can't start a control plane (the logs are in {})", dir.display()),
+                    Ok(dir) => format!(
+                        "can't start a control plane (the logs are in {})",
+                        dir.display()
+                    ),
                     Err(_) => "can't start a control plane".to_owned(),
                 }))
             }
@@ -166,11 +179,16 @@ impl ControlPlane {
         // The API server waits for etcd itself; etcd is awaited first so that an error names the part that failed.
         self.apiserver = Some(self.spawn_apiserver()?);
         let etcd = self.etcd_client()?;
-        until(&mut self.etcd, self.options.ready_within, "become healthy", async || {
-            let answer: Value = etcd.request(get("/health")).await?;
-            ensure!(answer["health"] == "true", "it answers {answer}");
-            Ok(())
-        })
+        until(
+            &mut self.etcd,
+            self.options.ready_within,
+            "become healthy",
+            async || {
+                let answer: Value = etcd.request(get("/health")).await?;
+                ensure!(answer["health"] == "true", "it answers {answer}");
+                Ok(())
+            },
+        )
         .await?;
         self.apiserver_ready().await?;
         if self.options.scheduler {
@@ -196,8 +214,16 @@ impl ControlPlane {
 
     /// The names and process ids of the parts that run, without those that the caller holds.
     pub fn pids(&self) -> Vec<(&str, u32)> {
-        let parts = [Some(&self.etcd), self.apiserver.as_ref(), self.scheduler.as_ref()];
-        parts.into_iter().flatten().map(|part| (part.name(), part.pid())).collect()
+        let parts = [
+            Some(&self.etcd),
+            self.apiserver.as_ref(),
+            self.scheduler.as_ref(),
+        ];
+        parts
+            .into_iter()
+            .flatten()
+            .map(|part| (part.name(), part.pid()))
+            .collect()
     }
 
     /// The kubeconfig of the administrator, who is in the group `system:masters`.
@@ -211,7 +237,12 @@ impl ControlPlane {
     }
 
     /// Makes a kubeconfig for any user, in one group at most. `name` names the files, and must be new.
-    pub fn kubeconfig_for(&self, name: &str, user: &str, group: Option<&str>) -> anyhow::Result<PathBuf> {
+    pub fn kubeconfig_for(
+        &self,
+        name: &str,
+        user: &str,
+        group: Option<&str>,
+    ) -> anyhow::Result<PathBuf> {
         let identity = self.pki.client(name, user, group)?;
         self.pki.kubeconfig(name, &self.url, &identity)
     }
@@ -248,7 +279,9 @@ impl ControlPlane {
 
     /// The API server's audit log, if [`Options::audit`] is set: a JSON object in each line, one for each answer sent.
     pub fn audit_log_path(&self) -> Option<PathBuf> {
-        self.options.audit.then(|| self.slot.dir().join("audit.log"))
+        self.options
+            .audit
+            .then(|| self.slot.dir().join("audit.log"))
     }
 
     /// What is in the audit log by now: objects of the API type `audit.k8s.io/v1` `Event`.
@@ -257,10 +290,14 @@ impl ControlPlane {
     /// answer: a short answer that was read, as those to writes are, has its entry. That of a long list may come a little
     /// later. A watch has one when it begins (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
     pub fn audit_events(&self) -> anyhow::Result<Vec<Value>> {
-        let path = self.audit_log_path().context("can't read the audit log: set `Options::audit` to have one")?;
+        let path = self
+            .audit_log_path()
+            .context("can't read the audit log: set `Options::audit` to have one")?;
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            result => result.with_context(|| format!("can't read the audit log {}", path.display()))?,
+            result => {
+                result.with_context(|| format!("can't read the audit log {}", path.display()))?
+            }
         };
         // A line without its end is being written.
         text.split_inclusive('\n')
@@ -282,10 +319,17 @@ impl ControlPlane {
             .arg(flag("root-ca-file", &self.root_ca_file()))
             .arg(flag("cluster-signing-cert-file", &self.root_ca_file()))
             .arg(flag("cluster-signing-key-file", &self.ca_key_file()))
-            .arg(flag("service-account-private-key-file", &self.service_account_key_file()))
+            .arg(flag(
+                "service-account-private-key-file",
+                &self.service_account_key_file(),
+            ))
             .args(["--use-service-account-credentials=true", "--secure-port=0"])
             .args(args);
-        Process::spawn("kube-controller-manager", command, &self.log(&format!("kube-controller-manager-{number}")))
+        Process::spawn(
+            "kube-controller-manager",
+            command,
+            &self.log(&format!("kube-controller-manager-{number}")),
+        )
     }
 
     /// Stops the API server and starts it again, on the same port and the same data.
@@ -297,7 +341,10 @@ impl ControlPlane {
     /// Stops the API server, as a rolling update would: it may finish what it is doing. Does nothing if it is stopped.
     pub async fn stop_apiserver(&mut self) -> anyhow::Result<()> {
         if let Some(mut apiserver) = self.apiserver.take() {
-            apiserver.stop().await.context("can't stop kube-apiserver")?;
+            apiserver
+                .stop()
+                .await
+                .context("can't stop kube-apiserver")?;
         }
         Ok(())
     }
@@ -312,12 +359,16 @@ impl ControlPlane {
 
     /// Freezes the API server: connections stay open and nothing answers, as if the network had eaten all packets.
     pub fn pause_apiserver(&mut self) -> anyhow::Result<()> {
-        self.running_apiserver()?.pause().context("can't pause kube-apiserver")
+        self.running_apiserver()?
+            .pause()
+            .context("can't pause kube-apiserver")
     }
 
     /// Lets a frozen API server go on.
     pub fn resume_apiserver(&mut self) -> anyhow::Result<()> {
-        self.running_apiserver()?.resume().context("can't resume kube-apiserver")
+        self.running_apiserver()?
+            .resume()
+            .context("can't resume kube-apiserver")
     }
 
     /// Makes etcd forget all versions but the newest, and returns that resourceVersion.
@@ -328,10 +379,18 @@ impl ControlPlane {
         let compact = async || -> anyhow::Result<i64> {
             let etcd = self.etcd_client()?;
             // The key is the byte 0 in base64; numbers of 64 bits are strings in this form of the API.
-            let range: Value = etcd.request(post("/v3/kv/range", r#"{"key": "AA==", "count_only": true}"#)).await?;
-            let revision = range["header"]["revision"].as_str().context("its answer has no revision")?;
+            let range: Value = etcd
+                .request(post(
+                    "/v3/kv/range",
+                    r#"{"key": "AA==", "count_only": true}"#,
+                ))
+                .await?;
+            let revision = range["header"]["revision"]
+                .as_str()
+                .context("its answer has no revision")?;
             let body = format!(r#"{{"revision": "{revision}", "physical": true}}"#);
-            etcd.request::<Value>(post("/v3/kv/compaction", &body)).await?;
+            etcd.request::<Value>(post("/v3/kv/compaction", &body))
+                .await?;
             Ok(revision.parse()?)
         };
         compact().await.context("can't compact etcd")
@@ -341,9 +400,14 @@ impl ControlPlane {
     /// is where the server keeps it: `/registry/secrets/default/token`. It reads JSON there as well as its own format.
     pub async fn put_into_etcd(&self, key: &str, object: &Value) -> anyhow::Result<()> {
         let encode = |text: &str| BASE64_STANDARD.encode(text);
-        let body = serde_json::json!({"key": encode(key), "value": encode(&object.to_string())}).to_string();
-        let put = self.etcd_client()?.request::<Value>(post("/v3/kv/put", &body)).await;
-        put.map(drop).with_context(|| format!("can't put {key} into etcd"))
+        let body = serde_json::json!({"key": encode(key), "value": encode(&object.to_string())})
+            .to_string();
+        let put = self
+            .etcd_client()?
+            .request::<Value>(post("/v3/kv/put", &body))
+            .await;
+        put.map(drop)
+            .with_context(|| format!("can't put {key} into etcd"))
     }
 
     /// Keeps the logs when this is dropped, whether or not there is a panic, and prints where they are.
@@ -353,7 +417,11 @@ impl ControlPlane {
 
     /// Ends all parts and removes the folder, as a drop does, and fails if a part had ended by itself before.
     pub async fn shutdown(mut self) -> anyhow::Result<()> {
-        let parts = [Some(&mut self.etcd), self.apiserver.as_mut(), self.scheduler.as_mut()];
+        let parts = [
+            Some(&mut self.etcd),
+            self.apiserver.as_mut(),
+            self.scheduler.as_mut(),
+        ];
         let ended: Vec<String> = parts
             .into_iter()
             .flatten()
@@ -368,7 +436,9 @@ impl ControlPlane {
             .collect();
         self.keep_logs |= !ended.is_empty();
         // Removing the data of a large test takes a while.
-        tokio::task::spawn_blocking(move || drop(self)).await.context("can't shut the control plane down")?;
+        tokio::task::spawn_blocking(move || drop(self))
+            .await
+            .context("can't shut the control plane down")?;
         ensure!(ended.is_empty(), "{}", ended.join("\n"));
         Ok(())
     }
@@ -376,7 +446,10 @@ impl ControlPlane {
     /// Ends all parts, and keeps what is in etcd, so that other control planes can begin with it.
     pub async fn into_snapshot(mut self) -> anyhow::Result<Snapshot> {
         if let Some(mut scheduler) = self.scheduler.take() {
-            scheduler.stop().await.context("can't stop kube-scheduler")?;
+            scheduler
+                .stop()
+                .await
+                .context("can't stop kube-scheduler")?;
         }
         self.stop_apiserver().await?;
         self.etcd.stop().await.context("can't stop etcd")?;
@@ -384,13 +457,18 @@ impl ControlPlane {
     }
 
     fn running_apiserver(&mut self) -> anyhow::Result<&mut Process> {
-        self.apiserver.as_mut().context("kube-apiserver is stopped: call `start_apiserver` first")
+        self.apiserver
+            .as_mut()
+            .context("kube-apiserver is stopped: call `start_apiserver` first")
     }
 
     fn spawn_apiserver(&self) -> anyhow::Result<Process> {
         let mut command = self.assets.apiserver();
         command
-            .arg(format!("--etcd-servers=https://127.0.0.1:{}", self.slot.etcd_port()))
+            .arg(format!(
+                "--etcd-servers=https://127.0.0.1:{}",
+                self.slot.etcd_port()
+            ))
             .arg(flag("etcd-cafile", &self.pki.ca_file()))
             .arg(flag("etcd-certfile", &self.server.certificate))
             .arg(flag("etcd-keyfile", &self.server.key))
@@ -403,8 +481,14 @@ impl ControlPlane {
             .arg("--authorization-mode=Node,RBAC")
             .arg("--service-cluster-ip-range=10.0.0.0/16")
             .arg("--service-account-issuer=https://kubernetes.default.svc")
-            .arg(flag("service-account-key-file", &self.pki.service_account_public_key_file()))
-            .arg(flag("service-account-signing-key-file", &self.pki.service_account_key_file()))
+            .arg(flag(
+                "service-account-key-file",
+                &self.pki.service_account_public_key_file(),
+            ))
+            .arg(flag(
+                "service-account-signing-key-file",
+                &self.pki.service_account_key_file(),
+            ))
             .arg("--allow-privileged=true")
             .arg(format!("--watch-cache={}", self.options.watch_cache));
         if let Some(log) = self.audit_log_path() {
@@ -415,7 +499,10 @@ impl ControlPlane {
                 .arg("--audit-log-maxsize=100000");
         }
         if !self.options.disable_admission.is_empty() {
-            command.arg(format!("--disable-admission-plugins={}", self.options.disable_admission.join(",")));
+            command.arg(format!(
+                "--disable-admission-plugins={}",
+                self.options.disable_admission.join(",")
+            ));
         }
         command.args(&self.options.apiserver_args);
         Process::spawn("kube-apiserver", command, &self.log("kube-apiserver"))
@@ -429,7 +516,8 @@ impl ControlPlane {
             "omitStages": ["RequestReceived"],
             "rules": [{"level": "Metadata"}],
         });
-        fs::write(&path, policy.to_string()).with_context(|| format!("can't write {}", path.display()))?;
+        fs::write(&path, policy.to_string())
+            .with_context(|| format!("can't write {}", path.display()))?;
         Ok(path)
     }
 
@@ -444,19 +532,26 @@ impl ControlPlane {
         })
         .await?;
         let namespaces = Api::<Namespace>::all(admin);
-        until(apiserver, limit, "make the namespaces of every cluster", async || {
-            for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-                namespaces.get(name).await?;
-            }
-            Ok(())
-        })
+        until(
+            apiserver,
+            limit,
+            "make the namespaces of every cluster",
+            async || {
+                for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+                    namespaces.get(name).await?;
+                }
+                Ok(())
+            },
+        )
         .await
     }
 
     fn spawn_scheduler(&self) -> anyhow::Result<Process> {
         let kubeconfig = self.kubeconfig_for("kube-scheduler", "system:kube-scheduler", None)?;
         let mut command = self.assets.scheduler()?;
-        command.arg(flag("kubeconfig", &kubeconfig)).args(["--leader-elect=false", "--secure-port=0"]);
+        command
+            .arg(flag("kubeconfig", &kubeconfig))
+            .args(["--leader-elect=false", "--secure-port=0"]);
         command.args(&self.options.scheduler_args);
         Process::spawn("kube-scheduler", command, &self.log("kube-scheduler"))
     }
@@ -469,7 +564,14 @@ impl ControlPlane {
 
     /// Nobody needs the data any more, so nothing is lost if no part may finish its work.
     fn kill(&mut self) {
-        for part in [self.scheduler.as_mut(), self.apiserver.as_mut(), Some(&mut self.etcd)].into_iter().flatten() {
+        for part in [
+            self.scheduler.as_mut(),
+            self.apiserver.as_mut(),
+            Some(&mut self.etcd),
+        ]
+        .into_iter()
+        .flatten()
+        {
             // It fails only for a part that has ended.
             let _ = part.kill();
         }
@@ -492,7 +594,10 @@ impl Drop for ControlPlane {
         if self.keep_logs || thread::panicking() {
             match self.move_logs() {
                 Ok(dir) => eprintln!("controlplane: the logs are kept in {}", dir.display()),
-                Err(error) => eprintln!("controlplane: can't keep the logs in {}: {error}", self.dir().display()),
+                Err(error) => eprintln!(
+                    "controlplane: can't keep the logs in {}: {error}",
+                    self.dir().display()
+                ),
             }
         }
     }
@@ -511,13 +616,28 @@ fn start_etcd(
     command
         .args(["--name=default", "--log-level=warn"])
         .arg(flag("data-dir", &etcd_data(slot)))
-        .args([format!("--listen-client-urls={own}"), format!("--advertise-client-urls={own}")])
-        .args([format!("--listen-peer-urls={peer}"), format!("--initial-advertise-peer-urls={peer}")])
+        .args([
+            format!("--listen-client-urls={own}"),
+            format!("--advertise-client-urls={own}"),
+        ])
+        .args([
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+        ])
         .arg(format!("--initial-cluster=default={peer}"))
         .args(["--client-cert-auth", "--peer-client-cert-auth"])
-        .args([flag("trusted-ca-file", &pki.ca_file()), flag("peer-trusted-ca-file", &pki.ca_file())])
-        .args([flag("cert-file", &server.certificate), flag("peer-cert-file", &server.certificate)])
-        .args([flag("key-file", &server.key), flag("peer-key-file", &server.key)])
+        .args([
+            flag("trusted-ca-file", &pki.ca_file()),
+            flag("peer-trusted-ca-file", &pki.ca_file()),
+        ])
+        .args([
+            flag("cert-file", &server.certificate),
+            flag("peer-cert-file", &server.certificate),
+        ])
+        .args([
+            flag("key-file", &server.key),
+            flag("peer-key-file", &server.key),
+        ])
         // The data needn't outlive the machine, and disks are slow.
         .arg("--unsafe-no-fsync")
         // In bytes: room for the objects of a large benchmark.
@@ -547,7 +667,11 @@ async fn until(
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + limit;
     let failed = |part: &Process, why: String| {
-        anyhow::anyhow!("{} failed to {what}: {why}; its log ends with:\n{}", part.name(), part.log_tail(TAIL))
+        anyhow::anyhow!(
+            "{} failed to {what}: {why}; its log ends with:\n{}",
+            part.name(),
+            part.log_tail(TAIL)
+        )
     };
     loop {
         if let Some(status) = part.exited() {
@@ -567,7 +691,10 @@ async fn until(
 }
 
 fn client_config(url: &str, pki: &Pki, identity: &Identity) -> anyhow::Result<Config> {
-    let mut config = Config::new(url.parse().with_context(|| format!("can't use {url} as a server's address"))?);
+    let mut config = Config::new(
+        url.parse()
+            .with_context(|| format!("can't use {url} as a server's address"))?,
+    );
     config.root_cert = Some(vec![pki.ca_der()]);
     config.auth_info.client_certificate = Some(identity.certificate.display().to_string());
     config.auth_info.client_key = Some(identity.key.display().to_string());
@@ -586,9 +713,13 @@ fn impatient(mut config: Config) -> anyhow::Result<Client> {
 }
 
 fn get(path: &str) -> Request<Vec<u8>> {
-    Request::get(path).body(Vec::new()).expect("the path is a constant")
+    Request::get(path)
+        .body(Vec::new())
+        .expect("the path is a constant")
 }
 
 fn post(path: &str, json: &str) -> Request<Vec<u8>> {
-    Request::post(path).body(json.as_bytes().to_vec()).expect("the path is a constant")
+    Request::post(path)
+        .body(json.as_bytes().to_vec())
+        .expect("the path is a constant")
 }

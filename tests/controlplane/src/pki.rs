@@ -7,13 +7,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 
 /// The names by which pods, and the tests, know the servers. `10.0.0.1` is the service `kubernetes`.
-const SERVER_NAMES: [&str; 6] =
-    ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+const SERVER_NAMES: [&str; 6] = [
+    "localhost",
+    "127.0.0.1",
+    "10.0.0.1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+];
 
 /// The authority, and the folder that all it makes is written to.
 pub(crate) struct Pki {
@@ -31,19 +37,27 @@ pub(crate) struct Identity {
 impl Pki {
     /// Makes the authority, and the key that signs service account tokens, in `dir`.
     pub(crate) fn create(dir: PathBuf) -> anyhow::Result<Self> {
-        fs::create_dir(&dir).with_context(|| format!("can't create {} for certificates", dir.display()))?;
+        fs::create_dir(&dir)
+            .with_context(|| format!("can't create {} for certificates", dir.display()))?;
         let mut params = named("flyball-controlplane", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let key = generate_key()?;
-        let ca = CertifiedIssuer::self_signed(params, key).context("can't make the authority's certificate")?;
+        let ca = CertifiedIssuer::self_signed(params, key)
+            .context("can't make the authority's certificate")?;
         let pki = Self { dir, ca };
         write(&pki.ca_file(), &pki.ca.pem())?;
         write(&pki.ca_key_file(), &pki.ca.key().serialize_pem())?;
         let tokens = generate_key()?;
         write(&pki.service_account_key_file(), &tokens.serialize_pem())?;
-        write(&pki.service_account_public_key_file(), &tokens.public_key_pem())?;
+        write(
+            &pki.service_account_public_key_file(),
+            &tokens.public_key_pem(),
+        )?;
         Ok(pki)
     }
 
@@ -53,19 +67,32 @@ impl Pki {
         params.subject_alt_names = CertificateParams::new(SERVER_NAMES.map(str::to_owned))
             .context("can't name the servers")?
             .subject_alt_names;
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
         self.issue("server", params)
     }
 
     /// The certificate of the Kubernetes user `user`, in `group` if there is one. `name` is that of its files.
-    pub(crate) fn client(&self, name: &str, user: &str, group: Option<&str>) -> anyhow::Result<Identity> {
+    pub(crate) fn client(
+        &self,
+        name: &str,
+        user: &str,
+        group: Option<&str>,
+    ) -> anyhow::Result<Identity> {
         let mut params = named(user, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(name, params)
     }
 
     /// Writes a kubeconfig beside the keys of `identity`, with which it reaches the API server at `url`.
-    pub(crate) fn kubeconfig(&self, name: &str, url: &str, identity: &Identity) -> anyhow::Result<PathBuf> {
+    pub(crate) fn kubeconfig(
+        &self,
+        name: &str,
+        url: &str,
+        identity: &Identity,
+    ) -> anyhow::Result<PathBuf> {
         let path = self.dir.join(format!("{name}.kubeconfig"));
         // Every JSON text is a YAML text as well.
         let text = serde_json::json!({
@@ -111,10 +138,13 @@ impl Pki {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         let key = generate_key()?;
-        let certificate =
-            params.signed_by(&key, &self.ca).with_context(|| format!("can't sign the certificate of {name}"))?;
-        let identity =
-            Identity { certificate: self.dir.join(format!("{name}.crt")), key: self.dir.join(format!("{name}.key")) };
+        let certificate = params
+            .signed_by(&key, &self.ca)
+            .with_context(|| format!("can't sign the certificate of {name}"))?;
+        let identity = Identity {
+            certificate: self.dir.join(format!("{name}.crt")),
+            key: self.dir.join(format!("{name}.key")),
+        };
         write(&identity.certificate, &certificate.pem())?;
         write(&identity.key, &key.serialize_pem())?;
         Ok(identity)

@@ -43,12 +43,20 @@ pub struct Process {
 impl Process {
     /// Starts `command`; what it prints is appended to the file `log`. Its standard input is empty.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> anyhow::Result<Self> {
-        let out = open_log(log).with_context(|| format!("can't open {} for what {name} prints", log.display()))?;
-        let err = out.try_clone().with_context(|| format!("can't share {} with {name}", log.display()))?;
+        let out = open_log(log)
+            .with_context(|| format!("can't open {} for what {name} prints", log.display()))?;
+        let err = out
+            .try_clone()
+            .with_context(|| format!("can't share {} with {name}", log.display()))?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         let program = command.get_program().to_owned();
-        let child = spawn(command).with_context(|| format!("can't start {name} from {}", program.display()))?;
-        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+        let child = spawn(command)
+            .with_context(|| format!("can't start {name} from {}", program.display()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+        })
     }
 
     /// The name that it was given.
@@ -150,7 +158,10 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let run = move || {
         for mut job in queue {
             die_with_parent::die_with_parent(&mut job.command);
-            #[allow(clippy::disallowed_methods, reason = "this is the one place that others are to use")]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "this is the one place that others are to use"
+            )]
             let child = job.command.spawn();
             // A requester that has gone away can't be told, and its child is dropped unwatched; none does.
             let _ = job.reply.send(child);

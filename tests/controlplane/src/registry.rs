@@ -15,8 +15,12 @@ use crate::assets::GoBinary;
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-const BINARY: GoBinary =
-    GoBinary { folder: "registry", name: "registry", of: "the registry", link: |_| Ok("-s -w".to_owned()) };
+const BINARY: GoBinary = GoBinary {
+    folder: "registry",
+    name: "registry",
+    of: "the registry",
+    link: |_| Ok("-s -w".to_owned()),
+};
 
 /// A registry that serves. It is killed, and what it holds removed, when dropped.
 #[derive(Debug)]
@@ -31,7 +35,9 @@ impl Registry {
     /// Starts a registry that holds nothing. It is built if it is missing or older than its sources, which takes some
     /// minutes and Go.
     pub async fn start() -> anyhow::Result<Self> {
-        let binary = tokio::task::spawn_blocking(|| BINARY.build()).await.context("the build was ended")??;
+        let binary = tokio::task::spawn_blocking(|| BINARY.build())
+            .await
+            .context("the build was ended")??;
         let folder = tempfile::tempdir().context("can't make a folder for a registry")?;
         let config = folder.path().join("config.yml");
         // The kernel chooses the port, and the log tells it.
@@ -42,15 +48,25 @@ impl Registry {
         );
         fs::write(&config, text).with_context(|| format!("can't write {}", config.display()))?;
         let mut command = Command::new(binary);
-        command.arg("serve").arg(&config).env("OTEL_TRACES_EXPORTER", "none");
+        command
+            .arg("serve")
+            .arg(&config)
+            .env("OTEL_TRACES_EXPORTER", "none");
         let mut process = Process::spawn("registry", command, &folder.path().join("log"))?;
         let start = Instant::now();
         loop {
             if let Some(address) = address(&process.log_tail(200)) {
-                return Ok(Self { address, _process: process, folder });
+                return Ok(Self {
+                    address,
+                    _process: process,
+                    folder,
+                });
             }
             if process.exited().is_some() || start.elapsed() > PATIENCE {
-                bail!("the registry does not listen; the last lines of its log:\n{}", process.log_tail(20));
+                bail!(
+                    "the registry does not listen; the last lines of its log:\n{}",
+                    process.log_tail(20)
+                );
             }
             tokio::time::sleep(POLL).await;
         }
@@ -64,8 +80,14 @@ impl Registry {
     /// The file in which it holds a blob.
     pub fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
-        let blobs = self.folder.path().join("data/docker/registry/v2/blobs/sha256");
-        blobs.join(hex.get(..2).unwrap_or_default()).join(hex).join("data")
+        let blobs = self
+            .folder
+            .path()
+            .join("data/docker/registry/v2/blobs/sha256");
+        blobs
+            .join(hex.get(..2).unwrap_or_default())
+            .join(hex)
+            .join("data")
     }
 }
 

@@ -38,11 +38,19 @@ impl Slot {
             .recursive(true)
             .mode(0o700)
             .create(&root)
-            .with_context(|| format!("can't create {} for the data of control planes", root.display()))?;
+            .with_context(|| {
+                format!(
+                    "can't create {} for the data of control planes",
+                    root.display()
+                )
+            })?;
         for number in 0..SLOTS {
-            if let Some(slot) = Self::try_take(&root, number)
-                .with_context(|| format!("can't take slot {number} for a control plane in {}", root.display()))?
-            {
+            if let Some(slot) = Self::try_take(&root, number).with_context(|| {
+                format!(
+                    "can't take slot {number} for a control plane in {}",
+                    root.display()
+                )
+            })? {
                 return Ok(slot);
             }
         }
@@ -69,7 +77,13 @@ impl Slot {
         let dir = root.join(number.to_string());
         remove(&dir)?;
         fs::create_dir(&dir)?;
-        Ok(Some(Self { number, dir, kept: false, _lock: lock, _guard: guard }))
+        Ok(Some(Self {
+            number,
+            dir,
+            kept: false,
+            _lock: lock,
+            _guard: guard,
+        }))
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -105,7 +119,10 @@ impl Drop for Slot {
         if !self.kept
             && let Err(error) = remove(&self.dir)
         {
-            eprintln!("controlplane: can't remove {}: {error}; the next one to use it tries again", self.dir.display());
+            eprintln!(
+                "controlplane: can't remove {}: {error}; the next one to use it tries again",
+                self.dir.display()
+            );
         }
     }
 }
@@ -117,7 +134,10 @@ fn port(slot: u16, i: u16) -> u16 {
 
 /// One folder for each user, since another's lock files can't be opened.
 fn root() -> PathBuf {
-    env::temp_dir().join(format!("flyball-controlplane-{}", rustix::process::getuid().as_raw()))
+    env::temp_dir().join(format!(
+        "flyball-controlplane-{}",
+        rustix::process::getuid().as_raw()
+    ))
 }
 
 /// Removes a folder with all that is in it. That there is none is no error.
@@ -151,7 +171,13 @@ mod tests {
     fn two_slots_share_neither_folder_nor_port() {
         let (a, b) = (Slot::take().unwrap(), Slot::take().unwrap());
         assert_ne!(a.dir(), b.dir());
-        let ports = |slot: &Slot| [slot.etcd_port(), slot.etcd_peer_port(), slot.apiserver_port()];
+        let ports = |slot: &Slot| {
+            [
+                slot.etcd_port(),
+                slot.etcd_peer_port(),
+                slot.apiserver_port(),
+            ]
+        };
         assert!(ports(&a).iter().all(|port| !ports(&b).contains(port)));
     }
 

@@ -16,7 +16,9 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
@@ -29,7 +31,8 @@ async fn it_serves_what_was_written_and_removes_its_folder() -> Result<()> {
     let plane = start(quiet()).await?;
     let dir = plane.dir().to_owned();
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
-    maps.create(&PostParams::default(), &config_map("greeting", "hello")).await?;
+    maps.create(&PostParams::default(), &config_map("greeting", "hello"))
+        .await?;
     assert_eq!(value(&maps.get("greeting").await?), "hello");
     let pids: Vec<u32> = plane.pids().into_iter().map(|(_, pid)| pid).collect();
     assert_eq!(pids.len(), 2);
@@ -45,22 +48,31 @@ async fn two_at_once_know_nothing_of_each_other() -> Result<()> {
     assert_ne!(a.url(), b.url());
     assert_ne!(a.ca_pem(), b.ca_pem());
     let maps = Api::<ConfigMap>::default_namespaced(a.admin_client()?);
-    maps.create(&PostParams::default(), &config_map("only-in-a", "")).await?;
+    maps.create(&PostParams::default(), &config_map("only-in-a", ""))
+        .await?;
     let maps = Api::<ConfigMap>::default_namespaced(b.admin_client()?);
     assert!(maps.get_opt("only-in-a").await?.is_none());
     a.shutdown().await?;
     // The end of one takes nothing from the other.
-    maps.create(&PostParams::default(), &config_map("only-in-b", "")).await?;
+    maps.create(&PostParams::default(), &config_map("only-in-b", ""))
+        .await?;
     b.shutdown().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
-    if !tokio::task::spawn_blocking(Assets::find_or_build).await??.has_scheduler() {
+    if !tokio::task::spawn_blocking(Assets::find_or_build)
+        .await??
+        .has_scheduler()
+    {
         eprintln!("skipped: the binaries in use have no kube-scheduler");
         return Ok(());
     }
-    let plane = start(Options { disable_admission: vec!["ServiceAccount".to_owned()], ..Options::default() }).await?;
+    let plane = start(Options {
+        disable_admission: vec!["ServiceAccount".to_owned()],
+        ..Options::default()
+    })
+    .await?;
     let client = plane.admin_client()?;
     let node = json!({"metadata": {"name": "node"}, "status": {
         "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
@@ -68,15 +80,21 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
         "conditions": [{"type": "Ready", "status": "True"}],
     }});
     let nodes = Api::all(client.clone());
-    nodes.create(&PostParams::default(), &from_json(node.clone())?).await?;
-    nodes.patch_status("node", &PatchParams::default(), &Patch::Merge(&node)).await?;
+    nodes
+        .create(&PostParams::default(), &from_json(node.clone())?)
+        .await?;
+    nodes
+        .patch_status("node", &PatchParams::default(), &Patch::Merge(&node))
+        .await?;
     // Admission gives a new node the taint that its kubelet isn't ready, and no controller is there to take it away.
     let untaint = json!({"spec": {"taints": null}});
-    let _: k8s_openapi::api::core::v1::Node =
-        nodes.patch("node", &PatchParams::default(), &Patch::Merge(&untaint)).await?;
+    let _: k8s_openapi::api::core::v1::Node = nodes
+        .patch("node", &PatchParams::default(), &Patch::Merge(&untaint))
+        .await?;
     let pods = Api::<Pod>::default_namespaced(client);
     let pod = json!({"metadata": {"name": "pod"}, "spec": {"containers": [{"name": "main", "image": "none"}]}});
-    pods.create(&PostParams::default(), &from_json(pod)?).await?;
+    pods.create(&PostParams::default(), &from_json(pod)?)
+        .await?;
     until("the pod has a node", async || {
         let pod = pods.get("pod").await?;
         Ok(pod.spec.and_then(|spec| spec.node_name).as_deref() == Some("node"))
@@ -89,12 +107,20 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
 async fn what_is_put_into_etcd_is_served() -> Result<()> {
     let plane = start(quiet()).await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
-    let mut map = serde_json::to_value(maps.create(&PostParams::default(), &config_map("old", "yes")).await?)?;
+    let mut map = serde_json::to_value(
+        maps.create(&PostParams::default(), &config_map("old", "yes"))
+            .await?,
+    )?;
     map["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
-    plane.put_into_etcd("/registry/configmaps/default/old", &map).await?;
+    plane
+        .put_into_etcd("/registry/configmaps/default/old", &map)
+        .await?;
     until("the map is old", async || {
         let served = serde_json::to_value(maps.get("old").await?)?;
-        Ok(served["metadata"]["creationTimestamp"] == "2020-01-01T00:00:00Z" && served["data"] == map["data"])
+        Ok(
+            served["metadata"]["creationTimestamp"] == "2020-01-01T00:00:00Z"
+                && served["data"] == map["data"],
+        )
     })
     .await?;
     plane.shutdown().await
@@ -105,17 +131,35 @@ async fn a_kubeconfig_is_its_users_and_has_no_rights_but_theirs() -> Result<()> 
     let plane = start(quiet()).await?;
     for (path, user, may_list_secrets) in [
         (plane.kubeconfig_path().to_owned(), "admin", true),
-        (plane.kcm_kubeconfig_path().to_owned(), "system:kube-controller-manager", true),
-        (plane.kubeconfig_for("robot", "robot", Some("robots"))?, "robot", false),
+        (
+            plane.kcm_kubeconfig_path().to_owned(),
+            "system:kube-controller-manager",
+            true,
+        ),
+        (
+            plane.kubeconfig_for("robot", "robot", Some("robots"))?,
+            "robot",
+            false,
+        ),
     ] {
         let client = client_of(&path).await?;
         let review = Api::<SelfSubjectReview>::all(client.clone())
             .create(&PostParams::default(), &SelfSubjectReview::default())
             .await?;
-        let info = review.status.and_then(|status| status.user_info).unwrap_or_default();
+        let info = review
+            .status
+            .and_then(|status| status.user_info)
+            .unwrap_or_default();
         assert_eq!(info.username.as_deref(), Some(user));
-        assert_eq!(info.groups.unwrap_or_default().contains(&"system:masters".to_owned()), user == "admin");
-        let secrets = Api::<k8s_openapi::api::core::v1::Secret>::all(client).list(&ListParams::default()).await;
+        assert_eq!(
+            info.groups
+                .unwrap_or_default()
+                .contains(&"system:masters".to_owned()),
+            user == "admin"
+        );
+        let secrets = Api::<k8s_openapi::api::core::v1::Secret>::all(client)
+            .list(&ListParams::default())
+            .await;
         assert_eq!(secrets.is_ok(), may_list_secrets, "{user}");
     }
     plane.shutdown().await
@@ -126,10 +170,20 @@ async fn a_restarted_api_server_has_its_data_and_its_address() -> Result<()> {
     let mut plane = start(quiet()).await?;
     let (client, url) = (plane.admin_client()?, plane.url().to_owned());
     let maps = Api::<ConfigMap>::default_namespaced(client);
-    let written = maps.create(&PostParams::default(), &config_map("kept", "yes")).await?;
-    let before = plane.pids().iter().find(|(name, _)| *name == "kube-apiserver").map(|(_, pid)| *pid);
+    let written = maps
+        .create(&PostParams::default(), &config_map("kept", "yes"))
+        .await?;
+    let before = plane
+        .pids()
+        .iter()
+        .find(|(name, _)| *name == "kube-apiserver")
+        .map(|(_, pid)| *pid);
     plane.restart_apiserver().await?;
-    let after = plane.pids().iter().find(|(name, _)| *name == "kube-apiserver").map(|(_, pid)| *pid);
+    let after = plane
+        .pids()
+        .iter()
+        .find(|(name, _)| *name == "kube-apiserver")
+        .map(|(_, pid)| *pid);
     assert_ne!(before, after);
     assert_eq!(plane.url(), url);
     assert_eq!(maps.get("kept").await?.metadata.uid, written.metadata.uid);
@@ -146,14 +200,21 @@ async fn a_restarted_api_server_has_its_data_and_its_address() -> Result<()> {
 async fn others_begin_with_what_one_had() -> Result<()> {
     let plane = start(quiet()).await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
-    let written = maps.create(&PostParams::default(), &config_map("kept", "yes")).await?;
+    let written = maps
+        .create(&PostParams::default(), &config_map("kept", "yes"))
+        .await?;
     let snapshot = plane.into_snapshot().await?;
     for value_of_own in ["one", "another"] {
-        let plane = start(Options { snapshot: Some(snapshot.clone()), ..quiet() }).await?;
+        let plane = start(Options {
+            snapshot: Some(snapshot.clone()),
+            ..quiet()
+        })
+        .await?;
         let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
         assert_eq!(maps.get("kept").await?.metadata.uid, written.metadata.uid);
         // Nobody else has it.
-        maps.create(&PostParams::default(), &config_map("own", value_of_own)).await?;
+        maps.create(&PostParams::default(), &config_map("own", value_of_own))
+            .await?;
         plane.shutdown().await?;
     }
     Ok(())
@@ -170,18 +231,27 @@ async fn a_paused_api_server_answers_once_it_is_resumed() -> Result<()> {
     let silence = tokio::time::timeout(Duration::from_secs(1), &mut answer).await;
     assert!(silence.is_err(), "a paused server answered");
     plane.resume_apiserver()?;
-    tokio::time::timeout(LIMIT, answer).await.context("a resumed server didn't answer")??;
+    tokio::time::timeout(LIMIT, answer)
+        .await
+        .context("a resumed server didn't answer")??;
     plane.shutdown().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn compaction_expires_an_old_watch_where_there_is_no_watch_cache() -> Result<()> {
-    let plane = start(Options { watch_cache: false, ..quiet() }).await?;
+    let plane = start(Options {
+        watch_cache: false,
+        ..quiet()
+    })
+    .await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
     let old = change_some(&maps).await?;
     assert!(watch_code(&maps, &old).await?.is_none());
     let compacted = plane.compact_etcd().await?;
-    ensure!(compacted > old.parse()?, "compacted to {compacted}, and the watch is to begin at {old}");
+    ensure!(
+        compacted > old.parse()?,
+        "compacted to {compacted}, and the watch is to begin at {old}"
+    );
     assert_eq!(watch_code(&maps, &old).await?, Some(410));
     plane.shutdown().await
 }
@@ -199,47 +269,79 @@ async fn compaction_and_a_restart_expire_an_old_watch() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_log_tells_who_wrote_what() -> Result<()> {
-    let plane = start(Options { audit: true, ..quiet() }).await?;
+    let plane = start(Options {
+        audit: true,
+        ..quiet()
+    })
+    .await?;
     let mut config = plane.admin_config()?;
-    config.headers.push((http::header::USER_AGENT, HeaderValue::from_static("counted/1.0")));
+    config.headers.push((
+        http::header::USER_AGENT,
+        HeaderValue::from_static("counted/1.0"),
+    ));
     let maps = Api::<ConfigMap>::default_namespaced(Client::try_from(config)?);
     for name in ["a", "b"] {
-        maps.create(&PostParams::default(), &config_map(name, "")).await?;
+        maps.create(&PostParams::default(), &config_map(name, ""))
+            .await?;
     }
     maps.delete("a", &DeleteParams::default()).await?;
     maps.list(&ListParams::default()).await?;
     let other = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
-    other.create(&PostParams::default(), &config_map("c", "")).await?;
+    other
+        .create(&PostParams::default(), &config_map("c", ""))
+        .await?;
 
     let mut verbs = BTreeMap::<String, u32>::new();
     for event in plane.audit_events()? {
         assert_eq!(event["level"], "Metadata");
         assert_ne!(event["stage"], "RequestReceived");
         if event["userAgent"] == "counted/1.0" {
-            *verbs.entry(event["verb"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+            *verbs
+                .entry(event["verb"].as_str().unwrap_or_default().to_owned())
+                .or_default() += 1;
         }
     }
-    assert_eq!(verbs, BTreeMap::from([("create".into(), 2), ("delete".into(), 1), ("list".into(), 1)]));
+    assert_eq!(
+        verbs,
+        BTreeMap::from([
+            ("create".into(), 2),
+            ("delete".into(), 1),
+            ("list".into(), 1)
+        ])
+    );
     plane.shutdown().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_stock_controller_manager_leads_and_works() -> Result<()> {
-    let plane = start(Options { audit: true, ..quiet() }).await?;
+    let plane = start(Options {
+        audit: true,
+        ..quiet()
+    })
+    .await?;
     if !plane.assets().has_kcm() {
         eprintln!("skipped: the binaries in use have no kube-controller-manager");
         return plane.shutdown().await;
     }
     let mut kcm = plane.start_kcm(&["--controllers=serviceaccount-controller"])?;
     let accounts = Api::<ServiceAccount>::default_namespaced(plane.admin_client()?);
-    until("the default service account exists", async || Ok(accounts.get_opt("default").await?.is_some())).await?;
+    until("the default service account exists", async || {
+        Ok(accounts.get_opt("default").await?.is_some())
+    })
+    .await?;
     let leases = Api::<Lease>::namespaced(plane.admin_client()?, "kube-system");
     let lease = leases.get("kube-controller-manager").await?;
-    assert!(lease.spec.is_some_and(|spec| spec.holder_identity.is_some()));
+    assert!(
+        lease
+            .spec
+            .is_some_and(|spec| spec.holder_identity.is_some())
+    );
     let agent = plane
         .audit_events()?
         .into_iter()
-        .find(|event| event["verb"] == "create" && event["objectRef"]["resource"] == "serviceaccounts")
+        .find(|event| {
+            event["verb"] == "create" && event["objectRef"]["resource"] == "serviceaccounts"
+        })
         .and_then(|event| event["userAgent"].as_str().map(str::to_owned))
         .context("the audit log has no creation of a service account")?;
     assert!(agent.starts_with("kube-controller-manager/v1."), "{agent}");
@@ -251,16 +353,30 @@ async fn the_stock_controller_manager_leads_and_works() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_fails_to_start_is_named_with_its_log() -> Result<()> {
-    let options = Options { apiserver_args: vec!["--no-such-flag".to_owned()], ..quiet() };
-    let Err(error) = ControlPlane::start(options).await else { bail!("it started with a flag that doesn't exist") };
+    let options = Options {
+        apiserver_args: vec!["--no-such-flag".to_owned()],
+        ..quiet()
+    };
+    let Err(error) = ControlPlane::start(options).await else {
+        bail!("it started with a flag that doesn't exist")
+    };
     let text = format!("{error:#}");
-    assert!(text.contains("kube-apiserver failed to become ready: it exited with code 1"), "{text}");
+    assert!(
+        text.contains("kube-apiserver failed to become ready: it exited with code 1"),
+        "{text}"
+    );
     assert!(text.contains("unknown flag: --no-such-flag"), "{text}");
     // The logs are kept for whoever reads the error.
-    let dir =
-        text.split("the logs are in ").nth(1).and_then(|rest| rest.split(')').next()).context("no folder is named")?;
+    let dir = text
+        .split("the logs are in ")
+        .nth(1)
+        .and_then(|rest| rest.split(')').next())
+        .context("no folder is named")?;
     let logs = Path::new(dir);
-    ensure!(logs.join("kube-apiserver.log").is_file() && logs.join("etcd.log").is_file(), "the logs aren't in {dir}");
+    ensure!(
+        logs.join("kube-apiserver.log").is_file() && logs.join("etcd.log").is_file(),
+        "the logs aren't in {dir}"
+    );
     fs::remove_dir_all(logs)?;
     Ok(())
 }
@@ -285,7 +401,10 @@ async fn no_part_outlives_a_parent_that_was_killed() -> Result<()> {
     assert!(pids.len() >= 2 && pids.iter().all(|pid| runs(*pid)));
     parent.kill()?;
     parent.wait()?;
-    until("its children have ended", async || Ok(pids.iter().all(|pid| !runs(*pid)))).await?;
+    until("its children have ended", async || {
+        Ok(pids.iter().all(|pid| !runs(*pid)))
+    })
+    .await?;
     Ok(())
 }
 
@@ -293,25 +412,38 @@ async fn no_part_outlives_a_parent_that_was_killed() -> Result<()> {
 async fn start(options: Options) -> Result<ControlPlane> {
     let begun = Instant::now();
     let plane = ControlPlane::start(options).await?;
-    eprintln!("{} was ready after {:.1} s", plane.url(), begun.elapsed().as_secs_f32());
+    eprintln!(
+        "{} was ready after {:.1} s",
+        plane.url(),
+        begun.elapsed().as_secs_f32()
+    );
     Ok(plane)
 }
 
 /// Most tests here need no scheduler.
 fn quiet() -> Options {
-    Options { scheduler: false, ..Options::default() }
+    Options {
+        scheduler: false,
+        ..Options::default()
+    }
 }
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
         data: Some(BTreeMap::from([("value".to_owned(), value.to_owned())])),
         ..ConfigMap::default()
     }
 }
 
 fn value(map: &ConfigMap) -> &str {
-    map.data.as_ref().and_then(|data| data.get("value")).map_or("", String::as_str)
+    map.data
+        .as_ref()
+        .and_then(|data| data.get("value"))
+        .map_or("", String::as_str)
 }
 
 fn from_json<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T> {
@@ -319,19 +451,28 @@ fn from_json<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result
 }
 
 async fn client_of(kubeconfig: &Path) -> Result<Client> {
-    let config =
-        Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &KubeConfigOptions::default()).await?;
+    let config = Config::from_custom_kubeconfig(
+        Kubeconfig::read_from(kubeconfig)?,
+        &KubeConfigOptions::default(),
+    )
+    .await?;
     Ok(Client::try_from(config)?)
 }
 
 /// Makes a few versions, and returns the resourceVersion of the first.
 async fn change_some(maps: &Api<ConfigMap>) -> Result<String> {
-    let first = maps.create(&PostParams::default(), &config_map("changing", "0")).await?;
+    let first = maps
+        .create(&PostParams::default(), &config_map("changing", "0"))
+        .await?;
     for i in 1..5 {
         let patch = json!({"data": {"value": i.to_string()}});
-        maps.patch("changing", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        maps.patch("changing", &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
     }
-    first.metadata.resource_version.context("a stored object has a resourceVersion")
+    first
+        .metadata
+        .resource_version
+        .context("a stored object has a resourceVersion")
 }
 
 /// Watches from `version` on: nothing if the first event is a change, the status code if it is an error.
@@ -340,7 +481,9 @@ async fn watch_code(maps: &Api<ConfigMap>, version: &str) -> Result<Option<u16>>
         Err(kube::Error::Api(status)) => return Ok(Some(status.code)),
         events => events?,
     };
-    let first = tokio::time::timeout(LIMIT, pin!(events).next()).await.context("the watch is silent")?;
+    let first = tokio::time::timeout(LIMIT, pin!(events).next())
+        .await
+        .context("the watch is silent")?;
     match first.context("the watch ended without an event")? {
         Ok(WatchEvent::Error(status)) => Ok(Some(status.code)),
         Ok(_) => Ok(None),
@@ -358,7 +501,10 @@ async fn until(what: &str, holds: impl AsyncFn() -> Result<bool>) -> Result<()> 
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("after {} s it isn't so that {what}: {found:?}", LIMIT.as_secs());
+            bail!(
+                "after {} s it isn't so that {what}: {found:?}",
+                LIMIT.as_secs()
+            );
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
@@ -368,5 +514,6 @@ async fn until(what: &str, holds: impl AsyncFn() -> Result<bool>) -> Result<()> 
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which is in parentheses.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }

@@ -20,9 +20,21 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
 ];
 /// The others.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
-    ("APIService", "apis/apiregistration.k8s.io/v1", "apiservices"),
-    ("ClusterRole", "apis/rbac.authorization.k8s.io/v1", "clusterroles"),
-    ("CustomResourceDefinition", "apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
+    (
+        "APIService",
+        "apis/apiregistration.k8s.io/v1",
+        "apiservices",
+    ),
+    (
+        "ClusterRole",
+        "apis/rbac.authorization.k8s.io/v1",
+        "clusterroles",
+    ),
+    (
+        "CustomResourceDefinition",
+        "apis/apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+    ),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
 ];
@@ -41,8 +53,12 @@ pub fn path(kind: &str, namespace: &str) -> Result<String> {
         return Ok(format!("/{group}/{plural}"));
     }
     let mut custom = kind.splitn(3, '.');
-    if let (Some(name), Some(version), Some(group)) = (custom.next(), custom.next(), custom.next()) {
-        return Ok(format!("/apis/{group}/{version}/namespaces/{namespace}/{}s", name.to_lowercase()));
+    if let (Some(name), Some(version), Some(group)) = (custom.next(), custom.next(), custom.next())
+    {
+        return Ok(format!(
+            "/apis/{group}/{version}/namespaces/{namespace}/{}s",
+            name.to_lowercase()
+        ));
     }
     bail!("the kind {kind} isn't known here: add its path")
 }
@@ -58,8 +74,13 @@ pub fn is_namespaced(kind: &str) -> bool {
 /// It does not say what it is.
 pub fn kind_of(object: &Value) -> Result<String> {
     let kind = object["kind"].as_str().context("an object has no kind")?;
-    let version = object["apiVersion"].as_str().with_context(|| format!("a {kind} has no apiVersion"))?;
-    let is_known = NAMESPACED.iter().chain(CLUSTER_SCOPED).any(|(name, ..)| *name == kind);
+    let version = object["apiVersion"]
+        .as_str()
+        .with_context(|| format!("a {kind} has no apiVersion"))?;
+    let is_known = NAMESPACED
+        .iter()
+        .chain(CLUSTER_SCOPED)
+        .any(|(name, ..)| *name == kind);
     Ok(match version.split_once('/') {
         Some((group, version)) if !is_known => format!("{kind}.{version}.{group}"),
         _ => kind.to_owned(),
@@ -72,8 +93,12 @@ pub fn kind_of(object: &Value) -> Result<String> {
 /// The API server didn't answer a list.
 pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
     let path = path(kind, namespace)?;
-    let Some(mut list) = found(send(client, "GET", &path, None).await)? else { return Ok(Vec::new()) };
-    let Value::Array(items) = list["items"].take() else { bail!("{path} answered no list") };
+    let Some(mut list) = found(send(client, "GET", &path, None).await)? else {
+        return Ok(Vec::new());
+    };
+    let Value::Array(items) = list["items"].take() else {
+        bail!("{path} answered no list")
+    };
     Ok(items)
 }
 
@@ -81,7 +106,12 @@ pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Va
 ///
 /// # Errors
 /// The API server didn't answer.
-pub async fn get(client: &Client, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
+pub async fn get(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Value>> {
     let path = format!("{}/{name}", path(kind, namespace)?);
     found(send(client, "GET", &path, None).await)
 }
@@ -91,15 +121,29 @@ pub async fn get(client: &Client, kind: &str, namespace: &str, name: &str) -> Re
 /// # Errors
 /// It wasn't created.
 pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace);
-    send(client, "POST", &path(&kind_of(object)?, namespace)?, Some(object)).await
+    let namespace = object["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or(namespace);
+    send(
+        client,
+        "POST",
+        &path(&kind_of(object)?, namespace)?,
+        Some(object),
+    )
+    .await
 }
 
 /// Changes an object by a merge patch.
 ///
 /// # Errors
 /// It wasn't changed.
-pub async fn patch(client: &Client, kind: &str, namespace: &str, name: &str, patch: &Value) -> Result<()> {
+pub async fn patch(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<()> {
     let path = format!("{}/{name}", path(kind, namespace)?);
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
@@ -109,14 +153,27 @@ pub async fn patch(client: &Client, kind: &str, namespace: &str, name: &str, pat
 /// # Errors
 /// It wasn't deleted.
 pub async fn delete(client: &Client, kind: &str, namespace: &str, name: &str) -> Result<()> {
-    delete_with(client, kind, namespace, name, &json!({"propagationPolicy": "Background"})).await
+    delete_with(
+        client,
+        kind,
+        namespace,
+        name,
+        &json!({"propagationPolicy": "Background"}),
+    )
+    .await
 }
 
 /// Deletes an object, with these options.
 ///
 /// # Errors
 /// It wasn't deleted.
-pub async fn delete_with(client: &Client, kind: &str, namespace: &str, name: &str, options: &Value) -> Result<()> {
+pub async fn delete_with(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    options: &Value,
+) -> Result<()> {
     let path = format!("{}/{name}", path(kind, namespace)?);
     send(client, "DELETE", &path, Some(options)).await.map(drop)
 }
@@ -130,12 +187,29 @@ pub fn is_not_found(error: &anyhow::Error) -> bool {
 ///
 /// # Errors
 /// It did not answer, or refused.
-pub async fn send(client: &Client, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
-    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+pub async fn send(
+    client: &Client,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Value> {
+    let content = if method == "PATCH" {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
     let body = body.map(Value::to_string).unwrap_or_default();
-    let request = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content);
-    let request = request.body(body.into_bytes()).with_context(|| format!("can't ask {method} {path}"))?;
-    client.request(request).await.with_context(|| format!("{method} {path} failed"))
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, content);
+    let request = request
+        .body(body.into_bytes())
+        .with_context(|| format!("can't ask {method} {path}"))?;
+    client
+        .request(request)
+        .await
+        .with_context(|| format!("{method} {path} failed"))
 }
 
 fn found(answer: Result<Value>) -> Result<Option<Value>> {
@@ -152,15 +226,26 @@ mod tests {
     #[test]
     fn each_kind_has_its_path() {
         assert_eq!(path("Pod", "a").unwrap(), "/api/v1/namespaces/a/pods");
-        assert_eq!(path("ClusterRole", "a").unwrap(), "/apis/rbac.authorization.k8s.io/v1/clusterroles");
-        assert_eq!(path("Widget.v1.b.example.com", "a").unwrap(), "/apis/b.example.com/v1/namespaces/a/widgets");
+        assert_eq!(
+            path("ClusterRole", "a").unwrap(),
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        );
+        assert_eq!(
+            path("Widget.v1.b.example.com", "a").unwrap(),
+            "/apis/b.example.com/v1/namespaces/a/widgets"
+        );
         assert!(path("Widget", "a").is_err());
     }
 
     #[test]
     fn an_object_tells_its_kind() {
-        let kind = |version: &str, kind: &str| kind_of(&json!({"apiVersion": version, "kind": kind})).unwrap();
+        let kind = |version: &str, kind: &str| {
+            kind_of(&json!({"apiVersion": version, "kind": kind})).unwrap()
+        };
         assert_eq!(kind("apps/v1", "Deployment"), "Deployment");
-        assert_eq!(kind("b.example.com/v1", "Widget"), "Widget.v1.b.example.com");
+        assert_eq!(
+            kind("b.example.com/v1", "Widget"),
+            "Widget.v1.b.example.com"
+        );
     }
 }

@@ -65,7 +65,10 @@ impl Golden {
     pub fn read(scenario: &str) -> Result<Self> {
         let path = path(scenario);
         let text = fs::read(&path).with_context(|| {
-            format!("can't read {}: make it with `cargo xtask differential --bless`", path.display())
+            format!(
+                "can't read {}: make it with `cargo xtask differential --bless`",
+                path.display()
+            )
         })?;
         serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", path.display()))
     }
@@ -78,7 +81,8 @@ impl Golden {
         let path = path(scenario);
         let text = serde_json::to_string_pretty(self)? + "\n";
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+            fs::create_dir_all(folder)
+                .with_context(|| format!("can't make {}", folder.display()))?;
         }
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
@@ -92,21 +96,47 @@ impl Golden {
     pub fn compare(&self, outcome: &Outcome, known: &BTreeMap<String, String>) -> Differences {
         let objects = self.objects.iter().map(|objects| {
             let mut found = Vec::new();
-            differ("", &Value::Array(objects.clone()), &Value::Array(outcome.objects.clone()), &mut found);
+            differ(
+                "",
+                &Value::Array(objects.clone()),
+                &Value::Array(outcome.objects.clone()),
+                &mut found,
+            );
             found
         });
         let objects = objects.min_by_key(Vec::len).unwrap_or_default();
         let is_known = |difference: &String| known.keys().any(|path| difference.starts_with(path));
-        let (known_objects, mut objects): (Vec<String>, Vec<String>) = objects.into_iter().partition(is_known);
-        let is_missing = |path: &&String| !known_objects.iter().any(|difference| difference.starts_with(*path));
-        objects.extend(known.keys().filter(is_missing).map(|path| format!("{path} is said to differ, but is equal")));
+        let (known_objects, mut objects): (Vec<String>, Vec<String>) =
+            objects.into_iter().partition(is_known);
+        let is_missing = |path: &&String| {
+            !known_objects
+                .iter()
+                .any(|difference| difference.starts_with(*path))
+        };
+        objects.extend(
+            known
+                .keys()
+                .filter(is_missing)
+                .map(|path| format!("{path} is said to differ, but is equal")),
+        );
         let events = self.events.iter().map(|events| {
-            let missing = events.difference(&outcome.events).map(|event| format!("missing: {event}"));
-            missing.chain(outcome.events.difference(events).map(|event| format!("too many: {event}"))).collect()
+            let missing = events
+                .difference(&outcome.events)
+                .map(|event| format!("missing: {event}"));
+            missing
+                .chain(
+                    outcome
+                        .events
+                        .difference(events)
+                        .map(|event| format!("too many: {event}")),
+                )
+                .collect()
         });
         let (ours, most) = (outcome.writes.total(), self.limit());
-        let writes =
-            format!("{ours} writes ({}), but stock made at most {most} ({})", outcome.writes, self.most_writes);
+        let writes = format!(
+            "{ours} writes ({}), but stock made at most {most} ({})",
+            outcome.writes, self.most_writes
+        );
         Differences {
             objects,
             known: known_objects,
@@ -134,14 +164,22 @@ fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     match (stock, ours) {
         (Value::Object(a), Value::Object(b)) => {
             for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
-                let (a, b) = (a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null));
+                let (a, b) = (
+                    a.get(key).unwrap_or(&Value::Null),
+                    b.get(key).unwrap_or(&Value::Null),
+                );
                 differ(&format!("{path}.{key}"), a, b, found);
             }
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             for (index, (a, b)) in a.iter().zip(b).enumerate() {
                 let part = if label(a) == label(b) { label(a) } else { None };
-                differ(&format!("{path}{}", part.unwrap_or_else(|| format!("[{index}]"))), a, b, found);
+                differ(
+                    &format!("{path}{}", part.unwrap_or_else(|| format!("[{index}]"))),
+                    a,
+                    b,
+                    found,
+                );
             }
         }
         (a, b) if a == b => {}
@@ -151,7 +189,11 @@ fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
 
 /// How an item of a list is called in a path, if it has a name of its own: an object, or a condition by its type.
 fn label(item: &Value) -> Option<String> {
-    match (item["kind"].as_str(), item["metadata"]["name"].as_str(), item["type"].as_str()) {
+    match (
+        item["kind"].as_str(),
+        item["metadata"]["name"].as_str(),
+        item["type"].as_str(),
+    ) {
         (Some(kind), Some(name), _) => Some(format!("{kind}/{name}")),
         (None, None, Some(text)) => Some(format!("[{text}]")),
         _ => None,
@@ -166,7 +208,9 @@ mod tests {
 
     fn outcome(replicas: u32, event: &str, writes: usize) -> Outcome {
         Outcome {
-            objects: vec![json!({"kind": "Job", "metadata": {"name": "a"}, "status": {"replicas": replicas}})],
+            objects: vec![
+                json!({"kind": "Job", "metadata": {"name": "a"}, "status": {"replicas": replicas}}),
+            ],
             events: [event.to_owned()].into(),
             writes: Writes([("create pods".to_owned(), writes)].into()),
         }
@@ -174,9 +218,18 @@ mod tests {
 
     #[test]
     fn an_outcome_like_one_of_the_runs_has_no_differences() {
-        let golden = Golden::of(&[outcome(1, "A", 3), outcome(1, "A", 5), outcome(2, "A", 4)]).unwrap();
-        assert_eq!((golden.objects.len(), golden.events.len(), golden.limit()), (2, 1, 5));
-        assert!(golden.compare(&outcome(2, "A", 5), &BTreeMap::new()).all().is_empty());
+        let golden =
+            Golden::of(&[outcome(1, "A", 3), outcome(1, "A", 5), outcome(2, "A", 4)]).unwrap();
+        assert_eq!(
+            (golden.objects.len(), golden.events.len(), golden.limit()),
+            (2, 1, 5)
+        );
+        assert!(
+            golden
+                .compare(&outcome(2, "A", 5), &BTreeMap::new())
+                .all()
+                .is_empty()
+        );
     }
 
     #[test]
@@ -196,11 +249,20 @@ mod tests {
     #[test]
     fn what_is_known_to_differ_is_told_apart_and_must_differ() {
         let golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
-        let known = BTreeMap::from([("Job/a.status.replicas".to_owned(), "stock counts otherwise".to_owned())]);
+        let known = BTreeMap::from([(
+            "Job/a.status.replicas".to_owned(),
+            "stock counts otherwise".to_owned(),
+        )]);
         let differences = golden.compare(&outcome(2, "A", 3), &known);
-        assert_eq!(differences.known, ["Job/a.status.replicas is 2, but 1 under stock"]);
+        assert_eq!(
+            differences.known,
+            ["Job/a.status.replicas is 2, but 1 under stock"]
+        );
         assert!(differences.all().is_empty());
         let all = golden.compare(&outcome(1, "A", 3), &known).all();
-        assert_eq!(all, ["objects: Job/a.status.replicas is said to differ, but is equal"]);
+        assert_eq!(
+            all,
+            ["objects: Job/a.status.replicas is said to differ, but is equal"]
+        );
     }
 }

@@ -61,7 +61,14 @@ impl Subject {
     /// # Errors
     /// Its binary is missing or doesn't start.
     pub fn start(self, cluster: &Cluster, plane: &Plane, qps: u32, burst: u32) -> Result<Process> {
-        self.start_with(cluster, "controllers", &plane.controllers(), qps, burst, plane.flags)
+        self.start_with(
+            cluster,
+            "controllers",
+            &plane.controllers(),
+            qps,
+            burst,
+            plane.flags,
+        )
     }
 
     /// As [`start`](Self::start), as the process of this name, with these controllers (in the syntax of `--controllers`) and
@@ -87,14 +94,22 @@ impl Subject {
         ];
         if self == Self::Flyball {
             // Stock is started with these in any case.
-            let (ca, key) = (cluster.plane.root_ca_file(), cluster.plane.service_account_key_file());
+            let (ca, key) = (
+                cluster.plane.root_ca_file(),
+                cluster.plane.service_account_key_file(),
+            );
             flags.push(format!("--root-ca-file={}", ca.display()));
-            flags.push(format!("--service-account-private-key-file={}", key.display()));
+            flags.push(format!(
+                "--service-account-private-key-file={}",
+                key.display()
+            ));
         }
         flags.extend(more.iter().copied().map(str::to_owned));
         match self {
             Self::Flyball => cluster.spawn_host(name, cluster.plane.kcm_kubeconfig_path(), &flags),
-            Self::Stock => cluster.plane.start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
+            Self::Stock => cluster
+                .plane
+                .start_kcm(&flags.iter().map(String::as_str).collect::<Vec<_>>()),
         }
     }
 }
@@ -106,11 +121,16 @@ impl Subject {
 ///
 /// # Errors
 /// A control plane or its controllers couldn't be started or ended.
-pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
+pub async fn play_all(
+    subject: Subject,
+    scenarios: &[Scenario],
+) -> Result<BTreeMap<String, Result<Outcome>>> {
     let mut sets: Vec<(&Plane, Vec<Scenario>)> = Vec::new();
     for scenario in scenarios {
         let plane = scenario.plane()?;
-        let set = sets.iter_mut().find(|(other, set)| *other == plane && !scenario.alone && !set[0].alone);
+        let set = sets
+            .iter_mut()
+            .find(|(other, set)| *other == plane && !scenario.alone && !set[0].alone);
         match set {
             Some((_, set)) => set.push(scenario.clone()),
             None => sets.push((plane, vec![scenario.clone()])),
@@ -121,7 +141,10 @@ pub async fn play_all(subject: Subject, scenarios: &[Scenario]) -> Result<BTreeM
     let (busy, idle): (Vec<_>, Vec<_>) = sets.into_iter().partition(|(plane, _)| plane.is_busy);
     let mut all = BTreeMap::new();
     for (sets, at_once) in [(busy, 1), (idle, PLANES_AT_ONCE)] {
-        let played = futures::stream::iter(sets.iter().map(|(plane, set)| play_set(subject, plane, set)));
+        let played = futures::stream::iter(
+            sets.iter()
+                .map(|(plane, set)| play_set(subject, plane, set)),
+        );
         let played: Vec<_> = played.buffer_unordered(at_once).collect().await;
         for outcomes in played {
             all.extend(outcomes?);
@@ -136,7 +159,11 @@ async fn play_set(
     scenarios: &[Scenario],
 ) -> Result<BTreeMap<String, Result<Outcome>>> {
     let begun = Instant::now();
-    let mut cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let mut cluster = Cluster::start(Options {
+        audit: true,
+        ..Options::default()
+    })
+    .await?;
     prepare(&cluster, scenarios).await?;
     let mut controllers = subject.start(&cluster, plane, 200, 300)?;
     let outcomes = play_on(&cluster, scenarios).await?;
@@ -146,7 +173,13 @@ async fn play_set(
     }
     cluster.shutdown().await?;
     if let [first, .., last] | [first @ last] = scenarios {
-        println!("played {} to {}: {} in {} s", first.name, last.name, scenarios.len(), begun.elapsed().as_secs());
+        println!(
+            "played {} to {}: {} in {} s",
+            first.name,
+            last.name,
+            scenarios.len(),
+            begun.elapsed().as_secs()
+        );
     }
     Ok(outcomes)
 }
@@ -156,7 +189,10 @@ async fn play_set(
 /// # Errors
 /// It could not be done.
 pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
-    for scenario in scenarios.iter().filter(|scenario| !scenario.before.is_empty()) {
+    for scenario in scenarios
+        .iter()
+        .filter(|scenario| !scenario.before.is_empty())
+    {
         play::prepare(cluster, scenario).await?;
     }
     Ok(())
@@ -167,7 +203,10 @@ pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
 ///
 /// # Errors
 /// The audit log can't be read.
-pub async fn play_on(cluster: &Cluster, scenarios: &[Scenario]) -> Result<BTreeMap<String, Result<Outcome>>> {
+pub async fn play_on(
+    cluster: &Cluster,
+    scenarios: &[Scenario],
+) -> Result<BTreeMap<String, Result<Outcome>>> {
     let played = futures::stream::iter(scenarios.iter().map(async |scenario| {
         let played = async {
             if scenario.before.is_empty() {
@@ -178,11 +217,19 @@ pub async fn play_on(cluster: &Cluster, scenarios: &[Scenario]) -> Result<BTreeM
         (scenario, played.await)
     }));
     let played: Vec<_> = played.buffer_unordered(AT_ONCE).collect().await;
-    let audit = if cluster.plane.audit_log_path().is_some() { cluster.plane.audit_events()? } else { Vec::new() };
+    let audit = if cluster.plane.audit_log_path().is_some() {
+        cluster.plane.audit_events()?
+    } else {
+        Vec::new()
+    };
     let outcomes = played.into_iter().map(|(scenario, played)| {
         let outcome = played.map(|rest| {
             let writes = Writes::of(scenario, &audit, rest.time);
-            Outcome { objects: normalise::objects(rest.objects), events: normalise::events(&rest.events), writes }
+            Outcome {
+                objects: normalise::objects(rest.objects),
+                events: normalise::events(&rest.events),
+                writes,
+            }
         });
         (scenario.name.clone(), outcome)
     });

@@ -9,8 +9,17 @@ use serde_json::{Map, Value};
 use crate::secrets;
 
 /// Fields that are drawn at random, count requests of a whole cluster, or depend on the node that was chosen.
-const BY_CHANCE: &[&str] =
-    &["uid", "resourceVersion", "nodeName", "podIP", "podIPs", "hostIP", "hostIPs", "containerID", "imageID"];
+const BY_CHANCE: &[&str] = &[
+    "uid",
+    "resourceVersion",
+    "nodeName",
+    "podIP",
+    "podIPs",
+    "hostIP",
+    "hostIPs",
+    "containerID",
+    "imageID",
+];
 /// Who wrote which field when, by the name of a client's binary.
 const BY_BINARY: &str = "managedFields";
 /// What names of fields that hold a time end with.
@@ -24,15 +33,31 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// The objects without what chance decides, sorted.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
-    let label = |object: &Value| object["metadata"]["labels"]["pod-template-hash"].as_str().map(str::to_owned);
+    let label = |object: &Value| {
+        object["metadata"]["labels"]["pod-template-hash"]
+            .as_str()
+            .map(str::to_owned)
+    };
     // The hash of a template is in names, labels, selectors and messages; it is the controller's own: no other reads it.
     // UIDs are in the labels and the selector of Jobs. Names come first, since they have hashes in them.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
-    let owner = |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
-    let uids = objects.iter().flat_map(|object| [uid(object), owner(object)]).flatten();
+    let owner = |object: &Value| {
+        object["metadata"]["ownerReferences"][0]["uid"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let uids = objects
+        .iter()
+        .flat_map(|object| [uid(object), owner(object)])
+        .flatten();
     let drawn: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
         .chain(uids.map(|uid| (uid, "UID".to_owned())))
-        .chain(objects.iter().filter_map(label).map(|hash| (hash, "HASH".to_owned())))
+        .chain(
+            objects
+                .iter()
+                .filter_map(label)
+                .map(|hash| (hash, "HASH".to_owned())),
+        )
         .collect();
     let mut objects: Vec<Value> = objects
         .into_iter()
@@ -56,19 +81,28 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
     events
         .iter()
         .map(|event| {
-            let parts =
-                [&event["source"]["component"], &event["type"], &event["involvedObject"]["kind"], &event["reason"]];
+            let parts = [
+                &event["source"]["component"],
+                &event["type"],
+                &event["involvedObject"]["kind"],
+                &event["reason"],
+            ];
             parts.map(text).join(" ")
         })
         // The scheduler is on both sides, and what it tries before nodes are ready is a matter of time.
-        .filter(|event| !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling"))
+        .filter(|event| {
+            !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling")
+        })
         .collect()
 }
 
 /// A generated name ends at random; messages quote it.
 fn generated_name(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
-    Some((metadata["name"].as_str()?.to_owned(), format!("{}*", metadata["generateName"].as_str()?)))
+    Some((
+        metadata["name"].as_str()?.to_owned(),
+        format!("{}*", metadata["generateName"].as_str()?),
+    ))
 }
 
 /// In how many steps a ReplicaSet was scaled depends on when its pods became ready; that its controller has seen the
@@ -85,9 +119,14 @@ fn steps_of_a_rollout(object: &mut Value) {
 
 /// A run may begin before midnight and end after it.
 fn day_of_the_run(object: &mut Value) {
-    let days = [Timestamp::now(), Timestamp::now() - 24.hours()].map(|time| time.to_zoned(tz::TimeZone::UTC).date());
-    let labels = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
-    let Some(label) = labels.and_then(|labels| labels.get_mut(INVALID_SINCE)) else { return };
+    let days = [Timestamp::now(), Timestamp::now() - 24.hours()]
+        .map(|time| time.to_zoned(tz::TimeZone::UTC).date());
+    let labels = object
+        .pointer_mut("/metadata/labels")
+        .and_then(Value::as_object_mut);
+    let Some(label) = labels.and_then(|labels| labels.get_mut(INVALID_SINCE)) else {
+        return;
+    };
     if days.iter().any(|day| *label == day.to_string()) {
         *label = "the day of the run".into();
     }
@@ -105,7 +144,8 @@ fn clean(value: &mut Value) {
 
 fn clean_fields(fields: &mut Map<String, Value>) {
     fields.retain(|name, value| {
-        let is_time = TIMES.iter().any(|end| name.ends_with(end)) && (value.is_string() || value.is_null());
+        let is_time =
+            TIMES.iter().any(|end| name.ends_with(end)) && (value.is_string() || value.is_null());
         !is_time && !BY_CHANCE.contains(&name.as_str()) && name != BY_BINARY
     });
     fields.values_mut().for_each(clean);
@@ -120,13 +160,19 @@ fn clean_fields(fields: &mut Map<String, Value>) {
 fn without_drawn(object: &Value, drawn: &[(String, String)]) -> Value {
     match object {
         Value::String(text) => {
-            let text = drawn.iter().fold(text.clone(), |text, (value, name)| text.replace(value.as_str(), name));
+            let text = drawn.iter().fold(text.clone(), |text, (value, name)| {
+                text.replace(value.as_str(), name)
+            });
             Value::String(text)
         }
-        Value::Array(items) => items.iter().map(|item| without_drawn(item, drawn)).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), without_drawn(value, drawn))).collect()
-        }
+        Value::Array(items) => items
+            .iter()
+            .map(|item| without_drawn(item, drawn))
+            .collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), without_drawn(value, drawn)))
+            .collect(),
         other => other.clone(),
     }
 }
@@ -147,13 +193,18 @@ mod tests {
                 "creationTimestamp": time}, "spec": {"volumes": [{"name": format!("kube-api-access-{end}")}]}}),
             ])
         };
-        assert_eq!(run("abc", "x1", "2000-01-01T00:00:00Z"), run("def", "y2", "2001-01-01T00:00:00Z"));
+        assert_eq!(
+            run("abc", "x1", "2000-01-01T00:00:00Z"),
+            run("def", "y2", "2001-01-01T00:00:00Z")
+        );
     }
 
     #[test]
     fn a_value_that_differs_stays_different() {
         let run = |replicas: u32| {
-            objects(vec![json!({"kind": "Deployment", "metadata": {"name": "web"}, "status": {"replicas": replicas}})])
+            objects(vec![
+                json!({"kind": "Deployment", "metadata": {"name": "web"}, "status": {"replicas": replicas}}),
+            ])
         };
         assert_ne!(run(1), run(2));
     }

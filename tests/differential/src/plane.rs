@@ -88,7 +88,9 @@ impl Plane {
     /// There is none.
     pub(crate) fn of(folder: &str) -> Result<&'static Self> {
         let found = PLANES.iter().find(|plane| plane.folders.contains(&folder));
-        found.with_context(|| format!("no control plane is for scenarios of {folder}: name one in src/plane.rs"))
+        found.with_context(|| {
+            format!("no control plane is for scenarios of {folder}: name one in src/plane.rs")
+        })
     }
 
     /// Its controllers, in the syntax of `--controllers`.
@@ -106,7 +108,12 @@ mod tests {
         let mut seen = Vec::new();
         for plane in PLANES {
             for folder in plane.folders {
-                assert!(plane.controllers.contains(&format!("{folder}-controller").as_str()), "{folder}");
+                assert!(
+                    plane
+                        .controllers
+                        .contains(&format!("{folder}-controller").as_str()),
+                    "{folder}"
+                );
                 assert!(!seen.contains(folder), "{folder}");
                 seen.push(folder);
             }

@@ -20,7 +20,8 @@ const ANY: &str = "*";
 /// Makes the namespaces of a scenario, and plays what comes before the controllers.
 pub(crate) async fn prepare(cluster: &Cluster, scenario: &Scenario) -> Result<()> {
     for namespace in scenario.all_namespaces() {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         api::create(&cluster.client, "", &object).await?;
     }
     take_all(cluster, &scenario.namespace(), &scenario.before).await
@@ -30,7 +31,11 @@ pub(crate) async fn prepare(cluster: &Cluster, scenario: &Scenario) -> Result<()
 pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest::Rest> {
     // Until there is one, pods are refused.
     for namespace in scenario.all_namespaces() {
-        let account = Which { kind: "ServiceAccount".into(), namespace: None, name: Name::Is("default".into()) };
+        let account = Which {
+            kind: "ServiceAccount".into(),
+            namespace: None,
+            name: Name::Is("default".into()),
+        };
         wait(&cluster.client, &namespace, &account, &BTreeMap::new()).await?;
     }
     take_all(cluster, &scenario.namespace(), &scenario.steps).await?;
@@ -48,7 +53,14 @@ async fn take_all(cluster: &Cluster, namespace: &str, steps: &[Step]) -> Result<
 async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
     let client = &cluster.client;
     match step {
-        Step::Create(object) => create(client, namespace, &with_uids(client, namespace, object).await?).await,
+        Step::Create(object) => {
+            create(
+                client,
+                namespace,
+                &with_uids(client, namespace, object).await?,
+            )
+            .await
+        }
         Step::Patch(which, patch) => {
             let patch = with_uids(client, namespace, patch).await?;
             let found = find(client, namespace, which).await?;
@@ -60,7 +72,9 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
             api::delete(client, &which.kind, &found.namespace, &found.name).await?;
             until(&format!("{which} is gone"), async || {
                 let object = api::get(client, &which.kind, &found.namespace, &found.name).await?;
-                Ok(absent(object.filter(|object| object["metadata"]["uid"] == found.uid)))
+                Ok(absent(
+                    object.filter(|object| object["metadata"]["uid"] == found.uid),
+                ))
             })
             .await
         }
@@ -77,10 +91,17 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
         }
         Step::Wait(which, expected) => wait(client, namespace, which, expected).await,
         Step::Count(kind, expected) => {
-            until(&format!("there are {expected} objects of the kind {kind}"), async || {
-                let count = api::list(client, kind, namespace).await?.len();
-                Ok(if count == *expected { Ok(()) } else { Err(count.to_string()) })
-            })
+            until(
+                &format!("there are {expected} objects of the kind {kind}"),
+                async || {
+                    let count = api::list(client, kind, namespace).await?.len();
+                    Ok(if count == *expected {
+                        Ok(())
+                    } else {
+                        Err(count.to_string())
+                    })
+                },
+            )
             .await
         }
     }
@@ -88,44 +109,75 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
 
 /// Creates an object. A kind that was only just defined may not be served everywhere yet.
 async fn create(client: &Client, namespace: &str, object: &Value) -> Result<()> {
-    until(&format!("there can be a {}", api::kind_of(object)?), async || {
-        match api::create(client, namespace, object).await {
+    until(
+        &format!("there can be a {}", api::kind_of(object)?),
+        async || match api::create(client, namespace, object).await {
             Err(error) if api::is_not_found(&error) => Ok(Err(format!("{error:#}"))),
             created => created.map(|_| Ok(())),
-        }
-    })
+        },
+    )
     .await
 }
 
 async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str) -> Result<()> {
-    let (objects, found) =
-        (list(&cluster.client, namespace, which).await?, find(&cluster.client, namespace, which).await?);
-    let Some(mut object) = choose(&objects, which).cloned() else { bail!("there is no {which}") };
+    let (objects, found) = (
+        list(&cluster.client, namespace, which).await?,
+        find(&cluster.client, namespace, which).await?,
+    );
+    let Some(mut object) = choose(&objects, which).cloned() else {
+        bail!("there is no {which}")
+    };
     // The items of a list don't say what they are.
     (object["apiVersion"], object["kind"]) = ("v1".into(), which.kind.clone().into());
     object["metadata"]["creationTimestamp"] = time.into();
     let plural = api::path(&which.kind, "")?;
     let plural = plural.rsplit('/').next().unwrap_or_default();
-    cluster.plane.put_into_etcd(&format!("/registry/{plural}/{}/{}", found.namespace, found.name), &object).await?;
+    cluster
+        .plane
+        .put_into_etcd(
+            &format!("/registry/{plural}/{}/{}", found.namespace, found.name),
+            &object,
+        )
+        .await?;
     let expected = BTreeMap::from([("metadata.creationTimestamp".to_owned(), time.into())]);
     wait(&cluster.client, namespace, which, &expected).await
 }
 
-async fn wait(client: &Client, namespace: &str, which: &Which, expected: &BTreeMap<String, Value>) -> Result<()> {
+async fn wait(
+    client: &Client,
+    namespace: &str,
+    which: &Which,
+    expected: &BTreeMap<String, Value>,
+) -> Result<()> {
     until(&format!("{which} has {expected:?}"), async || {
         let objects = list(client, namespace, which).await?;
-        let Some(object) = choose(&objects, which) else { return Ok(Err("there is none".to_owned())) };
-        let (generation, seen) = (&object["metadata"]["generation"], &object["status"]["observedGeneration"]);
+        let Some(object) = choose(&objects, which) else {
+            return Ok(Err("there is none".to_owned()));
+        };
+        let (generation, seen) = (
+            &object["metadata"]["generation"],
+            &object["status"]["observedGeneration"],
+        );
         if OBSERVED.contains(&which.kind.as_str()) && generation != seen {
-            return Ok(Err(format!("its generation {generation} isn't observed yet, but {seen}")));
+            return Ok(Err(format!(
+                "its generation {generation} isn't observed yet, but {seen}"
+            )));
         }
         let is = |path: &str, value: &Value| {
-            if value == ANY { !at(object, path).is_null() } else { at(object, path) == value }
+            if value == ANY {
+                !at(object, path).is_null()
+            } else {
+                at(object, path) == value
+            }
         };
         let different = expected.iter().find(|(path, value)| !is(path, value));
         Ok(match different {
             None => Ok(()),
-            Some((path, _)) => Err(format!("{path} is {}; its status is {}", at(object, path), object["status"])),
+            Some((path, _)) => Err(format!(
+                "{path} is {}; its status is {}",
+                at(object, path),
+                object["status"]
+            )),
         })
     })
     .await
@@ -141,23 +193,41 @@ struct Found {
 async fn find(client: &Client, namespace: &str, which: &Which) -> Result<Found> {
     let objects = list(client, namespace, which).await?;
     let object = choose(&objects, which).with_context(|| format!("there is no {which}"))?;
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    Ok(Found { namespace: text("namespace"), name: text("name"), uid: text("uid") })
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Ok(Found {
+        namespace: text("namespace"),
+        name: text("name"),
+        uid: text("uid"),
+    })
 }
 
 async fn list(client: &Client, namespace: &str, which: &Which) -> Result<Vec<Value>> {
-    api::list(client, &which.kind, which.namespace.as_deref().unwrap_or(namespace)).await
+    api::list(
+        client,
+        &which.kind,
+        which.namespace.as_deref().unwrap_or(namespace),
+    )
+    .await
 }
 
 fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
     match &which.name {
-        Name::Is(name) => objects.iter().find(|object| object["metadata"]["name"] == name.as_str()),
+        Name::Is(name) => objects
+            .iter()
+            .find(|object| object["metadata"]["name"] == name.as_str()),
         Name::Place(place) => objects.get(*place),
     }
 }
 
 fn absent(object: Option<Value>) -> Result<(), String> {
-    object.map_or(Ok(()), |object| Err(format!("it is there: {}", object["metadata"])))
+    object.map_or(Ok(()), |object| {
+        Err(format!("it is there: {}", object["metadata"]))
+    })
 }
 
 /// An object with the UIDs of others where it asks for them.
@@ -165,9 +235,14 @@ async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<V
     let mut text = object.to_string();
     while let Some(start) = text.find(UID.0) {
         let (before, rest) = (text[..start].to_owned(), &text[start + UID.0.len()..]);
-        let (which, after) = rest.split_once(UID.1).with_context(|| format!("{rest} names no object"))?;
+        let (which, after) = rest
+            .split_once(UID.1)
+            .with_context(|| format!("{rest} names no object"))?;
         let which = Which::try_from(which.to_owned()).map_err(anyhow::Error::msg)?;
-        text = format!("{before}{}{after}", find(client, namespace, &which).await?.uid);
+        text = format!(
+            "{before}{}{after}",
+            find(client, namespace, &which).await?.uid
+        );
     }
     Ok(serde_json::from_str(&text)?)
 }
@@ -180,7 +255,10 @@ fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
         value = match (value, part) {
             (Value::Array(items), Part::Bracketed(text)) => match text.parse::<usize>() {
                 Ok(number) => items.get(number).unwrap_or(&Value::Null),
-                Err(_) => items.iter().find(|item| item["type"] == text).unwrap_or(&Value::Null),
+                Err(_) => items
+                    .iter()
+                    .find(|item| item["type"] == text)
+                    .unwrap_or(&Value::Null),
             },
             (value, Part::Bracketed(name) | Part::Plain(name)) => &value[name],
         }
@@ -199,7 +277,12 @@ fn parts(path: &str) -> Vec<Part<'_>> {
         if number % 2 == 1 {
             parts.push(Part::Bracketed(piece));
         } else {
-            parts.extend(piece.split('.').filter(|name| !name.is_empty()).map(Part::Plain));
+            parts.extend(
+                piece
+                    .split('.')
+                    .filter(|name| !name.is_empty())
+                    .map(Part::Plain),
+            );
         }
     }
     parts

@@ -105,11 +105,19 @@ impl TryFrom<String> for Which {
             _ => return Err(format!("{text} is no kind and name")),
         };
         let name = match name.strip_prefix('#') {
-            Some(place) => Name::Place(place.parse().map_err(|_| format!("{text} has no number after its #"))?),
+            Some(place) => Name::Place(
+                place
+                    .parse()
+                    .map_err(|_| format!("{text} has no number after its #"))?,
+            ),
             None => Name::Is(name.to_owned()),
         };
         api::path(kind, "").map_err(|error| error.to_string())?;
-        Ok(Self { kind: kind.to_owned(), namespace, name })
+        Ok(Self {
+            kind: kind.to_owned(),
+            namespace,
+            name,
+        })
     }
 }
 
@@ -130,13 +138,19 @@ impl TryFrom<String> for Compared {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let (kind, name) = text.split_once('/').map_or((text.as_str(), None), |(kind, name)| (kind, Some(name)));
+        let (kind, name) = text
+            .split_once('/')
+            .map_or((text.as_str(), None), |(kind, name)| (kind, Some(name)));
         api::path(kind, "").map_err(|error| error.to_string())?;
         match (name, api::is_namespaced(kind)) {
             (None, true) => Ok(Self::Kind(text)),
             (Some(name), false) => Ok(Self::Object(kind.to_owned(), name.to_owned())),
-            (None, false) => Err(format!("{kind} has no namespaces, so its objects are compared by name: {kind}/NAME")),
-            (Some(_), true) => Err(format!("{kind} has namespaces, so all its objects there are compared: {kind}")),
+            (None, false) => Err(format!(
+                "{kind} has no namespaces, so its objects are compared by name: {kind}/NAME"
+            )),
+            (Some(_), true) => Err(format!(
+                "{kind} has namespaces, so all its objects there are compared: {kind}"
+            )),
         }
     }
 }
@@ -150,25 +164,40 @@ impl Scenario {
         let mut scenarios = Vec::new();
         for controller in entries(&folder("scenarios"))? {
             for path in entries(&controller)? {
-                let text = fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-                let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                let scenario = Self::parse(&format!("{}/{}", name(&controller), name(&path)), &text);
-                scenarios.push(scenario.with_context(|| format!("{} makes no sense", path.display()))?);
+                let text = fs::read_to_string(&path)
+                    .with_context(|| format!("can't read {}", path.display()))?;
+                let name = |path: &Path| {
+                    path.file_stem()
+                        .unwrap_or_default()
+                        .to_string_lossy()
+                        .into_owned()
+                };
+                let scenario =
+                    Self::parse(&format!("{}/{}", name(&controller), name(&path)), &text);
+                scenarios
+                    .push(scenario.with_context(|| format!("{} makes no sense", path.display()))?);
             }
         }
         Ok(scenarios)
     }
 
     fn parse(name: &str, text: &str) -> Result<Self> {
-        let mut scenario: Self = serde_json::from_str(&text.replace(NAMESPACE, &name.replace('/', "-")))?;
+        let mut scenario: Self =
+            serde_json::from_str(&text.replace(NAMESPACE, &name.replace('/', "-")))?;
         scenario.name = name.to_owned();
         scenario.plane()?;
         for namespace in scenario.all_namespaces() {
-            ensure!(namespace.len() <= LONGEST, "{namespace} is too long a name for a namespace");
+            ensure!(
+                namespace.len() <= LONGEST,
+                "{namespace} is too long a name for a namespace"
+            );
         }
         for namespace in &scenario.namespaces {
             let is_own = namespace.starts_with(&format!("{}-", scenario.namespace()));
-            ensure!(is_own, "another scenario may have the namespace {namespace}: begin it with {NAMESPACE}-");
+            ensure!(
+                is_own,
+                "another scenario may have the namespace {namespace}: begin it with {NAMESPACE}-"
+            );
         }
         Ok(scenario)
     }
@@ -180,7 +209,10 @@ impl Scenario {
 
     /// Its own namespace, and those that it has besides.
     pub(crate) fn all_namespaces(&self) -> Vec<String> {
-        [self.namespace()].into_iter().chain(self.namespaces.clone()).collect()
+        [self.namespace()]
+            .into_iter()
+            .chain(self.namespaces.clone())
+            .collect()
     }
 
     /// The namespaces in which objects and writes count: also those that it makes itself, and compares.
@@ -212,9 +244,13 @@ impl Scenario {
 
 /// What is in a folder, in the order of names.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries =
-        fs::read_dir(folder).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
-    let mut entries: Vec<PathBuf> = entries.with_context(|| format!("can't read {}", folder.display()))?;
+    let entries = fs::read_dir(folder).and_then(|entries| {
+        entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect()
+    });
+    let mut entries: Vec<PathBuf> =
+        entries.with_context(|| format!("can't read {}", folder.display()))?;
     entries.sort();
     Ok(entries)
 }
@@ -231,10 +267,14 @@ mod tests {
 
     #[test]
     fn names_are_made_from_that_of_the_scenario() {
-        let scenario = parse(json!({"about": "", "namespaces": ["{ns}-b"], "steps": [{"gone": "ClusterRole/{ns}-x"}]}));
+        let scenario = parse(
+            json!({"about": "", "namespaces": ["{ns}-b"], "steps": [{"gone": "ClusterRole/{ns}-x"}]}),
+        );
         let scenario = scenario.unwrap();
         assert_eq!(scenario.all_namespaces(), ["job-indexed", "job-indexed-b"]);
-        assert!(matches!(&scenario.steps[0], Step::Gone(which) if which.to_string() == "ClusterRole/job-indexed-x"));
+        assert!(
+            matches!(&scenario.steps[0], Step::Gone(which) if which.to_string() == "ClusterRole/job-indexed-x")
+        );
     }
 
     #[test]
@@ -244,13 +284,32 @@ mod tests {
             file[field] = value;
             parse(file).unwrap_err()
         };
-        assert!(of("namespaces", json!(["b"])).starts_with("another scenario may have the namespace b:"));
-        assert!(of("compare", json!(["ClusterRole"])).contains("compared by name: ClusterRole/NAME"));
+        assert!(
+            of("namespaces", json!(["b"]))
+                .starts_with("another scenario may have the namespace b:")
+        );
+        assert!(
+            of("compare", json!(["ClusterRole"])).contains("compared by name: ClusterRole/NAME")
+        );
         assert!(of("compare", json!(["Secret/x"])).contains("all its objects there are compared"));
-        assert!(of("steps", json!([{"gone": "Sprocket/x"}])).contains("the kind Sprocket isn't known here"));
+        assert!(
+            of("steps", json!([{"gone": "Sprocket/x"}]))
+                .contains("the kind Sprocket isn't known here")
+        );
         assert!(of("steps", json!([{"gone": "Pod"}])).contains("Pod is no kind and name"));
-        assert!(of("namespaces", json!([format!("{NAMESPACE}-{}", "x".repeat(LONGEST))])).contains("too long"));
-        let nobodys = Scenario::parse("sprocket/x", r#"{"about": "", "steps": []}"#).unwrap_err().to_string();
-        assert!(nobodys.contains("no control plane is for scenarios of sprocket"), "{nobodys}");
+        assert!(
+            of(
+                "namespaces",
+                json!([format!("{NAMESPACE}-{}", "x".repeat(LONGEST))])
+            )
+            .contains("too long")
+        );
+        let nobodys = Scenario::parse("sprocket/x", r#"{"about": "", "steps": []}"#)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            nobodys.contains("no control plane is for scenarios of sprocket"),
+            "{nobodys}"
+        );
     }
 }

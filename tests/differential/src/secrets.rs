@@ -11,11 +11,17 @@ use crate::api;
 /// Asks the API server about the token of each Secret that has one: who it is for, if it is valid. The answer becomes a field
 /// of the Secret.
 pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()> {
-    for secret in objects.iter_mut().filter(|object| object["type"] == "kubernetes.io/service-account-token") {
-        let Some(token) = text(&secret["data"]["token"]) else { continue };
+    for secret in objects
+        .iter_mut()
+        .filter(|object| object["type"] == "kubernetes.io/service-account-token")
+    {
+        let Some(token) = text(&secret["data"]["token"]) else {
+            continue;
+        };
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
         let path = "/apis/authentication.k8s.io/v1/tokenreviews";
-        secret["tokenReview"] = api::send(client, "POST", path, Some(&review)).await?["status"].take();
+        secret["tokenReview"] =
+            api::send(client, "POST", path, Some(&review)).await?["status"].take();
     }
     Ok(())
 }
@@ -40,9 +46,13 @@ fn text(value: &Value) -> Option<String> {
 
 /// What a signed token says. Its signature differs with each, and its key's id with each control plane.
 fn token(text: &str) -> Option<Value> {
-    let [header, claims, _signature] = text.split('.').collect::<Vec<_>>()[..] else { return None };
+    let [header, claims, _signature] = text.split('.').collect::<Vec<_>>()[..] else {
+        return None;
+    };
     let parse = |part: &str| -> Option<Value> {
-        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok().filter(Value::is_object)
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?)
+            .ok()
+            .filter(Value::is_object)
     };
     let (mut header, claims) = (parse(header)?, parse(claims)?);
     if header["kid"].is_string() {
@@ -58,8 +68,13 @@ mod tests {
     #[test]
     fn a_token_is_its_header_and_claims() {
         let part = |value: Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-        let token =
-            |id: &str| format!("{}.{}.x{id}", part(json!({"alg": "ES256", "kid": id})), part(json!({"sub": "a"})));
+        let token = |id: &str| {
+            format!(
+                "{}.{}.x{id}",
+                part(json!({"alg": "ES256", "kid": id})),
+                part(json!({"sub": "a"}))
+            )
+        };
         let mut secrets = ["one", "two"].map(|id| {
             let data = json!({"token": BASE64_STANDARD.encode(token(id)), "namespace": BASE64_STANDARD.encode("team")});
             json!({"kind": "Secret", "data": data})
@@ -73,7 +88,8 @@ mod tests {
     #[test]
     fn what_is_no_token_stays_a_text() {
         for text in ["a.b.c", "", "1.2.3"] {
-            let mut secret = json!({"kind": "Secret", "data": {"token": BASE64_STANDARD.encode(text)}});
+            let mut secret =
+                json!({"kind": "Secret", "data": {"token": BASE64_STANDARD.encode(text)}});
             decode(&mut secret);
             assert_eq!(secret["data"]["token"], text);
         }

@@ -23,7 +23,11 @@ pub struct Writes(pub BTreeMap<String, usize>);
 impl Writes {
     /// Counts what an audit log holds of a namespace. Refused writes count as well; renewals of leases don't.
     pub fn count(audit: &[Value], namespace: &str) -> Self {
-        Self::all(audit.iter().filter(|event| event["objectRef"]["namespace"] == namespace))
+        Self::all(
+            audit
+                .iter()
+                .filter(|event| event["objectRef"]["namespace"] == namespace),
+        )
     }
 
     /// Counts what an audit log holds of a scenario up to its end: in its namespaces, and to objects that lie in none and
@@ -32,18 +36,23 @@ impl Writes {
         let namespaces = scenario.compared_namespaces();
         let is_of_it = |event: &Value| {
             let object = &event["objectRef"];
-            let is_compared =
-                |compared: &Compared| matches!(compared, Compared::Object(_, name) if object["name"] == *name);
+            let is_compared = |compared: &Compared| matches!(compared, Compared::Object(_, name) if object["name"] == *name);
             match object["namespace"].as_str() {
                 Some(namespace) => namespaces.iter().any(|own| own == namespace),
                 None => scenario.compare.iter().any(is_compared),
             }
         };
         let is_in_time = |event: &Value| {
-            let time: Option<Timestamp> = event["stageTimestamp"].as_str().and_then(|time| time.parse().ok());
+            let time: Option<Timestamp> = event["stageTimestamp"]
+                .as_str()
+                .and_then(|time| time.parse().ok());
             time.is_none_or(|time| time <= end)
         };
-        Self::all(audit.iter().filter(|event| is_of_it(event) && is_in_time(event)))
+        Self::all(
+            audit
+                .iter()
+                .filter(|event| is_of_it(event) && is_in_time(event)),
+        )
     }
 
     fn all<'a>(audit: impl Iterator<Item = &'a Value>) -> Self {
@@ -62,7 +71,11 @@ impl Writes {
 
 impl fmt::Display for Writes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.0.iter().map(|(what, count)| format!("{count} × {what}")).collect();
+        let parts: Vec<String> = self
+            .0
+            .iter()
+            .map(|(what, count)| format!("{count} × {what}"))
+            .collect();
         write!(f, "{}", parts.join(", "))
     }
 }

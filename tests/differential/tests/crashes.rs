@@ -40,22 +40,35 @@ const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
 async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
     let mut scenarios = Scenario::all()?;
     scenarios.retain(|scenario| PLAYED.contains(&scenario.name.as_str()));
-    ensure!(scenarios.len() == PLAYED.len(), "some scenarios are not there");
+    ensure!(
+        scenarios.len() == PLAYED.len(),
+        "some scenarios are not there"
+    );
     let cluster = Cluster::start(Options::default()).await?;
     let mut crashes = Crashes::start(&cluster, &WORKLOADS, &KILLED_AT).await?;
     let outcomes = tokio::select! {
         outcomes = play_on(&cluster, &scenarios) => outcomes?,
         error = crashes.happen(&cluster) => return Err(error),
     };
-    ensure!(crashes.left() == 0, "{} kills did not come about: there were too few writes", crashes.left());
+    ensure!(
+        crashes.left() == 0,
+        "{} kills did not come about: there were too few writes",
+        crashes.left()
+    );
     crashes.end(cluster).await?;
     let mut differences = Vec::new();
     for (name, outcome) in outcomes {
         let outcome = outcome.with_context(|| format!("{name} didn't come to its end"))?;
-        let found = Golden::read(&name)?.compare(&outcome, &BTreeMap::new()).objects;
+        let found = Golden::read(&name)?
+            .compare(&outcome, &BTreeMap::new())
+            .objects;
         differences.extend(found.into_iter().map(|text| format!("{name}: {text}")));
     }
-    ensure!(differences.is_empty(), "what is left differs:\n{}", differences.join("\n"));
+    ensure!(
+        differences.is_empty(),
+        "what is left differs:\n{}",
+        differences.join("\n")
+    );
     Ok(())
 }
 
@@ -68,13 +81,18 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
     }
     let all = Scenario::all()?;
     for name in PLAYED.into_iter().chain(PLAYED_ALONE) {
-        let scenario = all.iter().find(|scenario| scenario.name == name).context("a scenario is not there")?;
+        let scenario = all
+            .iter()
+            .find(|scenario| scenario.name == name)
+            .context("a scenario is not there")?;
         let mut killed = 0;
         for first in 1..=STRIDE {
             let cluster = Cluster::start(Options::default()).await?;
             let scenarios = std::slice::from_ref(scenario);
             prepare(&cluster, scenarios).await?;
-            let points: Vec<usize> = std::iter::once(first).chain(std::iter::repeat_n(STRIDE, MOST_KILLS)).collect();
+            let points: Vec<usize> = std::iter::once(first)
+                .chain(std::iter::repeat_n(STRIDE, MOST_KILLS))
+                .collect();
             let mut crashes = Crashes::start(&cluster, scenario.plane()?, &points).await?;
             let mut outcomes = tokio::select! {
                 outcomes = play_on(&cluster, scenarios) => outcomes?,
@@ -82,11 +100,23 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
             };
             let left = crashes.left();
             crashes.end(cluster).await?;
-            ensure!((1..points.len()).contains(&left), "{name}: {left} of {} kills were left", points.len());
+            ensure!(
+                (1..points.len()).contains(&left),
+                "{name}: {left} of {} kills were left",
+                points.len()
+            );
             killed += points.len() - left;
-            let outcome = outcomes.remove(name).context("the scenario has no outcome")??;
-            let found = Golden::read(name)?.compare(&outcome, &BTreeMap::new()).objects;
-            ensure!(found.is_empty(), "{name}, killed at write {first} and every {STRIDE}:\n{}", found.join("\n"));
+            let outcome = outcomes
+                .remove(name)
+                .context("the scenario has no outcome")??;
+            let found = Golden::read(name)?
+                .compare(&outcome, &BTreeMap::new())
+                .objects;
+            ensure!(
+                found.is_empty(),
+                "{name}, killed at write {first} and every {STRIDE}:\n{}",
+                found.join("\n")
+            );
         }
         println!("{name}: killed {killed} times");
     }
@@ -113,7 +143,9 @@ impl Crashes {
         let counted = countdown.clone();
         let interceptor = Interceptor::start(&cluster.client, move |write| {
             // It stays at 0, where nothing is killed any more.
-            let before = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            let before = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            });
             let ask = ask.clone();
             async move {
                 let (killed, is_killed) = oneshot::channel();
@@ -127,16 +159,26 @@ impl Crashes {
         .await?;
         let host = Subject::Flyball.start(cluster, plane, 200, 300)?;
         // The first kill is among the points that are left to come.
-        Ok(Self { host, plane, asked, countdown, points, _interceptor: interceptor })
+        Ok(Self {
+            host,
+            plane,
+            asked,
+            countdown,
+            points,
+            _interceptor: interceptor,
+        })
     }
 
     /// Kills and starts hosts for as long as it is polled.
     async fn happen(&mut self, cluster: &Cluster) -> anyhow::Error {
         loop {
-            let Some(killed) = self.asked.recv().await else { return anyhow::anyhow!("the webhook has ended") };
+            let Some(killed) = self.asked.recv().await else {
+                return anyhow::anyhow!("the webhook has ended");
+            };
             let again = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
                 let _ = killed.send(());
-                self.countdown.store(self.points.pop().unwrap_or_default(), Ordering::SeqCst);
+                self.countdown
+                    .store(self.points.pop().unwrap_or_default(), Ordering::SeqCst);
                 Subject::Flyball.start(cluster, self.plane, 200, 300)
             });
             match again {

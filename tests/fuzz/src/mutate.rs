@@ -17,7 +17,9 @@ pub struct Mutator {
 impl Mutator {
     /// A mutator that makes what follows from this seed.
     pub fn new(seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+        Self {
+            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        }
     }
 
     /// A number below `limit`; 0 if that is 0. (xorshift64*, by G. Marsaglia and S. Vigna.)
@@ -26,7 +28,11 @@ impl Mutator {
         self.state ^= self.state << 25;
         self.state ^= self.state >> 27;
         let number = self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16;
-        if limit == 0 { 0 } else { (number % limit as u64) as usize }
+        if limit == 0 {
+            0
+        } else {
+            (number % limit as u64) as usize
+        }
     }
 
     /// One of these.
@@ -40,7 +46,11 @@ impl Mutator {
         for _ in 0..=self.below(4) {
             self.change(&mut input, known, tokens);
         }
-        let limit = if self.below(SELDOM) == 0 { GREAT_LENGTH } else { LENGTH };
+        let limit = if self.below(SELDOM) == 0 {
+            GREAT_LENGTH
+        } else {
+            LENGTH
+        };
         if limit == GREAT_LENGTH {
             self.repeat(&mut input, GREAT_LENGTH);
         }
@@ -113,12 +123,24 @@ mod tests {
     fn a_seed_says_which_inputs_are_made() {
         let made = |seed| {
             let mut mutator = Mutator::new(seed);
-            (0..200).map(|_| mutator.input(&[b"{\"a\": 1}".to_vec()], &["token"])).collect::<Vec<_>>()
+            (0..200)
+                .map(|_| mutator.input(&[b"{\"a\": 1}".to_vec()], &["token"]))
+                .collect::<Vec<_>>()
         };
         let inputs = made(1);
         assert_eq!(inputs, made(1));
         assert_ne!(inputs, made(2));
-        assert!(inputs.iter().any(|input| input.windows(5).any(|part| part == b"token")));
-        assert!(inputs.iter().collect::<std::collections::BTreeSet<_>>().len() > 100);
+        assert!(
+            inputs
+                .iter()
+                .any(|input| input.windows(5).any(|part| part == b"token"))
+        );
+        assert!(
+            inputs
+                .iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .len()
+                > 100
+        );
     }
 }

@@ -24,13 +24,18 @@ pub struct Failure {
 
 /// Feeds one input, and returns the shape of the answer.
 pub fn feed(target: &Target, input: &[u8]) -> Result<String, Failure> {
-    let failed = |what| Failure { input: input.to_owned(), what };
+    let failed = |what| Failure {
+        input: input.to_owned(),
+        what,
+    };
     match catch_unwind(AssertUnwindSafe(|| (target.feed)(input))) {
         Ok(Ok(answer)) => Ok(shape::of(&answer)),
         Ok(Err(broken)) => Err(failed(format!("broken: {broken}"))),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("without a message");
             Err(failed(format!("panicked: {text}")))
         }
     }
@@ -38,7 +43,9 @@ pub fn feed(target: &Target, input: &[u8]) -> Result<String, Failure> {
 
 /// The folder of a target's inputs, in the project.
 pub fn corpus_folder(target: &Target) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target.name)
 }
 
 /// A target's inputs, by the names of their files.
@@ -48,7 +55,11 @@ pub fn corpus(target: &Target) -> Result<Vec<(String, Vec<u8>)>> {
         let mut inputs = Vec::new();
         for entry in std::fs::read_dir(&folder)? {
             let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             inputs.push((name, std::fs::read(&path)?));
         }
         inputs.sort();
@@ -68,7 +79,12 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// A run that begins with these inputs, which have been fed already.
     pub fn new(target: &'a Target, known: Vec<Vec<u8>>, seed: u64) -> Self {
-        Self { target, mutator: Mutator::new(seed), known, shapes: HashSet::new() }
+        Self {
+            target,
+            mutator: Mutator::new(seed),
+            known,
+            shapes: HashSet::new(),
+        }
     }
 
     /// The next input.

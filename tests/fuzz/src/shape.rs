@@ -31,7 +31,10 @@ mod tests {
 
     #[test]
     fn what_is_quoted_or_counted_does_not_matter() {
-        assert_eq!(of("`a` is no kind at line 12"), of("`b c` is no kind at line 7"));
+        assert_eq!(
+            of("`a` is no kind at line 12"),
+            of("`b c` is no kind at line 7")
+        );
         assert_ne!(of("`a` is no kind"), of("`a` is no path"));
     }
 }

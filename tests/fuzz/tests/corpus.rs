@@ -14,7 +14,8 @@ fn no_input_of_the_corpus_breaks_an_invariant() -> Result<()> {
         let inputs = corpus(target)?;
         assert!(inputs.len() >= 3, "{} has too few inputs", target.name);
         for (name, input) in inputs {
-            feed(target, &input).unwrap_or_else(|failure| panic!("{}/{name} {}", target.name, failure.what));
+            feed(target, &input)
+                .unwrap_or_else(|failure| panic!("{}/{name} {}", target.name, failure.what));
         }
     }
     Ok(())
@@ -23,9 +24,14 @@ fn no_input_of_the_corpus_breaks_an_invariant() -> Result<()> {
 #[test]
 fn each_target_gives_answers_of_several_shapes() -> Result<()> {
     for target in TARGETS {
-        let known: Vec<Vec<u8>> = corpus(target)?.into_iter().map(|(_, input)| input).collect();
-        let shapes: BTreeSet<String> =
-            known.iter().map(|input| feed(target, input).expect("it was fed before")).collect();
+        let known: Vec<Vec<u8>> = corpus(target)?
+            .into_iter()
+            .map(|(_, input)| input)
+            .collect();
+        let shapes: BTreeSet<String> = known
+            .iter()
+            .map(|input| feed(target, input).expect("it was fed before"))
+            .collect();
         assert!(shapes.len() > 1, "{}: {shapes:?}", target.name);
     }
     Ok(())
@@ -34,13 +40,21 @@ fn each_target_gives_answers_of_several_shapes() -> Result<()> {
 #[test]
 fn what_is_made_of_the_corpus_breaks_no_invariant() -> Result<()> {
     for target in TARGETS {
-        let known = corpus(target)?.into_iter().map(|(_, input)| input).collect();
+        let known = corpus(target)?
+            .into_iter()
+            .map(|(_, input)| input)
+            .collect();
         let mut run = Run::new(target, known, 1);
         for _ in 0..MADE {
             let input = run.next_input();
             if let Err(failure) = run.feed(input) {
                 let failure = shrink(target, failure);
-                panic!("{} {}: {:?}", target.name, failure.what, String::from_utf8_lossy(&failure.input));
+                panic!(
+                    "{} {}: {:?}",
+                    target.name,
+                    failure.what,
+                    String::from_utf8_lossy(&failure.input)
+                );
             }
         }
         assert!(run.shapes() > 2, "{}", target.name);
@@ -50,11 +64,15 @@ fn what_is_made_of_the_corpus_breaks_no_invariant() -> Result<()> {
 
 #[test]
 fn every_folder_of_the_corpus_has_a_target() -> Result<()> {
-    let names: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+    let names: BTreeSet<String> = TARGETS
+        .iter()
+        .map(|target| target.name.to_owned())
+        .collect();
     let folder = corpus_folder(&TARGETS[0]);
     let found = std::fs::read_dir(folder.parent().expect("it lies in one"))?;
-    let found: Result<BTreeSet<String>, std::io::Error> =
-        found.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+    let found: Result<BTreeSet<String>, std::io::Error> = found
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect();
     assert_eq!(found?, names);
     Ok(())
 }
@@ -81,5 +99,10 @@ fn a_fault_that_needs_two_steps_is_found_and_made_small() {
     });
     let smallest = shrink(&FAULTY, failure.expect("it is found"));
     assert_eq!(smallest.what, "panicked: both");
-    assert_eq!(smallest.input.len(), "leftright".len(), "{:?}", String::from_utf8_lossy(&smallest.input));
+    assert_eq!(
+        smallest.input.len(),
+        "leftright".len(),
+        "{:?}",
+        String::from_utf8_lossy(&smallest.input)
+    );
 }

@@ -6,7 +6,13 @@ use std::process::Command;
 
 /// What cargo tells a program that it runs about that program.
 const TOLD: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_ENCODED_"];
-const CHOSEN: [&str; 5] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR"];
+const CHOSEN: [&str; 5] = [
+    "CARGO",
+    "RUSTC",
+    "RUSTDOC",
+    "RUSTUP_TOOLCHAIN",
+    "CARGO_TARGET_DIR",
+];
 
 /// A command in the workspace, without what cargo told this program about itself: another toolchain would be misled, and
 /// build scripts that look at it would run again.

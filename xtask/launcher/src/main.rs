@@ -19,7 +19,9 @@ fn main() -> ExitCode {
     }
     let xtask = workspace.join("target/release/xtask");
     // It takes this process's place, unless it can't be run.
-    let error = Command::new(&xtask).args(std::env::args_os().skip(1)).exec();
+    let error = Command::new(&xtask)
+        .args(std::env::args_os().skip(1))
+        .exec();
     eprintln!("error: can't run {}: {error}", xtask.display());
     ExitCode::FAILURE
 }

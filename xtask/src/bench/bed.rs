@@ -45,21 +45,37 @@ pub(super) struct Bed {
 impl Bed {
     /// Starts a subject, with room for so many pods on fake nodes; without a scheduler and nodes, if that is none.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
-        let cluster = plane(Options { scheduler: pods > 0, ..Options::default() }).await?;
+        let cluster = plane(Options {
+            scheduler: pods > 0,
+            ..Options::default()
+        })
+        .await?;
         // A tenth more than are needed, since a rollout has more.
         let count = (pods * 11 / 10).div_ceil(PODS_PER_NODE);
-        let nodes = if pods > 0 { Some(start_nodes(&cluster, count)?) } else { None };
+        let nodes = if pods > 0 {
+            Some(start_nodes(&cluster, count)?)
+        } else {
+            None
+        };
         let controllers = controllers(subject, &cluster)?;
         let client = &cluster.client;
         make_namespace(client).await?;
         wait("there are a service account and all nodes", async || {
             let accounts = api::list(client, "ServiceAccount", NAMESPACE).await?.len();
             let nodes = api::list(client, "Node", "").await?;
-            let usable = nodes.iter().filter(|node| node["spec"]["taints"].is_null()).count();
+            let usable = nodes
+                .iter()
+                .filter(|node| node["spec"]["taints"].is_null())
+                .count();
             Ok((accounts + usable, count + 1))
         })
         .await?;
-        let mut bed = Self { cluster, controllers, nodes, used: 0.0 };
+        let mut bed = Self {
+            cluster,
+            controllers,
+            nodes,
+            used: 0.0,
+        };
         bed.begin().await?;
         Ok(bed)
     }
@@ -86,7 +102,10 @@ impl Bed {
         figures.push("CPU, s", self.cpu().await?);
         figures.push("peak memory, MiB", peak_mib(&self.controllers)?);
         let audit = self.stop().await?;
-        figures.push("API writes", Writes::count(&audit, NAMESPACE).total() as f64);
+        figures.push(
+            "API writes",
+            Writes::count(&audit, NAMESPACE).total() as f64,
+        );
         Ok(())
     }
 
@@ -102,8 +121,16 @@ impl Bed {
 
 /// A control plane that keeps an audit log; whose scheduler, if it has one, no limit of requests binds.
 pub(super) async fn plane(options: Options) -> Result<Cluster> {
-    let limits = vec![format!("--kube-api-qps={QPS}"), format!("--kube-api-burst={BURST}")];
-    Cluster::without_nodes(Options { audit: true, scheduler_args: limits, ..options }).await
+    let limits = vec![
+        format!("--kube-api-qps={QPS}"),
+        format!("--kube-api-burst={BURST}"),
+    ];
+    Cluster::without_nodes(Options {
+        audit: true,
+        scheduler_args: limits,
+        ..options
+    })
+    .await
 }
 
 /// Starts a subject.
@@ -112,14 +139,23 @@ pub(super) fn controllers(subject: Subject, cluster: &Cluster) -> Result<Process
 }
 
 pub(super) async fn make_namespace(client: &Client) -> Result<()> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     api::create(client, "", &namespace).await.map(drop)
 }
 
 /// Makes objects in a namespace, many at once.
-pub(super) async fn create_all(client: &Client, namespace: &str, objects: impl Iterator<Item = Value>) -> Result<()> {
-    let making = objects.map(|object| async move { api::create(client, namespace, &object).await.map(drop) });
-    futures::stream::iter(making).buffer_unordered(AT_ONCE).try_collect().await
+pub(super) async fn create_all(
+    client: &Client,
+    namespace: &str,
+    objects: impl Iterator<Item = Value>,
+) -> Result<()> {
+    let making = objects
+        .map(|object| async move { api::create(client, namespace, &object).await.map(drop) });
+    futures::stream::iter(making)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
 }
 
 fn start_nodes(cluster: &Cluster, count: usize) -> Result<Process> {
@@ -130,7 +166,12 @@ fn start_nodes(cluster: &Cluster, count: usize) -> Result<Process> {
 }
 
 /// Starts a host of this name that runs the plugins of a folder and no built-in.
-pub(super) fn plugins(cluster: &Cluster, name: &str, folder: &Path, flags: &[&str]) -> Result<Process> {
+pub(super) fn plugins(
+    cluster: &Cluster,
+    name: &str,
+    folder: &Path,
+    flags: &[&str],
+) -> Result<Process> {
     let mut args = vec![
         "--controllers=".to_owned(),
         "--trust-plugins".into(),
@@ -154,7 +195,11 @@ pub(super) fn owner(kind: &str, name: &str, replicas: usize) -> Value {
 
 /// What an event of the audit log says of when this was.
 pub(super) fn time(event: &Value, field: &str) -> Result<Timestamp> {
-    event[field].as_str().context("an event of the audit log has no time")?.parse().context("no time")
+    event[field]
+        .as_str()
+        .context("an event of the audit log has no time")?
+        .parse()
+        .context("no time")
 }
 
 /// What pods are made from: with these labels, this image and these annotations.

@@ -21,28 +21,48 @@ const REST: Duration = Duration::from_secs(3);
 
 /// Measures one subject, with so many dependents of each of 20 owners.
 pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figures> {
-    let cluster = Cluster::without_nodes(Options { audit: true, ..Options::default() }).await?;
+    let cluster = Cluster::without_nodes(Options {
+        audit: true,
+        ..Options::default()
+    })
+    .await?;
     let client = &cluster.client;
-    api::create(client, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})).await?;
+    api::create(
+        client,
+        "",
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+    )
+    .await?;
     let mut figures = Figures::default();
     fill(&cluster, "background", dependents).await?;
-    let mut collector =
-        subject.start_with(&cluster, "controllers", "garbage-collector-controller", QPS, BURST, QUIET)?;
+    let mut collector = subject.start_with(
+        &cluster,
+        "controllers",
+        "garbage-collector-controller",
+        QPS,
+        BURST,
+        QUIET,
+    )?;
     witness(&cluster).await?;
     tokio::time::sleep(REST).await;
     figures.push("CPU at the start, s", cpu(&collector)?);
     figures.push("memory with all in view, MiB", resident_mib(&collector)?);
-    let (time, used) = collect(&cluster, &collector, "background", dependents, "Background").await?;
+    let (time, used) =
+        collect(&cluster, &collector, "background", dependents, "Background").await?;
     figures.push("background: time, s", time);
     figures.push("background: CPU, s", used);
     fill(&cluster, "foreground", dependents).await?;
     tokio::time::sleep(REST).await;
-    let (time, used) = collect(&cluster, &collector, "foreground", dependents, "Foreground").await?;
+    let (time, used) =
+        collect(&cluster, &collector, "foreground", dependents, "Foreground").await?;
     figures.push("foreground: time, s", time);
     figures.push("foreground: CPU, s", used);
     figures.push("peak memory, MiB", peak_mib(&collector)?);
     collector.stop().await?;
-    figures.push("API writes", Writes::count(&cluster.plane.audit_events()?, NAMESPACE).total() as f64);
+    figures.push(
+        "API writes",
+        Writes::count(&cluster.plane.audit_events()?, NAMESPACE).total() as f64,
+    );
     cluster.shutdown().await?;
     Ok(figures)
 }
@@ -53,8 +73,12 @@ async fn fill(cluster: &Cluster, family: &str, dependents: usize) -> Result<()> 
     for number in 0..OWNERS {
         let owner = format!("{family}-{number}");
         let made = api::create(client, NAMESPACE, &map(&owner, None)).await?;
-        let uid = made["metadata"]["uid"].as_str().context("an object has no UID")?.to_owned();
-        let dependents = (0..dependents).map(|dependent| map(&format!("{owner}-{dependent}"), Some((&owner, &uid))));
+        let uid = made["metadata"]["uid"]
+            .as_str()
+            .context("an object has no UID")?
+            .to_owned();
+        let dependents = (0..dependents)
+            .map(|dependent| map(&format!("{owner}-{dependent}"), Some((&owner, &uid))));
         create_all(client, NAMESPACE, dependents).await?;
     }
     Ok(())
@@ -73,7 +97,15 @@ fn map(name: &str, owner: Option<(&str, &str)>) -> Value {
 /// Waits until the collector is at work: it has collected an object whose owner never was.
 async fn witness(cluster: &Cluster) -> Result<()> {
     let client = &cluster.client;
-    api::create(client, NAMESPACE, &map("witness", Some(("nobody", "00000000-0000-0000-0000-000000000000")))).await?;
+    api::create(
+        client,
+        NAMESPACE,
+        &map(
+            "witness",
+            Some(("nobody", "00000000-0000-0000-0000-000000000000")),
+        ),
+    )
+    .await?;
     wait("the collector is at work", async || {
         let there = api::get(client, "ConfigMap", NAMESPACE, "witness").await?;
         Ok((usize::from(there.is_none()), 1))
@@ -92,18 +124,34 @@ async fn collect(
     let (client, before, begun) = (&cluster.client, cpu(collector)?, Instant::now());
     for number in 0..OWNERS {
         let options = json!({"propagationPolicy": policy});
-        api::delete_with(client, "ConfigMap", NAMESPACE, &format!("{family}-{number}"), &options).await?;
+        api::delete_with(
+            client,
+            "ConfigMap",
+            NAMESPACE,
+            &format!("{family}-{number}"),
+            &options,
+        )
+        .await?;
     }
     let all = OWNERS * (dependents + 1);
     // A list of all would cost the server more than what is measured: the first and how many follow it are enough.
-    wait("all are gone", async || Ok((all - left(cluster, family).await?.min(all), all))).await?;
+    wait("all are gone", async || {
+        Ok((all - left(cluster, family).await?.min(all), all))
+    })
+    .await?;
     Ok((begun.elapsed().as_secs_f64(), cpu(collector)? - before))
 }
 
 async fn left(cluster: &Cluster, family: &str) -> Result<usize> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?limit=1");
     let list = api::send(&cluster.client, "GET", &path, None).await?;
-    let first = list["items"][0]["metadata"]["name"].as_str().unwrap_or_default();
+    let first = list["items"][0]["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default();
     let more = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0) as usize;
-    Ok(if first.starts_with(family) { more + 1 } else { 0 })
+    Ok(if first.starts_with(family) {
+        more + 1
+    } else {
+        0
+    })
 }

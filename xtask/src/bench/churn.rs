@@ -59,23 +59,39 @@ impl Churn {
                 }
             }
         });
-        Self { task, stop, begun: Instant::now(), rate }
+        Self {
+            task,
+            stop,
+            begun: Instant::now(),
+            rate,
+        }
     }
 
     /// Changes the status of one pod after the other.
     pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32, change: Change) -> Self {
         let (client, begun) = (client.clone(), Timestamp::now());
         Self::start(rate, move |number| {
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pods[number % pods.len()]);
+            let path = format!(
+                "/api/v1/namespaces/{NAMESPACE}/pods/{}/status",
+                pods[number % pods.len()]
+            );
             let status = match change {
                 Change::Message => json!({"message": format!("change {number} since {begun}")}),
                 Change::Readiness => {
-                    let is_ready = if (number / pods.len()).is_multiple_of(2) { "True" } else { "False" };
+                    let is_ready = if (number / pods.len()).is_multiple_of(2) {
+                        "True"
+                    } else {
+                        "False"
+                    };
                     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": is_ready}]})
                 }
             };
             let client = client.clone();
-            async move { api::send(&client, "PATCH", &path, Some(&json!({"status": status}))).await.map(drop) }
+            async move {
+                api::send(&client, "PATCH", &path, Some(&json!({"status": status})))
+                    .await
+                    .map(drop)
+            }
         })
     }
 
@@ -86,8 +102,14 @@ impl Churn {
     /// nothing.
     pub(super) async fn stop(self) -> Result<()> {
         let _ = self.stop.send(());
-        let (made, wanted) = (self.task.await??, self.begun.elapsed().as_secs_f64() * f64::from(self.rate));
-        anyhow::ensure!(made as f64 >= 0.9 * wanted, "of {wanted:.0} changes only {made} were made in their time");
+        let (made, wanted) = (
+            self.task.await??,
+            self.begun.elapsed().as_secs_f64() * f64::from(self.rate),
+        );
+        anyhow::ensure!(
+            made as f64 >= 0.9 * wanted,
+            "of {wanted:.0} changes only {made} were made in their time"
+        );
         Ok(())
     }
 }

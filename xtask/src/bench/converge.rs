@@ -60,12 +60,21 @@ pub(super) async fn roll(subject: Subject, shape: Shape) -> Result<Figures> {
     let (mut figures, begun) = (Figures::default(), Instant::now());
     let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}});
     for number in 0..shape.owners {
-        api::patch(bed.client(), shape.kind, NAMESPACE, &format!("web-{number}"), &change).await?;
+        api::patch(
+            bed.client(),
+            shape.kind,
+            NAMESPACE,
+            &format!("web-{number}"),
+            &change,
+        )
+        .await?;
     }
     let rolled = |owner: &Value| {
         let (status, wanted) = (&owner["status"], owner["spec"]["replicas"].as_u64());
-        let counts = ["updatedReplicas", "readyReplicas", "replicas"].map(|count| status[count].as_u64());
-        let is_rolled = counts == [wanted; 3] && status["observedGeneration"] == owner["metadata"]["generation"];
+        let counts =
+            ["updatedReplicas", "readyReplicas", "replicas"].map(|count| status[count].as_u64());
+        let is_rolled = counts == [wanted; 3]
+            && status["observedGeneration"] == owner["metadata"]["generation"];
         if is_rolled { wanted.unwrap_or(0) } else { 0 }
     };
     shape.wait_for(&bed, "all have rolled", rolled).await?;

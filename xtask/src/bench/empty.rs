@@ -20,8 +20,13 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     let client = &cluster.client;
     let mut controllers = subject.start_with(&cluster, "controllers", "*", QPS, BURST, QUIET)?;
     make_namespace(client).await?;
-    wait("there is a service account", async || Ok((api::list(client, "ServiceAccount", NAMESPACE).await?.len(), 1)))
-        .await?;
+    wait("there is a service account", async || {
+        Ok((
+            api::list(client, "ServiceAccount", NAMESPACE).await?.len(),
+            1,
+        ))
+    })
+    .await?;
     tokio::time::sleep(SETTLED).await;
     let mut figures = Figures::default();
     figures.push("memory, MiB", resident_mib(&controllers)?);

@@ -17,7 +17,12 @@ const RUNS: &str = "1s";
 pub(super) async fn measure(subject: Subject, jobs: usize, completions: usize) -> Result<Figures> {
     let bed = Bed::start(subject, jobs * completions).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
-    create_all(bed.client(), NAMESPACE, (0..jobs).map(|number| job(number, completions))).await?;
+    create_all(
+        bed.client(),
+        NAMESPACE,
+        (0..jobs).map(|number| job(number, completions)),
+    )
+    .await?;
     wait("all jobs are complete", async || {
         let all = api::list(bed.client(), "Job", NAMESPACE).await?;
         Ok((all.iter().filter(|job| is_complete(job)).count(), jobs))
@@ -40,5 +45,8 @@ fn job(number: usize, completions: usize) -> Value {
 
 fn is_complete(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Complete" && one["status"] == "True"))
+    conditions.is_some_and(|all| {
+        all.iter()
+            .any(|one| one["type"] == "Complete" && one["status"] == "True")
+    })
 }

@@ -30,10 +30,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Vec<Figures>> {
     let mut beds = Vec::new();
     for &subject in subjects {
-        beds.push(prepare(subject).await.with_context(|| format!("under {subject:?}"))?);
+        beds.push(
+            prepare(subject)
+                .await
+                .with_context(|| format!("under {subject:?}"))?,
+        );
     }
     let idle = Timestamp::now();
-    in_turn(&beds, deletions, async |bed, deletions| delete(bed.client(), deletions).await).await?;
+    in_turn(&beds, deletions, async |bed, deletions| {
+        delete(bed.client(), deletions).await
+    })
+    .await?;
     let busy = Timestamp::now();
     in_turn(&beds, deletions, async |bed, deletions| {
         let pods = names(bed.client(), BUSY.0).await?;
@@ -52,16 +59,31 @@ pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Ve
 /// A control plane with all pods.
 async fn prepare(subject: Subject) -> Result<Bed> {
     let mut bed = Bed::start(subject, 0).await?;
-    create_all(bed.client(), NAMESPACE, [QUIET, BUSY].into_iter().map(|(name, pods)| owner("ReplicaSet", name, pods)))
-        .await?;
-    wait("there are all pods", async || Ok((api::list(bed.client(), "Pod", NAMESPACE).await?.len(), QUIET.1 + BUSY.1)))
-        .await?;
+    create_all(
+        bed.client(),
+        NAMESPACE,
+        [QUIET, BUSY]
+            .into_iter()
+            .map(|(name, pods)| owner("ReplicaSet", name, pods)),
+    )
+    .await?;
+    wait("there are all pods", async || {
+        Ok((
+            api::list(bed.client(), "Pod", NAMESPACE).await?.len(),
+            QUIET.1 + BUSY.1,
+        ))
+    })
+    .await?;
     bed.begin().await?;
     Ok(bed)
 }
 
 /// Makes so many deletions on each, a few on one after the other.
-async fn in_turn(beds: &[Bed], deletions: usize, make: impl AsyncFn(&Bed, usize) -> Result<()>) -> Result<()> {
+async fn in_turn(
+    beds: &[Bed],
+    deletions: usize,
+    make: impl AsyncFn(&Bed, usize) -> Result<()>,
+) -> Result<()> {
     let mut left = deletions;
     while left > 0 {
         let turn = left.min(TURN);
@@ -75,11 +97,21 @@ async fn in_turn(beds: &[Bed], deletions: usize, make: impl AsyncFn(&Bed, usize)
 
 /// The figures by what an API server was asked since it was idle, and busy from then on.
 fn of_audit(audit: &[Value], idle: Timestamp, busy: Timestamp) -> Result<Figures> {
-    let (idle, busy): (Vec<_>, Vec<_>) = latencies(audit, idle)?.into_iter().partition(|(at, _)| *at < busy);
+    let (idle, busy): (Vec<_>, Vec<_>) = latencies(audit, idle)?
+        .into_iter()
+        .partition(|(at, _)| *at < busy);
     let mut figures = Figures::default();
     let parts = [
-        [("idle: p50, ms", 0.5), ("idle: p99, ms", 0.99), ("idle: p99.9, ms", 0.999)],
-        [("under changes: p50, ms", 0.5), ("under changes: p99, ms", 0.99), ("under changes: p99.9, ms", 0.999)],
+        [
+            ("idle: p50, ms", 0.5),
+            ("idle: p99, ms", 0.99),
+            ("idle: p99.9, ms", 0.999),
+        ],
+        [
+            ("under changes: p50, ms", 0.5),
+            ("under changes: p99, ms", 0.99),
+            ("under changes: p99.9, ms", 0.999),
+        ],
     ];
     for (parts, times) in parts.into_iter().zip([idle, busy]) {
         figures.push_percentiles(parts, times.into_iter().map(|(_, time)| time).collect())?;
@@ -90,8 +122,12 @@ fn of_audit(audit: &[Value], idle: Timestamp, busy: Timestamp) -> Result<Figures
 /// The names of a set's pods.
 async fn names(client: &Client, set: &str) -> Result<Vec<String>> {
     let pods = api::list(client, "Pod", NAMESPACE).await?;
-    let own = pods.iter().filter(|pod| pod["metadata"]["labels"]["app"] == set);
-    Ok(own.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    let own = pods
+        .iter()
+        .filter(|pod| pod["metadata"]["labels"]["app"] == set);
+    Ok(own
+        .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+        .collect())
 }
 
 /// Deletes pods of the quiet set, each once the one before it was replaced.
@@ -102,7 +138,11 @@ async fn delete(client: &Client, deletions: usize) -> Result<()> {
         api::delete(client, "Pod", NAMESPACE, &doomed).await?;
         let asked = Instant::now();
         while pods.len() < QUIET.1 {
-            ensure!(asked.elapsed() < PATIENCE, "{doomed} was not replaced within {} s", PATIENCE.as_secs());
+            ensure!(
+                asked.elapsed() < PATIENCE,
+                "{doomed} was not replaced within {} s",
+                PATIENCE.as_secs()
+            );
             tokio::time::sleep(PAUSE).await;
             pods = names(client, QUIET.0).await?;
             pods.retain(|name| *name != doomed);
@@ -121,12 +161,17 @@ fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)
                 && event["verb"] == verb
                 && (object["resource"] == "pods" && object["namespace"] == NAMESPACE)
         };
-        let mut times: Vec<Timestamp> =
-            audit.iter().filter(is_it).map(|event| time(event, "requestReceivedTimestamp")).collect::<Result<_>>()?;
+        let mut times: Vec<Timestamp> = audit
+            .iter()
+            .filter(is_it)
+            .map(|event| time(event, "requestReceivedTimestamp"))
+            .collect::<Result<_>>()?;
         times.retain(|time| *time >= started);
         times.sort();
         Ok(times)
     };
     let pairs = of("delete")?.into_iter().zip(of("create")?);
-    Ok(pairs.map(|(deleted, made)| (deleted, deleted.duration_until(made).as_secs_f64() * 1000.0)).collect())
+    Ok(pairs
+        .map(|(deleted, made)| (deleted, deleted.duration_until(made).as_secs_f64() * 1000.0))
+        .collect())
 }

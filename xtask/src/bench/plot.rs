@@ -24,9 +24,18 @@ pub(super) fn svg(groups: &[Group]) -> String {
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
     let mut text = |x: f64, y: f64, style: &str, text: &str| {
-        let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escaped(text));
+        let _ = writeln!(
+            out,
+            "<text x=\"{x}\" y=\"{y}\" {style}>{}</text>",
+            escaped(text)
+        );
     };
-    text(LEFT, LINE, "fill=\"#555\"", "Flyball's cost as a part of kube-controller-manager's: shorter is better");
+    text(
+        LEFT,
+        LINE,
+        "fill=\"#555\"",
+        "Flyball's cost as a part of kube-controller-manager's: shorter is better",
+    );
     let mut y = 2.0 * LINE;
     let mut bars = String::new();
     for group in groups {
@@ -34,7 +43,10 @@ pub(super) fn svg(groups: &[Group]) -> String {
         text(8.0, y, "font-weight=\"bold\"", &group.name);
         for (figure, ratio) in &group.bars {
             y += LINE;
-            let (length, color) = (ratio.clamp(0.0, MOST) * ONE, if *ratio <= 1.0 { "#2a7ab0" } else { "#c0392b" });
+            let (length, color) = (
+                ratio.clamp(0.0, MOST) * ONE,
+                if *ratio <= 1.0 { "#2a7ab0" } else { "#c0392b" },
+            );
             text(LEFT - 8.0, y, "text-anchor=\"end\"", figure);
             text(LEFT + length + 6.0, y, "", &format!("{ratio:.2}"));
             let top = y - LINE * 0.7;
@@ -56,7 +68,9 @@ pub(super) fn svg(groups: &[Group]) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -66,7 +80,10 @@ mod tests {
     #[test]
     fn each_figure_has_a_bar_as_long_as_its_ratio() {
         let bars = vec![("CPU, s".into(), 0.5), ("a < b".into(), 7.0)];
-        let svg = svg(&[Group { name: "converge".into(), bars }]);
+        let svg = svg(&[Group {
+            name: "converge".into(),
+            bars,
+        }]);
         assert!(
             svg.contains(&format!("width=\"{:.1}\"", ONE / 2.0))
                 && svg.contains(&format!("width=\"{:.1}\"", ONE * MOST))

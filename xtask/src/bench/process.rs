@@ -9,8 +9,15 @@ use flyball_controlplane::Process;
 pub(super) fn cpu(process: &Process) -> Result<f64> {
     let text = proc_file(process, "stat")?;
     // The second field is a name in parentheses, which may hold spaces.
-    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    let fields = text
+        .rsplit_once(')')
+        .map_or("", |(_, fields)| fields)
+        .split_whitespace();
+    let ticks: Vec<f64> = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse().ok())
+        .collect();
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
@@ -26,12 +33,21 @@ pub(super) fn resident_mib(process: &Process) -> Result<f64> {
 
 fn memory(process: &Process, name: &str) -> Result<f64> {
     let text = proc_file(process, "status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("there is no {name}"))?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("{name} is no number"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .with_context(|| format!("there is no {name}"))?;
+    let kib: f64 = line
+        .trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse()
+        .with_context(|| format!("{name} is no number"))?;
     Ok(kib / 1024.0)
 }
 
 fn proc_file(process: &Process, name: &str) -> Result<String> {
     let path = format!("/proc/{}/{name}", process.pid());
-    fs::read_to_string(&path).with_context(|| format!("can't read {path}: {} has ended", process.name()))
+    fs::read_to_string(&path)
+        .with_context(|| format!("can't read {path}: {} has ended", process.name()))
 }

@@ -56,14 +56,27 @@ impl Setter {
 impl Relays {
     /// Starts a control plane and a host without plugins.
     pub(super) async fn start(count: usize) -> Result<Self> {
-        let cluster = bed::plane(Options { scheduler: false, ..Options::default() }).await?;
+        let cluster = bed::plane(Options {
+            scheduler: false,
+            ..Options::default()
+        })
+        .await?;
         let namespaces = (0..count)
             .map(|number| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name(number, count)}}));
         create_all(&cluster.client, "", namespaces).await?;
         let folder = cluster.folder_with("relays", &[])?;
         let host = bed::plugins(&cluster, HOST, &folder, QUIET)?;
-        let relays = Self { cluster, host, count, folder, wasm: fs::read(guest("relay")?)? };
-        until("the host is up", async || Ok(relays.running().map_err(|error| format!("{error:#}")))).await?;
+        let relays = Self {
+            cluster,
+            host,
+            count,
+            folder,
+            wasm: fs::read(guest("relay")?)?,
+        };
+        until("the host is up", async || {
+            Ok(relays.running().map_err(|error| format!("{error:#}")))
+        })
+        .await?;
         Ok(relays)
     }
 
@@ -85,33 +98,47 @@ impl Relays {
 
     /// The digests of the relays that run, by their names.
     pub(super) fn running(&self) -> Result<BTreeMap<String, String>> {
-        let all: Vec<Value> = serde_json::from_str(&self.cluster.ask(HOST, &["status", "-o", "json"])?)?;
+        let all: Vec<Value> =
+            serde_json::from_str(&self.cluster.ask(HOST, &["status", "-o", "json"])?)?;
         let running = all.iter().filter(|status| status["state"] == "running");
-        let text = |status: &Value, field: &str| status[field].as_str().unwrap_or_default().to_owned();
-        Ok(running.map(|status| (text(status, "name"), text(status, "digest"))).collect())
+        let text =
+            |status: &Value, field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        Ok(running
+            .map(|status| (text(status, "name"), text(status, "digest")))
+            .collect())
     }
 
     /// Waits until so many relays run.
     pub(super) async fn until_running(&self, count: usize) -> Result<()> {
-        wait("the relays run", async || Ok((self.running()?.len(), count))).await
+        wait("the relays run", async || {
+            Ok((self.running()?.len(), count))
+        })
+        .await
     }
 
     /// Gives the first relay other values to copy.
     pub(super) fn setter(&self) -> Setter {
-        Setter { client: self.client().clone(), namespace: self.name(0) }
+        Setter {
+            client: self.client().clone(),
+            namespace: self.name(0),
+        }
     }
 
     /// Gives the first relay something new to copy.
     pub(super) async fn make(&self, object: &str, value: usize) -> Result<()> {
         let data = json!({"value": value.to_string()});
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object}, "data": data});
-        api::create(self.client(), &self.name(0), &map).await.map(drop)
+        api::create(self.client(), &self.name(0), &map)
+            .await
+            .map(drop)
     }
 
     /// The value that came to a relay.
     pub(super) async fn value(&self, number: usize, object: &str) -> Result<String> {
         let map = api::get(self.client(), "ConfigMap", &self.name(number), object).await?;
-        Ok(map.and_then(|map| map["data"]["value"].as_str().map(str::to_owned)).unwrap_or_default())
+        Ok(map
+            .and_then(|map| map["data"]["value"].as_str().map(str::to_owned))
+            .unwrap_or_default())
     }
 
     /// Ends everything, and answers the writes of ConfigMaps, in their order.
@@ -119,13 +146,27 @@ impl Relays {
         self.host.stop().await?;
         let mut written = Vec::new();
         for event in self.cluster.plane.audit_events()? {
-            let (object, code) = (&event["objectRef"], event["responseStatus"]["code"].as_u64().unwrap_or(0));
-            let is_write = ["create", "update", "patch"].iter().any(|verb| event["verb"] == *verb);
-            let is_copied = object["resource"] == "configmaps" && object["namespace"] != "kube-system";
+            let (object, code) = (
+                &event["objectRef"],
+                event["responseStatus"]["code"].as_u64().unwrap_or(0),
+            );
+            let is_write = ["create", "update", "patch"]
+                .iter()
+                .any(|verb| event["verb"] == *verb);
+            let is_copied =
+                object["resource"] == "configmaps" && object["namespace"] != "kube-system";
             if event["stage"] == "ResponseComplete" && is_copied && is_write && code < 300 {
                 let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-                let (at, answered) = (time(&event, "requestReceivedTimestamp")?, time(&event, "stageTimestamp")?);
-                written.push(Written { at, answered, namespace: text("namespace"), name: text("name") });
+                let (at, answered) = (
+                    time(&event, "requestReceivedTimestamp")?,
+                    time(&event, "stageTimestamp")?,
+                );
+                written.push(Written {
+                    at,
+                    answered,
+                    namespace: text("namespace"),
+                    name: text("name"),
+                });
             }
         }
         written.sort_by_key(|write| write.at);
@@ -141,11 +182,21 @@ pub(super) fn name(number: usize, count: usize) -> String {
 /// The component with another name.
 fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
     let (from, to) = (NUMBERED.as_bytes(), name.as_bytes());
-    ensure!(from.len() == to.len(), "{name} is not as long as {NUMBERED}");
+    ensure!(
+        from.len() == to.len(),
+        "{name} is not as long as {NUMBERED}"
+    );
     let mut wasm = wasm.to_vec();
-    let places: Vec<usize> =
-        wasm.windows(from.len()).enumerate().filter(|(_, window)| *window == from).map(|(at, _)| at).collect();
-    ensure!(!places.is_empty(), "the component of the relay does not say {NUMBERED}");
+    let places: Vec<usize> = wasm
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, window)| *window == from)
+        .map(|(at, _)| at)
+        .collect();
+    ensure!(
+        !places.is_empty(),
+        "the component of the relay does not say {NUMBERED}"
+    );
     for at in places {
         wasm[at..at + from.len()].copy_from_slice(to);
     }
@@ -159,7 +210,10 @@ mod tests {
     #[test]
     fn a_component_gets_another_number() {
         let numbered = |wasm: &[u8], number| numbered(wasm, &name(number, 100));
-        assert_eq!(numbered(b"relay-0000-of-0002!", 42).unwrap(), b"relay-0042-of-0100!");
+        assert_eq!(
+            numbered(b"relay-0000-of-0002!", 42).unwrap(),
+            b"relay-0042-of-0100!"
+        );
         assert!(numbered(b"relay-0000-of-0002!", 10_000).is_err());
         assert!(numbered(b"\0asm", 42).is_err());
     }

@@ -32,7 +32,9 @@ pub(super) async fn measure(reloads: usize) -> Result<Figures> {
     }
     tokio::time::sleep(REST).await;
     let setter = relays.setter();
-    let churn = Churn::start(CHANGES, move |number| setter.clone().set(object(number % KEYS), number + 1));
+    let churn = Churn::start(CHANGES, move |number| {
+        setter.clone().set(object(number % KEYS), number + 1)
+    });
     let (quiet, reloading) = spans(&relays, reloads).await?;
     churn.stop().await?;
     tokio::time::sleep(REST).await;
@@ -41,18 +43,33 @@ pub(super) async fn measure(reloads: usize) -> Result<Figures> {
     let mut figures = Figures::default();
     let parts = [
         (
-            [("a wait without a reload: p50, ms", 0.5), ("a wait without a reload: p99, ms", 0.99)],
-            [("the longest in a span without: p50, ms", 0.5), ("the longest in a span without: p99, ms", 0.99)],
+            [
+                ("a wait without a reload: p50, ms", 0.5),
+                ("a wait without a reload: p99, ms", 0.99),
+            ],
+            [
+                ("the longest in a span without: p50, ms", 0.5),
+                ("the longest in a span without: p99, ms", 0.99),
+            ],
             quiet,
         ),
         (
-            [("a wait during a reload: p50, ms", 0.5), ("a wait during a reload: p99, ms", 0.99)],
-            [("the longest in a reload: p50, ms", 0.5), ("the longest in a reload: p99, ms", 0.99)],
+            [
+                ("a wait during a reload: p50, ms", 0.5),
+                ("a wait during a reload: p99, ms", 0.99),
+            ],
+            [
+                ("the longest in a reload: p50, ms", 0.5),
+                ("the longest in a reload: p99, ms", 0.99),
+            ],
             reloading,
         ),
     ];
     for (all, longest, spans) in parts {
-        let waits: Vec<Vec<f64>> = spans.iter().map(|span| waits(&written, &from, *span)).collect::<Result<_>>()?;
+        let waits: Vec<Vec<f64>> = spans
+            .iter()
+            .map(|span| waits(&written, &from, *span))
+            .collect::<Result<_>>()?;
         figures.push_percentiles(all, waits.concat())?;
         let of_span = |waits: &Vec<f64>| waits.iter().copied().fold(0.0, f64::max);
         figures.push_percentiles(longest, waits.iter().map(of_span).collect())?;
@@ -75,7 +92,10 @@ async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)
         let before = digest(relays)?;
         let begun = Timestamp::now();
         relays.put(0, version)?;
-        wait("the new version runs", async || Ok((usize::from(digest(relays)? != before), 1))).await?;
+        wait("the new version runs", async || {
+            Ok((usize::from(digest(relays)? != before), 1))
+        })
+        .await?;
         reloading.push((begun, Timestamp::now()));
     }
     Ok((quiet, reloading))
@@ -83,7 +103,10 @@ async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)
 
 /// Of the version that runs.
 fn digest(relays: &Relays) -> Result<String> {
-    relays.running()?.remove(&relays.name(0)).context("the relay does not run")
+    relays
+        .running()?
+        .remove(&relays.name(0))
+        .context("the relay does not run")
 }
 
 /// How long each change of this namespace in a span had to wait for its copy in the other one, in milliseconds: from the
@@ -99,7 +122,11 @@ fn waits(written: &[Written], from: &str, (begun, ended): Span) -> Result<Vec<f6
             waits.push(changed.duration_until(write.at).as_secs_f64().max(0.0) * 1000.0);
         }
     }
-    ensure!(waiting.is_empty(), "{} changes were never copied", waiting.len());
+    ensure!(
+        waiting.is_empty(),
+        "{} changes were never copied",
+        waiting.len()
+    );
     ensure!(!waits.is_empty(), "nothing changed in a span");
     Ok(waits)
 }
@@ -121,8 +148,10 @@ mod tests {
             name: object(key),
         };
         let before = [write("a", 1, 5), write("a", 1, 10), write("a", 2, 12)];
-        let written: Vec<Written> =
-            before.into_iter().chain([write("b", 2, 14), write("b", 1, 19), write("a", 3, 20)]).collect();
+        let written: Vec<Written> = before
+            .into_iter()
+            .chain([write("b", 2, 14), write("b", 1, 19), write("a", 3, 20)])
+            .collect();
         assert_eq!(waits(&written, "a", (at(10), at(20))).unwrap(), [0.0, 6.0]);
         assert_eq!(waits(&written, "a", (at(5), at(12))).unwrap(), [11.0]);
         assert_eq!(waits(&written, "a", (at(11), at(20))).unwrap(), [0.0]);

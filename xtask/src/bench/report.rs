@@ -39,7 +39,8 @@ impl Figures {
         for (name, part) in parts {
             self.push(
                 name,
-                percentile(&mut values, part).with_context(|| format!("nothing was measured for `{name}`"))?,
+                percentile(&mut values, part)
+                    .with_context(|| format!("nothing was measured for `{name}`"))?,
             );
         }
         Ok(())
@@ -79,7 +80,12 @@ impl Report {
     /// Adds a workload, and prints its part of the table.
     pub(super) fn add(&mut self, name: &str, what: &str, rounds: &Rounds) {
         let figures = rounds[0].first().map_or(&[][..], |figures| &figures.0);
-        let of = |subject: usize, at: usize| rounds[subject].iter().map(|figures| figures.0[at].1).collect();
+        let of = |subject: usize, at: usize| {
+            rounds[subject]
+                .iter()
+                .map(|figures| figures.0[at].1)
+                .collect()
+        };
         let row = |(at, (figure, _)): (usize, &(String, f64))| Row {
             figure: figure.clone(),
             flyball: of(0, at),
@@ -87,7 +93,12 @@ impl Report {
             again: of(2, at),
         };
         let rows = figures.iter().enumerate().map(row).collect();
-        let workload = Workload { name: name.into(), what: what.into(), version: version(), rows };
+        let workload = Workload {
+            name: name.into(),
+            what: what.into(),
+            version: version(),
+            rows,
+        };
         workload.print();
         self.workloads.push(workload);
     }
@@ -96,7 +107,8 @@ impl Report {
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         match std::fs::read(&path) {
-            Ok(json) => serde_json::from_slice(&json).with_context(|| format!("can't read {}", path.display())),
+            Ok(json) => serde_json::from_slice(&json)
+                .with_context(|| format!("can't read {}", path.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
         }
@@ -117,7 +129,13 @@ impl Report {
     /// The figures as tables of a document.
     fn markdown(&self) -> String {
         let mut text = String::new();
-        for Workload { name, what, version, rows } in &self.workloads {
+        for Workload {
+            name,
+            what,
+            version,
+            rows,
+        } in &self.workloads
+        {
             text.push_str(&format!(
                 "\n**{name}**: {what} (at {version})\n\n| | Flyball | stock | ours/stock | stock/stock |\n|---|---|---|---|---|\n"
             ));
@@ -125,7 +143,10 @@ impl Report {
                 let [ours, stock, _] = row.medians();
                 let [ours, stock, ratio, noise] = [ours, stock, row.ratio(), row.noise()]
                     .map(|value| value.map_or("–".into(), |value| format!("{value:.2}")));
-                text.push_str(&format!("| {} | {ours} | {stock} | {ratio} | {noise} |\n", row.figure));
+                text.push_str(&format!(
+                    "| {} | {ours} | {stock} | {ratio} | {noise} |\n",
+                    row.figure
+                ));
             }
         }
         text + "\n"
@@ -133,12 +154,14 @@ impl Report {
 
     /// Writes the figures as JSON and the ratios as a plot, both under this name in a folder.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make {}", folder.display()))?;
         let json = serde_json::to_string_pretty(self)? + "\n";
         let ratios: Vec<plot::Group> = self.workloads.iter().filter_map(Workload::group).collect();
         for (name, text) in [(FILE, json), ("performance.svg", plot::svg(&ratios))] {
             let path = folder.join(name);
-            std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+            std::fs::write(&path, text)
+                .with_context(|| format!("can't write {}", path.display()))?;
             println!("wrote {}", path.display());
         }
         Ok(())
@@ -147,18 +170,26 @@ impl Report {
 
 /// Puts the figures of a folder into a document, in place of those that it shows.
 pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(document).with_context(|| format!("can't read {}", document.display()))?;
-    let places = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = places.with_context(|| format!("{} has no place for figures", document.display()))?;
+    let text = std::fs::read_to_string(document)
+        .with_context(|| format!("can't read {}", document.display()))?;
+    let places = text
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) =
+        places.with_context(|| format!("{} has no place for figures", document.display()))?;
     let text = [before, BEGIN, &Report::read(folder)?.markdown(), END, after].concat();
     std::fs::write(document, text).with_context(|| format!("can't write {}", document.display()))
 }
 
 impl Workload {
     fn print(&self) {
-        println!("{:<42} {:>10} {:>10} {:>12} {:>13}", self.name, "Flyball", "stock", "ours/stock", "stock/stock");
+        println!(
+            "{:<42} {:>10} {:>10} {:>12} {:>13}",
+            self.name, "Flyball", "stock", "ours/stock", "stock/stock"
+        );
         for row in &self.rows {
-            let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+            let number =
+                |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
             let [ours, stock, _] = row.medians();
             println!(
                 "  {:<40} {:>10} {:>10} {:>12} {:>13}",
@@ -173,8 +204,14 @@ impl Workload {
 
     /// Its bars; none of what stock does not do.
     fn group(&self) -> Option<plot::Group> {
-        let bars = self.rows.iter().filter_map(|row| Some((row.figure.clone(), row.ratio()?)));
-        let group = plot::Group { name: self.name.clone(), bars: bars.collect() };
+        let bars = self
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.figure.clone(), row.ratio()?)));
+        let group = plot::Group {
+            name: self.name.clone(),
+            bars: bars.collect(),
+        };
         (!group.bars.is_empty()).then_some(group)
     }
 }
@@ -199,16 +236,24 @@ impl Row {
 
 /// The commit that is checked out; with a mark, where anything but the figures was changed since.
 fn version() -> String {
-    let commit = output(command("git").args(["describe", "--always", "--exclude=*"])).unwrap_or_default();
-    let changed = output(command("git").args(["status", "--porcelain", "--", ".", ":!docs"])).unwrap_or_default();
-    if changed.is_empty() { commit } else { commit + " and changes" }
+    let commit =
+        output(command("git").args(["describe", "--always", "--exclude=*"])).unwrap_or_default();
+    let changed = output(command("git").args(["status", "--porcelain", "--", ".", ":!docs"]))
+        .unwrap_or_default();
+    if changed.is_empty() {
+        commit
+    } else {
+        commit + " and changes"
+    }
 }
 
 /// The value below which this part of them lies; none if there are none.
 fn percentile(values: &mut [f64], part: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
-    values.get(((values.len() as f64 * part) as usize).min(last)).copied()
+    values
+        .get(((values.len() as f64 * part) as usize).min(last))
+        .copied()
 }
 
 #[cfg(test)]
@@ -224,7 +269,12 @@ mod tests {
             again: vec![5.0, 1.0, 6.0],
         };
         assert_eq!((row.ratio(), row.noise()), (Some(0.5), Some(1.25)));
-        let alone = Row { figure: "time, s".into(), flyball: vec![1.0], stock: vec![], again: vec![] };
+        let alone = Row {
+            figure: "time, s".into(),
+            flyball: vec![1.0],
+            stock: vec![],
+            again: vec![],
+        };
         assert_eq!((alone.ratio(), alone.noise()), (None, None));
     }
 
@@ -241,16 +291,25 @@ mod tests {
                 })
                 .collect(),
         };
-        let joined =
-            report(&[("b", "new")]).join(report(&[("c", "old"), ("b", "old"), ("a", "old")]), &["a", "b", "c"]);
-        let names: Vec<(&str, &str)> = joined.workloads.iter().map(|own| (&*own.name, &*own.what)).collect();
+        let joined = report(&[("b", "new")]).join(
+            report(&[("c", "old"), ("b", "old"), ("a", "old")]),
+            &["a", "b", "c"],
+        );
+        let names: Vec<(&str, &str)> = joined
+            .workloads
+            .iter()
+            .map(|own| (&*own.name, &*own.what))
+            .collect();
         assert_eq!(names, [("a", "old"), ("b", "new"), ("c", "old")]);
     }
 
     #[test]
     fn a_percentile_is_one_of_the_values() {
         let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!([0.5, 0.99, 0.999].map(|part| percentile(&mut values, part)), [51.0, 100.0, 100.0].map(Some));
+        assert_eq!(
+            [0.5, 0.99, 0.999].map(|part| percentile(&mut values, part)),
+            [51.0, 100.0, 100.0].map(Some)
+        );
         assert_eq!(percentile(&mut [], 0.5), None);
     }
 }

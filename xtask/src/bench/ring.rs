@@ -22,7 +22,10 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
     relays.until_running(plugins).await?;
     tokio::time::sleep(REST).await;
     let mut figures = Figures::default();
-    figures.push("memory of each plugin, KiB", (resident_mib(&relays.host)? - empty) * 1024.0 / plugins as f64);
+    figures.push(
+        "memory of each plugin, KiB",
+        (resident_mib(&relays.host)? - empty) * 1024.0 / plugins as f64,
+    );
 
     for round in 1..=rounds {
         match round {
@@ -30,7 +33,10 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
             _ => relays.setter().set(TOKEN.into(), round).await?,
         }
         wait("the value has gone around", async || {
-            Ok((relays.value(plugins - 1, TOKEN).await?.parse().unwrap_or(0), round))
+            Ok((
+                relays.value(plugins - 1, TOKEN).await?.parse().unwrap_or(0),
+                round,
+            ))
         })
         .await?;
     }
@@ -42,13 +48,21 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
 
 /// The milliseconds from each request for a copy to the next one's, in so many rounds.
 fn hops(written: &[Written], plugins: usize, rounds: usize) -> Result<Vec<f64>> {
-    ensure!(written.len() == plugins * rounds, "there were {} writes in {rounds} rounds", written.len());
+    ensure!(
+        written.len() == plugins * rounds,
+        "there were {} writes in {rounds} rounds",
+        written.len()
+    );
     let mut hops = Vec::new();
     for round in written.chunks(plugins) {
         let namespaces = round.iter().map(|write| &write.namespace);
         let ring: Vec<String> = (0..plugins).map(|number| name(number, plugins)).collect();
         ensure!(namespaces.eq(&ring), "the value did not go around in order");
-        hops.extend(round.windows(2).map(|pair| pair[0].at.duration_until(pair[1].at).as_secs_f64() * 1000.0));
+        hops.extend(
+            round
+                .windows(2)
+                .map(|pair| pair[0].at.duration_until(pair[1].at).as_secs_f64() * 1000.0),
+        );
     }
     Ok(hops)
 }
@@ -63,9 +77,21 @@ mod tests {
     fn hops_are_from_request_to_request_of_a_round() {
         let write = |number: usize, at: i64| {
             let at = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at);
-            Written { at, answered: at, namespace: name(number, 3), name: TOKEN.into() }
+            Written {
+                at,
+                answered: at,
+                namespace: name(number, 3),
+                name: TOKEN.into(),
+            }
         };
-        let written = [write(0, 100), write(1, 103), write(2, 107), write(0, 200), write(1, 201), write(2, 209)];
+        let written = [
+            write(0, 100),
+            write(1, 103),
+            write(2, 107),
+            write(0, 200),
+            write(1, 201),
+            write(2, 209),
+        ];
         assert_eq!(hops(&written, 3, 2).unwrap(), [3.0, 4.0, 1.0, 8.0]);
         assert!(hops(&written, 3, 3).is_err());
         assert!(hops(&written[1..4], 3, 1).is_err());

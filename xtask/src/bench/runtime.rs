@@ -15,7 +15,9 @@ const OUT_OF_BOUNDS: i32 = 2;
 
 pub(super) fn describe(name: &str, size: Size) -> String {
     match (name, argument(name, size)) {
-        ("hostile", Some(seconds)) => format!("a plugin alone, and beside each kind of fault, for {seconds} s each"),
+        ("hostile", Some(seconds)) => {
+            format!("a plugin alone, and beside each kind of fault, for {seconds} s each")
+        }
         ("idle", Some(plugins)) => format!("{plugins} distinct plugins, one of them busy"),
         _ => "what a call costs".into(),
     }
@@ -35,14 +37,33 @@ fn argument(name: &str, size: Size) -> Option<u32> {
 /// Runs an example: its figures, and whether they are within its bounds.
 pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
     // It is built among the whole workspace, as all else is, so that the engine is compiled once.
-    run(command("cargo").args(["build", "--release", "--quiet", "--workspace", "--example", name]))?;
+    run(command("cargo").args([
+        "build",
+        "--release",
+        "--quiet",
+        "--workspace",
+        "--example",
+        name,
+    ]))?;
     let mut example = command(workspace().join("target/release/examples").join(name));
-    example.args(argument(name, size).map(|argument| argument.to_string())).stdout(Stdio::piped());
+    example
+        .args(argument(name, size).map(|argument| argument.to_string()))
+        .stdout(Stdio::piped());
     let mut child = process::spawn(example).with_context(|| format!("can't start {name}"))?;
-    let figures = child.stdout.take().map(read).transpose().with_context(|| format!("can't read what {name} says"))?;
+    let figures = child
+        .stdout
+        .take()
+        .map(read)
+        .transpose()
+        .with_context(|| format!("can't read what {name} says"))?;
     let status = child.wait()?;
-    ensure!(status.success() || status.code() == Some(OUT_OF_BOUNDS), "{name} ended with {status}");
-    let figures = figures.filter(|figures| !figures.is_empty()).with_context(|| format!("{name} told no figure"))?;
+    ensure!(
+        status.success() || status.code() == Some(OUT_OF_BOUNDS),
+        "{name} ended with {status}"
+    );
+    let figures = figures
+        .filter(|figures| !figures.is_empty())
+        .with_context(|| format!("{name} told no figure"))?;
     Ok((figures, status.success()))
 }
 
@@ -62,7 +83,11 @@ fn read(said: ChildStdout) -> std::io::Result<Figures> {
 /// Reads a line of a name, a value and a unit, with tabs between them.
 fn figure(line: &str) -> Option<(String, f64)> {
     let [name, value, unit] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
-    let name = if unit.is_empty() { name.to_owned() } else { format!("{name}, {unit}") };
+    let name = if unit.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}, {unit}")
+    };
     Some((name, value.parse().ok()?))
 }
 
@@ -72,9 +97,20 @@ mod tests {
 
     #[test]
     fn a_figure_has_a_name_a_value_and_a_unit() {
-        assert_eq!(figure("a call\t3100\tns"), Some(("a call, ns".to_owned(), 3100.0)));
-        assert_eq!(figure("the ratio\t1.08\t"), Some(("the ratio".to_owned(), 1.08)));
-        for line in ["OUT OF BOUNDS", "a call\tlong\tns", "a call\t1", "a\t1\tns\tmore"] {
+        assert_eq!(
+            figure("a call\t3100\tns"),
+            Some(("a call, ns".to_owned(), 3100.0))
+        );
+        assert_eq!(
+            figure("the ratio\t1.08\t"),
+            Some(("the ratio".to_owned(), 1.08))
+        );
+        for line in [
+            "OUT OF BOUNDS",
+            "a call\tlong\tns",
+            "a call\t1",
+            "a\t1\tns\tmore",
+        ] {
             assert_eq!(figure(line), None, "{line}");
         }
     }

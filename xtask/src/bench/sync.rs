@@ -34,12 +34,19 @@ impl Full {
         let snapshot = match self.0.get(&pods) {
             Some(snapshot) => snapshot.clone(),
             None => {
-                let snapshot = fill(pods).await.with_context(|| format!("making {pods} pods"))?;
+                let snapshot = fill(pods)
+                    .await
+                    .with_context(|| format!("making {pods} pods"))?;
                 self.0.insert(pods, snapshot.clone());
                 snapshot
             }
         };
-        plane(Options { scheduler: false, snapshot: Some(snapshot), ..Options::default() }).await
+        plane(Options {
+            scheduler: false,
+            snapshot: Some(snapshot),
+            ..Options::default()
+        })
+        .await
     }
 }
 
@@ -58,11 +65,19 @@ pub(super) async fn start(subject: Subject, full: &mut Full, pods: usize) -> Res
 }
 
 /// Measures what changes of pods cost, after a start.
-pub(super) async fn steady(subject: Subject, full: &mut Full, pods: usize, time: Duration) -> Result<Figures> {
+pub(super) async fn steady(
+    subject: Subject,
+    full: &mut Full,
+    pods: usize,
+    time: Duration,
+) -> Result<Figures> {
     let (cluster, mut figures) = (full.cluster(pods).await?, Figures::default());
     let controllers = synced(subject, &cluster, pods).await?;
     tokio::time::sleep(REST).await;
-    figures.push("CPU, s", changes(&cluster, &controllers, time, Change::Message).await?);
+    figures.push(
+        "CPU, s",
+        changes(&cluster, &controllers, time, Change::Message).await?,
+    );
     figures.push("memory after, MiB", resident_mib(&controllers)?);
     end(cluster, controllers).await?;
     Ok(figures)
@@ -95,7 +110,10 @@ async fn synced(subject: Subject, cluster: &Cluster, pods: usize) -> Result<Proc
     let controllers = controllers(subject, cluster)?;
     wait("all sets have counted their pods", async || {
         let sets = api::list(&cluster.client, "ReplicaSet", NAMESPACE).await?;
-        let counted: u64 = sets.iter().filter_map(|set| set["status"]["replicas"].as_u64()).sum();
+        let counted: u64 = sets
+            .iter()
+            .filter_map(|set| set["status"]["replicas"].as_u64())
+            .sum();
         Ok((counted as usize, pods))
     })
     .await?;
@@ -103,9 +121,17 @@ async fn synced(subject: Subject, cluster: &Cluster, pods: usize) -> Result<Proc
 }
 
 /// The CPU time that changes of pods take in so much time.
-async fn changes(cluster: &Cluster, controllers: &Process, time: Duration, change: Change) -> Result<f64> {
+async fn changes(
+    cluster: &Cluster,
+    controllers: &Process,
+    time: Duration,
+    change: Change,
+) -> Result<f64> {
     let names = api::list(&cluster.client, "Pod", NAMESPACE).await?;
-    let names = names.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect();
+    let names = names
+        .iter()
+        .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+        .collect();
     let before = cpu(controllers)?;
     let churn = Churn::of_pods(&cluster.client, names, CHANGES, change);
     tokio::time::sleep(time).await;
@@ -120,20 +146,31 @@ async fn end(cluster: Cluster, mut controllers: Process) -> Result<()> {
 
 /// What a control plane leaves in etcd after so many pods have been made.
 async fn fill(pods: usize) -> Result<Snapshot> {
-    let cluster = plane(Options { scheduler: false, ..Options::default() }).await?;
+    let cluster = plane(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     let (client, sets) = (&cluster.client, pods / REPLICAS);
     make_namespace(client).await?;
     // Without controllers nobody makes the account that pods have.
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     create_all(client, NAMESPACE, [account].into_iter()).await?;
-    create_all(client, NAMESPACE, (0..sets).map(|number| owner("ReplicaSet", &format!("web-{number}"), REPLICAS)))
-        .await?;
+    create_all(
+        client,
+        NAMESPACE,
+        (0..sets).map(|number| owner("ReplicaSet", &format!("web-{number}"), REPLICAS)),
+    )
+    .await?;
     let owners = api::list(client, "ReplicaSet", NAMESPACE).await?;
     let filler = filler(&owners[0])?;
     create_all(
         client,
         NAMESPACE,
-        owners.iter().flat_map(|owner| (0..REPLICAS).map(|number| pod(owner, number, &filler))),
+        owners
+            .iter()
+            .flat_map(|owner| (0..REPLICAS).map(|number| pod(owner, number, &filler))),
     )
     .await?;
     cluster.plane.into_snapshot().await
@@ -142,10 +179,13 @@ async fn fill(pods: usize) -> Result<Snapshot> {
 /// Environment variables that make a pod of this owner as large as pods are.
 fn filler(owner: &Value) -> Result<Value> {
     let small = serde_json::to_string(&pod(owner, 0, &json!([])))?.len();
-    let variable = |number: usize| json!({"name": format!("SETTING_{number:03}"), "value": "x".repeat(60)});
+    let variable =
+        |number: usize| json!({"name": format!("SETTING_{number:03}"), "value": "x".repeat(60)});
     let each = serde_json::to_string(&variable(0))?.len() + 1;
     // The server adds fields of its own, about a fifth.
-    let missing = (POD * 4 / 5).checked_sub(small).context("a pod is larger than it should be")?;
+    let missing = (POD * 4 / 5)
+        .checked_sub(small)
+        .context("a pod is larger than it should be")?;
     Ok((0..missing / each).map(variable).collect())
 }
 

@@ -38,18 +38,25 @@ namespaces = ["flyball-demo"]
 pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
     let read = || format!("can't use the kubeconfig {}", kubeconfig.display());
     let config = Kubeconfig::read_from(kubeconfig).with_context(read)?;
-    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.with_context(read)?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
+        .await
+        .with_context(read)?;
     let url = config.cluster_url.clone();
     let client = Client::try_from(config).with_context(read)?;
-    let version = client.apiserver_version().await.with_context(|| format!("the cluster at {url} does not answer"))?;
+    let version = client
+        .apiserver_version()
+        .await
+        .with_context(|| format!("the cluster at {url} does not answer"))?;
     println!(
         "The cluster at {url} runs {}. The plugin greeter writes in the namespace {NAMESPACE} alone.",
         version.git_version
     );
 
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    let namespace = serde_json::from_value(namespace).context("the demo's namespace is not valid")?;
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let namespace =
+        serde_json::from_value(namespace).context("the demo's namespace is not valid")?;
     namespaces.create(&PostParams::default(), &namespace).await.with_context(|| {
         format!("can't make the namespace {NAMESPACE}; if it is left from an earlier run, delete it first")
     })?;
@@ -69,7 +76,8 @@ async fn play_in_namespace(client: &Client, kubeconfig: &Path, built: &Built) ->
     let dir = tempfile::tempdir().context("can't make a folder for the demo's plugin")?;
     let plugins = dir.path().join("plugins");
     std::fs::create_dir(&plugins)?;
-    std::fs::copy(built.guest(Guest::Greeter), plugins.join("greeter.wasm")).context("can't copy the greeter")?;
+    std::fs::copy(built.guest(Guest::Greeter), plugins.join("greeter.wasm"))
+        .context("can't copy the greeter")?;
     let policy = dir.path().join("policy.toml");
     std::fs::write(&policy, POLICY)?;
     let mut host = Host::start(
@@ -104,19 +112,53 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
 
     let start = Timestamp::now();
     greet(Some("hello")).await?;
-    until(&maps, host, &table, start, "The namespace is annotated with «hello»", Some("hello")).await?;
+    until(
+        &maps,
+        host,
+        &table,
+        start,
+        "The namespace is annotated with «hello»",
+        Some("hello"),
+    )
+    .await?;
 
     let start = Timestamp::now();
     greet(Some("good day")).await?;
-    until(&maps, host, &table, start, "The greeting is changed to «good day»", Some("good day")).await?;
+    until(
+        &maps,
+        host,
+        &table,
+        start,
+        "The greeting is changed to «good day»",
+        Some("good day"),
+    )
+    .await?;
 
     let start = Timestamp::now();
-    maps.delete("greeting", &DeleteParams::default()).await.context("can't delete the ConfigMap")?;
-    until(&maps, host, &table, start, "The ConfigMap is deleted by hand", Some("good day")).await?;
+    maps.delete("greeting", &DeleteParams::default())
+        .await
+        .context("can't delete the ConfigMap")?;
+    until(
+        &maps,
+        host,
+        &table,
+        start,
+        "The ConfigMap is deleted by hand",
+        Some("good day"),
+    )
+    .await?;
 
     let start = Timestamp::now();
     greet(None).await?;
-    until(&maps, host, &table, start, "The annotation is taken away", None).await?;
+    until(
+        &maps,
+        host,
+        &table,
+        start,
+        "The annotation is taken away",
+        None,
+    )
+    .await?;
     println!("\nThe story came true.");
     Ok(())
 }
@@ -131,17 +173,25 @@ async fn until(
 ) -> Result<()> {
     table.title(title);
     loop {
-        let map = maps.get_opt("greeting").await.context("can't read the ConfigMap")?;
+        let map = maps
+            .get_opt("greeting")
+            .await
+            .context("can't read the ConfigMap")?;
         let greeting = map.and_then(|map| map.data?.remove("greeting"));
         let done = greeting.as_deref() == expected;
         table.rows(start, &host.reconciled()?);
-        let seen = greeting.map_or("no ConfigMap".into(), |greeting| format!("the ConfigMap says «{greeting}»"));
+        let seen = greeting.map_or("no ConfigMap".into(), |greeting| {
+            format!("the ConfigMap says «{greeting}»")
+        });
         if done {
             table.end(start, &seen);
             return Ok(());
         }
         if since(start) > PATIENCE {
-            bail!("«{title}» did not come true within {} s: {seen}", PATIENCE.as_secs());
+            bail!(
+                "«{title}» did not come true within {} s: {seen}",
+                PATIENCE.as_secs()
+            );
         }
         tokio::time::sleep(POLL).await;
     }

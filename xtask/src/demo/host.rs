@@ -46,11 +46,20 @@ impl Host {
     pub(super) fn start_as(name: &str, binary: &Path, dir: &Path, args: &[String]) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let mut command = Command::new(binary);
-        command.arg("run").args(args).args(["--leader-elect=false", "--logging-format=json", "-v=4"]);
+        command.arg("run").args(args).args([
+            "--leader-elect=false",
+            "--logging-format=json",
+            "-v=4",
+        ]);
         command.args(["--bind-address=127.0.0.1", "--secure-port=0"]);
         let process = Process::spawn(name, command, &log)?;
-        let file = File::open(&log).with_context(|| format!("can't read the log {}", log.display()))?;
-        Ok(Self { process, log: BufReader::new(file), partial: String::new() })
+        let file =
+            File::open(&log).with_context(|| format!("can't read the log {}", log.display()))?;
+        Ok(Self {
+            process,
+            log: BufReader::new(file),
+            partial: String::new(),
+        })
     }
 
     pub(super) fn log_path(&self) -> &Path {
@@ -65,15 +74,17 @@ impl Host {
     pub(super) fn reconciled(&mut self) -> Result<Vec<Reconciled>> {
         let mut found = Vec::new();
         loop {
-            self.log.read_line(&mut self.partial).context("can't read the host's log")?;
+            self.log
+                .read_line(&mut self.partial)
+                .context("can't read the host's log")?;
             if !self.partial.ends_with('\n') {
                 break;
             }
             if self.partial.contains(RECONCILED) {
                 let reconciled = serde_json::from_str(&self.partial);
-                found.push(
-                    reconciled.with_context(|| format!("the host's log has a line {}", self.partial.trim_end()))?,
-                );
+                found.push(reconciled.with_context(|| {
+                    format!("the host's log has a line {}", self.partial.trim_end())
+                })?);
             }
             self.partial.clear();
         }
@@ -86,7 +97,10 @@ impl Host {
     /// Ends the host as an operator would, and checks that it drains.
     pub(super) async fn stop(mut self) -> Result<()> {
         let status = self.process.stop().await.context("can't end the host")?;
-        ensure!(status.success(), "the host did not end well after SIGTERM: {status}");
+        ensure!(
+            status.success(),
+            "the host did not end well after SIGTERM: {status}"
+        );
         Ok(())
     }
 }

@@ -42,28 +42,62 @@ pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
     let start = Timestamp::now();
     stage.apply().await.context("can't apply the Deployment")?;
     stage
-        .until(host, &table, start, "A Deployment nginx with 3 replicas is applied", |scene| scene.is_settled(3))
+        .until(
+            host,
+            &table,
+            start,
+            "A Deployment nginx with 3 replicas is applied",
+            |scene| scene.is_settled(3),
+        )
         .await?;
 
-    let victim = stage.look().await?.pods.first().map(ResourceExt::name_any).context("there is no pod to delete")?;
+    let victim = stage
+        .look()
+        .await?
+        .pods
+        .first()
+        .map(ResourceExt::name_any)
+        .context("there is no pod to delete")?;
     let start = Timestamp::now();
-    stage.pods.delete(&victim, &DeleteParams::default()).await.with_context(|| format!("can't delete {victim}"))?;
+    stage
+        .pods
+        .delete(&victim, &DeleteParams::default())
+        .await
+        .with_context(|| format!("can't delete {victim}"))?;
     let title = format!("The pod {victim} is deleted");
-    stage.until(host, &table, start, &title, |scene| scene.is_settled(3) && !scene.has(&victim)).await?;
+    stage
+        .until(host, &table, start, &title, |scene| {
+            scene.is_settled(3) && !scene.has(&victim)
+        })
+        .await?;
 
     let start = Timestamp::now();
     stage.patch(json!({"spec": {"replicas": 5}})).await?;
-    stage.until(host, &table, start, "It is scaled to 5", |scene| scene.is_settled(5)).await?;
+    stage
+        .until(host, &table, start, "It is scaled to 5", |scene| {
+            scene.is_settled(5)
+        })
+        .await?;
 
     let start = Timestamp::now();
     let container = json!({"name": "nginx", "image": "nginx:1.29"});
-    stage.patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}})).await?;
+    stage
+        .patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}}))
+        .await?;
     let title = "Its image is changed to nginx:1.29: a rolling update";
-    stage.until(host, &table, start, title, |scene| scene.is_settled(5) && scene.all_run("nginx:1.29")).await?;
+    stage
+        .until(host, &table, start, title, |scene| {
+            scene.is_settled(5) && scene.all_run("nginx:1.29")
+        })
+        .await?;
 
     let start = Timestamp::now();
     stage.patch(json!({"spec": {"replicas": 0}})).await?;
-    stage.until(host, &table, start, "It is scaled to 0", |scene| scene.is_settled(0)).await?;
+    stage
+        .until(host, &table, start, "It is scaled to 0", |scene| {
+            scene.is_settled(0)
+        })
+        .await?;
 
     println!("\nThe story came true.");
     Ok(())
@@ -84,19 +118,37 @@ impl Stage {
                 },
             },
         });
-        let deployment = serde_json::from_value(deployment).context("the Deployment of the story is not valid")?;
-        Ok(self.deployments.create(&PostParams::default(), &deployment).await?)
+        let deployment = serde_json::from_value(deployment)
+            .context("the Deployment of the story is not valid")?;
+        Ok(self
+            .deployments
+            .create(&PostParams::default(), &deployment)
+            .await?)
     }
 
     async fn patch(&self, patch: serde_json::Value) -> Result<()> {
-        let patched = self.deployments.patch("nginx", &PatchParams::default(), &Patch::Strategic(patch)).await;
+        let patched = self
+            .deployments
+            .patch("nginx", &PatchParams::default(), &Patch::Strategic(patch))
+            .await;
         patched.map(|_| ()).context("can't change the Deployment")
     }
 
     async fn look(&self) -> Result<Scene> {
-        let deployment = self.deployments.get("nginx").await.context("can't read the Deployment")?;
-        let pods = self.pods.list(&ListParams::default().labels("app=nginx")).await.context("can't list the pods")?;
-        Ok(Scene { deployment, pods: pods.items })
+        let deployment = self
+            .deployments
+            .get("nginx")
+            .await
+            .context("can't read the Deployment")?;
+        let pods = self
+            .pods
+            .list(&ListParams::default().labels("app=nginx"))
+            .await
+            .context("can't list the pods")?;
+        Ok(Scene {
+            deployment,
+            pods: pods.items,
+        })
     }
 
     /// Waits until the step has come true, then shows what happened.
@@ -118,7 +170,11 @@ impl Stage {
                 return Ok(());
             }
             if since(start) > PATIENCE {
-                bail!("«{title}» did not come true within {} s: {}", PATIENCE.as_secs(), scene.describe());
+                bail!(
+                    "«{title}» did not come true within {} s: {}",
+                    PATIENCE.as_secs(),
+                    scene.describe()
+                );
             }
             tokio::time::sleep(POLL).await;
         }
@@ -128,7 +184,9 @@ impl Stage {
 impl Scene {
     /// Whether the Deployment's status says that so many pods are up to date and available, and no others exist.
     fn is_settled(&self, replicas: i32) -> bool {
-        let Some(status) = &self.deployment.status else { return false };
+        let Some(status) = &self.deployment.status else {
+            return false;
+        };
         let count = |value: Option<i32>| value.unwrap_or(0);
         status.observed_generation == self.deployment.metadata.generation
             && count(status.replicas) == replicas
@@ -142,14 +200,22 @@ impl Scene {
     }
 
     fn all_run(&self, image: &str) -> bool {
-        let images = self.pods.iter().flat_map(|pod| pod.spec.iter().flat_map(|spec| &spec.containers));
-        images.into_iter().all(|container| container.image.as_deref() == Some(image))
+        let images = self
+            .pods
+            .iter()
+            .flat_map(|pod| pod.spec.iter().flat_map(|spec| &spec.containers));
+        images
+            .into_iter()
+            .all(|container| container.image.as_deref() == Some(image))
     }
 
     fn describe(&self) -> String {
         let ready = self.pods.iter().filter(|pod| is_ready(pod)).count();
-        let nodes: std::collections::BTreeSet<&str> =
-            self.pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+        let nodes: std::collections::BTreeSet<&str> = self
+            .pods
+            .iter()
+            .filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref())
+            .collect();
         match self.pods.len() {
             0 => "no pods".into(),
             pods => format!("{pods} pods, {ready} Ready, on {} nodes", nodes.len()),
@@ -158,6 +224,11 @@ impl Scene {
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -14,13 +14,18 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new() -> Self {
-        Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+        Self {
+            colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        }
     }
 
     /// Begins a step.
     pub(super) fn title(&self, title: &str) {
         println!("\n{}", self.paint("1", title));
-        let head = format!("  {:>8}  {:<25} {:<46} {:>9}  {}", "after", "guest", "saw", "took", "wrote");
+        let head = format!(
+            "  {:>8}  {:<25} {:<46} {:>9}  {}",
+            "after", "guest", "saw", "took", "wrote"
+        );
         println!("{}", self.paint("2", &head));
     }
 
@@ -30,7 +35,14 @@ impl Table {
             let after = format!("{:.3} s", row.timestamp.duration_since(start).as_secs_f64());
             let took = format!("{:.1} ms", row.took_ms);
             let guest = self.paint("36", &format!("{:<25}", row.controller));
-            let saw = shorten(if row.why.is_empty() { &row.key } else { &row.why }, 46);
+            let saw = shorten(
+                if row.why.is_empty() {
+                    &row.key
+                } else {
+                    &row.why
+                },
+                46,
+            );
             let wrote = row.wrote.replace(", ", &format!("\n{:96}", ""));
             println!("  {after:>8}  {guest} {saw:<46} {took:>9}  {wrote}");
         }
@@ -43,7 +55,11 @@ impl Table {
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.into()
+        }
     }
 }
 
@@ -54,7 +70,10 @@ fn shorten(text: &str, width: usize) -> String {
         return text.into();
     }
     let head: String = text.chars().take(width / 2).collect();
-    let tail: String = text.chars().skip(length - (width - width / 2 - 1)).collect();
+    let tail: String = text
+        .chars()
+        .skip(length - (width - width / 2 - 1))
+        .collect();
     format!("{head}…{tail}")
 }
 

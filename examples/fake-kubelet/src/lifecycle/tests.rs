@@ -7,7 +7,10 @@ use flyball_sdk::testing::view;
 use super::*;
 use crate::script::PREFIX;
 
-const START: Time = Time { seconds: 1_767_225_600, nanoseconds: 250_000_000 };
+const START: Time = Time {
+    seconds: 1_767_225_600,
+    nanoseconds: 250_000_000,
+};
 
 /// A pod that lives through time: what is planned becomes its status.
 struct Life {
@@ -18,12 +21,17 @@ struct Life {
 
 impl Life {
     fn new(annotations: &[(&str, &str)]) -> Self {
-        Self::of(annotations, json!({"containers": [{"name": "web", "image": "nginx"}]}))
+        Self::of(
+            annotations,
+            json!({"containers": [{"name": "web", "image": "nginx"}]}),
+        )
     }
 
     fn of(annotations: &[(&str, &str)], spec: Value) -> Self {
-        let annotations: flyball_sdk::StringMap =
-            annotations.iter().map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned())).collect();
+        let annotations: flyball_sdk::StringMap = annotations
+            .iter()
+            .map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned()))
+            .collect();
         let pod = view(json!({
             "metadata": {"name": "web", "namespace": "default", "uid": "1", "generation": 1, "annotations": annotations,
                          "creationTimestamp": START},
@@ -32,7 +40,11 @@ impl Life {
                 {"type": "PodScheduled", "status": "True", "lastTransitionTime": START},
             ]},
         }));
-        Self { pod, settings: Settings::read(|_| None).unwrap(), now: START }
+        Self {
+            pod,
+            settings: Settings::read(|_| None).unwrap(),
+            now: START,
+        }
     }
 
     fn script(&self) -> Script {
@@ -42,10 +54,16 @@ impl Life {
     /// Takes a step now.
     fn step(&mut self) -> Plan {
         let plan = plan(&self.pod, &self.script(), &self.settings, self.now);
-        let again = Pod { status: plan.status.clone(), ..self.pod.clone() };
+        let again = Pod {
+            status: plan.status.clone(),
+            ..self.pod.clone()
+        };
         let second = super::plan(&again, &self.script(), &self.settings, self.now);
         if plan.wake.is_none_or(|wake| wake > self.now) {
-            assert_eq!(second.status, plan.status, "a second look at the same time changes nothing");
+            assert_eq!(
+                second.status, plan.status,
+                "a second look at the same time changes nothing"
+            );
         }
         self.pod = again;
         plan
@@ -64,13 +82,17 @@ impl Life {
     }
 
     fn delete(&mut self, grace: i64) {
-        self.pod.meta.deletion_timestamp = Some(self.now.to_second() + Duration::from_secs(grace.unsigned_abs()));
+        self.pod.meta.deletion_timestamp =
+            Some(self.now.to_second() + Duration::from_secs(grace.unsigned_abs()));
         self.pod.meta.deletion_grace_period_seconds = Some(grace);
         self.pod.meta.generation += 1;
     }
 
     fn status(&self, condition: &str) -> &str {
-        self.pod.status.condition(condition).map_or("", |condition| condition.status.as_str())
+        self.pod
+            .status
+            .condition(condition)
+            .map_or("", |condition| condition.status.as_str())
     }
 
     fn ready(&self) -> bool {
@@ -94,23 +116,47 @@ fn millis(plan: &Plan, life: &Life) -> Option<u128> {
 fn a_pod_is_running_and_ready_at_once() {
     let mut life = Life::new(&[]);
     let plan = life.step();
-    assert_eq!((life.phase(), plan.wake, plan.delete), ("Running", None, false));
-    for condition in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
+    assert_eq!(
+        (life.phase(), plan.wake, plan.delete),
+        ("Running", None, false)
+    );
+    for condition in [
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ] {
         assert_eq!(life.status(condition), "True", "{condition}");
     }
     let status = &life.pod.status;
-    assert_eq!((status.observed_generation, status.start_time), (Some(1), Some(START.to_second())));
-    assert_eq!(status.condition("Ready").unwrap().observed_generation, Some(1));
+    assert_eq!(
+        (status.observed_generation, status.start_time),
+        (Some(1), Some(START.to_second()))
+    );
+    assert_eq!(
+        status.condition("Ready").unwrap().observed_generation,
+        Some(1)
+    );
     let container = life.container();
-    assert_eq!((container.ready, container.started, container.restart_count), (true, Some(true), 0));
-    assert_eq!((container.image.as_str(), container.started_at()), ("nginx", Some(START)));
+    assert_eq!(
+        (container.ready, container.started, container.restart_count),
+        (true, Some(true), 0)
+    );
+    assert_eq!(
+        (container.image.as_str(), container.started_at()),
+        ("nginx", Some(START))
+    );
 }
 
 #[test]
 fn start_after_leaves_a_pod_pending_until_then() {
     let mut life = Life::new(&[("start-after", "5s")]);
     let plan = life.step();
-    assert_eq!((life.phase(), life.pod.status.start_time), ("Pending", None));
+    assert_eq!(
+        (life.phase(), life.pod.status.start_time),
+        ("Pending", None)
+    );
     life.wake(&plan);
     assert_eq!(life.phase(), "Running");
 }
@@ -122,7 +168,10 @@ fn ready_never_leaves_a_pod_running_and_unready() {
     assert_eq!((life.phase(), life.ready()), ("Running", false));
     let ready = life.pod.status.condition("Ready").unwrap();
     assert_eq!(ready.reason.as_deref(), Some("ContainersNotReady"));
-    assert_eq!(ready.message.as_deref(), Some("containers with unready status: [web]"));
+    assert_eq!(
+        ready.message.as_deref(),
+        Some("containers with unready status: [web]")
+    );
 }
 
 #[test]
@@ -133,8 +182,18 @@ fn taking_ready_never_away_makes_a_pod_ready() {
     life.after(3000);
     assert!(life.ready());
     let ready = life.pod.status.condition("Ready").unwrap();
-    assert_eq!((ready.reason.clone(), ready.last_transition_time), (None, Some(life.now.to_second())));
-    assert_eq!(life.pod.status.condition("Initialized").unwrap().last_transition_time, Some(START.to_second()));
+    assert_eq!(
+        (ready.reason.clone(), ready.last_transition_time),
+        (None, Some(life.now.to_second()))
+    );
+    assert_eq!(
+        life.pod
+            .status
+            .condition("Initialized")
+            .unwrap()
+            .last_transition_time,
+        Some(START.to_second())
+    );
 }
 
 #[test]
@@ -161,18 +220,43 @@ fn the_setting_ready_delay_is_for_pods_that_say_nothing() {
 
 #[test]
 fn a_container_that_is_never_restarted_ends_its_pod() {
-    for (code, phase, reason) in [("0", "Succeeded", "PodCompleted"), ("3", "Failed", "PodFailed")] {
-        let annotations = [("exit-after", "3s"), ("exit-code", code), ("reason", "Why"), ("message", "because")];
+    for (code, phase, reason) in [
+        ("0", "Succeeded", "PodCompleted"),
+        ("3", "Failed", "PodFailed"),
+    ] {
+        let annotations = [
+            ("exit-after", "3s"),
+            ("exit-code", code),
+            ("reason", "Why"),
+            ("message", "because"),
+        ];
         let spec = json!({"restartPolicy": "Never", "containers": [{"name": "web"}]});
         let mut life = Life::of(&annotations, spec);
         let plan = life.step();
-        assert_eq!((millis(&plan, &life), life.phase(), life.ready()), (Some(3000), "Running", true));
+        assert_eq!(
+            (millis(&plan, &life), life.phase(), life.ready()),
+            (Some(3000), "Running", true)
+        );
         let plan = life.wake(&plan);
-        assert_eq!((life.phase(), life.ready(), plan.wake), (phase, false, None));
+        assert_eq!(
+            (life.phase(), life.ready(), plan.wake),
+            (phase, false, None)
+        );
         let ended = life.container().state.terminated.as_ref().unwrap();
-        assert_eq!((ended.exit_code.to_string().as_str(), ended.started_at), (code, Some(START.to_second())));
+        assert_eq!(
+            (ended.exit_code.to_string().as_str(), ended.started_at),
+            (code, Some(START.to_second()))
+        );
         assert_eq!(ended.finished_at, Some(life.now.to_second()));
-        assert_eq!(life.pod.status.condition("Ready").unwrap().reason.as_deref(), Some(reason));
+        assert_eq!(
+            life.pod
+                .status
+                .condition("Ready")
+                .unwrap()
+                .reason
+                .as_deref(),
+            Some(reason)
+        );
         assert_eq!(life.status("PodReadyToStartContainers"), "False");
         let said = if phase == "Failed" { "Why" } else { "" };
         assert_eq!(life.pod.status.reason, said);
@@ -184,7 +268,10 @@ fn a_pod_that_exits_at_once_ends_in_one_step() {
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "web"}]});
     let mut life = Life::of(&[("exit-code", "0")], spec);
     life.step();
-    assert_eq!((life.phase(), life.pod.status.start_time), ("Succeeded", Some(START.to_second())));
+    assert_eq!(
+        (life.phase(), life.pod.status.start_time),
+        ("Succeeded", Some(START.to_second()))
+    );
 }
 
 #[test]
@@ -192,7 +279,10 @@ fn on_failure_restarts_what_failed_and_ends_what_did_not() {
     let spec = json!({"restartPolicy": "OnFailure", "containers": [{"name": "web"}]});
     let mut failing = Life::of(&[("exit-code", "1")], spec.clone());
     failing.step();
-    assert_eq!((failing.phase(), failing.container().exit_code()), ("Running", None));
+    assert_eq!(
+        (failing.phase(), failing.container().exit_code()),
+        ("Running", None)
+    );
     let mut ending = Life::of(&[("exit-code", "0")], spec);
     ending.step();
     assert_eq!(ending.phase(), "Succeeded");
@@ -204,11 +294,25 @@ fn always_restarts_with_growing_waits() {
     let mut plan = life.step();
     let mut waits = Vec::new();
     for restarts in 0..4 {
-        assert_eq!((life.container().restart_count, life.ready()), (restarts, true));
+        assert_eq!(
+            (life.container().restart_count, life.ready()),
+            (restarts, true)
+        );
         plan = life.wake(&plan);
         let waiting = life.container().state.waiting.as_ref().unwrap();
-        assert_eq!((waiting.reason.as_str(), life.phase(), life.ready()), ("CrashLoopBackOff", "Running", false));
-        assert_eq!(life.container().last_state.terminated.as_ref().unwrap().exit_code, 0);
+        assert_eq!(
+            (waiting.reason.as_str(), life.phase(), life.ready()),
+            ("CrashLoopBackOff", "Running", false)
+        );
+        assert_eq!(
+            life.container()
+                .last_state
+                .terminated
+                .as_ref()
+                .unwrap()
+                .exit_code,
+            0
+        );
         waits.push(millis(&plan, &life).unwrap());
         plan = life.wake(&plan);
     }
@@ -223,8 +327,19 @@ fn restarts_says_how_often_a_container_restarts_before_it_runs() {
         assert!(!life.ready());
         plan = life.wake(&plan);
     }
-    assert_eq!((plan.wake, life.ready(), life.container().restart_count), (None, true, 2));
-    assert_eq!(life.container().last_state.terminated.as_ref().unwrap().exit_code, 1);
+    assert_eq!(
+        (plan.wake, life.ready(), life.container().restart_count),
+        (None, true, 2)
+    );
+    assert_eq!(
+        life.container()
+            .last_state
+            .terminated
+            .as_ref()
+            .unwrap()
+            .exit_code,
+        1
+    );
 }
 
 #[test]
@@ -232,8 +347,17 @@ fn only_the_named_container_exits() {
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "web"}, {"name": "log"}]});
     let mut life = Life::of(&[("exit-code", "1"), ("container", "log")], spec);
     life.step();
-    let codes: Vec<_> = life.pod.status.container_statuses.iter().map(ContainerStatus::exit_code).collect();
-    assert_eq!((codes, life.phase(), life.ready()), (vec![None, Some(1)], "Running", false));
+    let codes: Vec<_> = life
+        .pod
+        .status
+        .container_statuses
+        .iter()
+        .map(ContainerStatus::exit_code)
+        .collect();
+    assert_eq!(
+        (codes, life.phase(), life.ready()),
+        (vec![None, Some(1)], "Running", false)
+    );
 }
 
 #[test]
@@ -245,11 +369,19 @@ fn init_containers_have_ended_and_sidecars_run_until_the_pod_ends() {
     let mut life = Life::of(&[("exit-after", "1s")], spec);
     let plan = life.step();
     let codes = |life: &Life| -> Vec<_> {
-        life.pod.status.init_container_statuses.iter().map(ContainerStatus::exit_code).collect()
+        life.pod
+            .status
+            .init_container_statuses
+            .iter()
+            .map(ContainerStatus::exit_code)
+            .collect()
     };
     assert_eq!((codes(&life), life.ready()), (vec![Some(0), None], true));
     life.wake(&plan);
-    assert_eq!((codes(&life), life.phase()), (vec![Some(0), Some(0)], "Succeeded"));
+    assert_eq!(
+        (codes(&life), life.phase()),
+        (vec![Some(0), Some(0)], "Succeeded")
+    );
 }
 
 #[test]
@@ -259,7 +391,14 @@ fn an_evicted_pod_fails_whatever_its_restart_policy() {
     assert!(life.ready());
     life.wake(&plan);
     let status = &life.pod.status;
-    assert_eq!((life.phase(), status.reason.as_str(), status.message.as_str()), ("Failed", "Evicted", "no room"));
+    assert_eq!(
+        (
+            life.phase(),
+            status.reason.as_str(),
+            status.message.as_str()
+        ),
+        ("Failed", "Evicted", "no room")
+    );
     let disrupted = status.condition("DisruptionTarget").unwrap();
     assert_eq!(disrupted.reason.as_deref(), Some("TerminationByKubelet"));
     assert_eq!(life.container().exit_code(), Some(KILLED));
@@ -271,7 +410,10 @@ fn a_deleted_pod_ends_at_once_and_its_object_goes() {
     life.step();
     life.delete(30);
     let plan = life.after(1500);
-    assert_eq!((life.phase(), life.ready(), plan.delete), ("Failed", false, true));
+    assert_eq!(
+        (life.phase(), life.ready(), plan.delete),
+        ("Failed", false, true)
+    );
     assert_eq!(life.container().exit_code(), Some(TERMINATED));
     assert_eq!(life.pod.status.observed_generation, Some(2));
 }
@@ -284,7 +426,10 @@ fn terminate_after_holds_a_deleted_pod_but_not_beyond_its_grace_period() {
         life.step();
         life.delete(grace);
         let plan = life.step();
-        assert_eq!((life.phase(), life.ready(), plan.delete), ("Running", true, false));
+        assert_eq!(
+            (life.phase(), life.ready(), plan.delete),
+            ("Running", true, false)
+        );
         assert_eq!(plan.wake, Some(life.now + Duration::from_secs(expected)));
         let plan = life.wake(&plan);
         assert_eq!((life.phase(), plan.delete), ("Succeeded", true));
@@ -297,14 +442,23 @@ fn a_pod_that_is_deleted_before_it_starts_fails() {
     life.step();
     life.delete(30);
     let plan = life.step();
-    assert_eq!((life.phase(), plan.delete, life.pod.status.start_time), ("Failed", true, None));
+    assert_eq!(
+        (life.phase(), plan.delete, life.pod.status.start_time),
+        ("Failed", true, None)
+    );
     let ended = life.container().state.terminated.as_ref().unwrap();
-    assert_eq!((ended.exit_code, ended.reason.as_str()), (KILLED, "ContainerStatusUnknown"));
+    assert_eq!(
+        (ended.exit_code, ended.reason.as_str()),
+        (KILLED, "ContainerStatusUnknown")
+    );
 }
 
 #[test]
 fn a_pod_that_has_ended_is_only_taken_away_and_only_once() {
-    let mut life = Life::of(&[("exit-code", "0")], json!({"restartPolicy": "Never", "containers": [{"name": "web"}]}));
+    let mut life = Life::of(
+        &[("exit-code", "0")],
+        json!({"restartPolicy": "Never", "containers": [{"name": "web"}]}),
+    );
     life.step();
     let ended = life.pod.status.clone();
     life.delete(30);
@@ -312,5 +466,9 @@ fn a_pod_that_has_ended_is_only_taken_away_and_only_once() {
     assert_eq!((&plan.status, plan.delete), (&ended, true));
     life.delete(0);
     let plan = life.step();
-    assert_eq!((&plan.status, plan.delete), (&ended, false), "only finalizers hold it");
+    assert_eq!(
+        (&plan.status, plan.delete),
+        (&ended, false),
+        "only finalizers hold it"
+    );
 }

@@ -10,7 +10,10 @@ use crate::template::{HASH_LABEL, Template};
 
 /// The name of the set that `web` would make of this image.
 fn name_of(image: &str, collisions: Option<i64>) -> String {
-    format!("web-{}", Template::of(&Raw::from(template(image))).hash(collisions))
+    format!(
+        "web-{}",
+        Template::of(&Raw::from(template(image))).hash(collisions)
+    )
 }
 
 #[test]
@@ -21,13 +24,25 @@ fn the_description_asks_for_no_more_than_the_role_grants() {
         let is_of = |asked: &&flyball_sdk::describe::Permission| {
             asked.kind.to_string() == kind && asked.subresource == subresource
         };
-        let verbs = description.permissions.iter().find(is_of).map(|asked| &asked.verbs);
-        verbs.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
+        let verbs = description
+            .permissions
+            .iter()
+            .find(is_of)
+            .map(|asked| &asked.verbs);
+        verbs
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_eq!(of(DEPLOYMENT, ""), "get update");
     assert_eq!(of(DEPLOYMENT, "status"), "update");
     assert_eq!(of(SET, ""), "create delete get patch update");
-    assert_eq!((description.concurrency, description.queues[0].max_retries), (5, Some(15)));
+    assert_eq!(
+        (description.concurrency, description.queues[0].max_retries),
+        (5, Some(15))
+    );
 }
 
 #[test]
@@ -46,7 +61,9 @@ fn an_orphan_is_adopted_and_becomes_the_new_set_if_it_has_the_template() {
 #[test]
 fn a_set_that_was_found_without_a_known_progress_is_told() {
     let world = World::of([deployment(3, "v1"), set("mine", "v1", 3, true)]);
-    world.edit_set("mine", |mine| mine["status"] = json!({"observedGeneration": 1}));
+    world.edit_set("mine", |mine| {
+        mine["status"] = json!({"observedGeneration": 1})
+    });
     world.sync();
     assert_eq!(world.progress(), "FoundNewReplicaSet");
     assert_eq!(world.deployment()["metadata"]["annotations"][REVISION], "1");
@@ -63,10 +80,15 @@ fn an_orphan_of_another_template_is_adopted_and_scaled_away() {
 fn a_set_whose_labels_strayed_is_released() {
     let world = World::rolled_out(deployment(2, "v1"));
     let name = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
-    world.edit_set(&name, |set| set["metadata"]["labels"] = json!({"app": "other"}));
+    world.edit_set(&name, |set| {
+        set["metadata"]["labels"] = json!({"app": "other"})
+    });
     let (outcome, writes) = world.try_sync();
     assert_eq!(writes[0].to_string(), format!("patch {SET} default/{name}"));
-    assert_eq!(world.cluster.object(SET, NAMESPACE, &name).unwrap()["metadata"]["ownerReferences"], json!([]));
+    assert_eq!(
+        world.cluster.object(SET, NAMESPACE, &name).unwrap()["metadata"]["ownerReferences"],
+        json!([])
+    );
     // Its name is taken, by a set that is not the Deployment's own any more: that is a collision.
     assert!(outcome.unwrap_err().api().unwrap().is_already_exists());
     world.finish();
@@ -75,7 +97,11 @@ fn a_set_whose_labels_strayed_is_released() {
 
 #[test]
 fn who_was_deleted_meanwhile_adopts_nothing() {
-    for live in [None, Some(json!({"uid": "another"})), Some(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}))] {
+    for live in [
+        None,
+        Some(json!({"uid": "another"})),
+        Some(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})),
+    ] {
         let world = World::of([deployment(3, "v1"), set("mine", "v1", 3, false)]);
         match live {
             None => world.cluster.remove_live(DEPLOYMENT, NAMESPACE, "web"),
@@ -104,7 +130,10 @@ fn a_deployment_that_is_being_deleted_only_keeps_its_status() {
     world.cluster.put(set("orphan", "v2", 1, false));
     let written = world.sync();
     assert_eq!(written, [format!("update {DEPLOYMENT}/status default/web")]);
-    assert_eq!((world.counts(), world.progress()), ([2, 0, 2], "NewReplicaSetAvailable".into()));
+    assert_eq!(
+        (world.counts(), world.progress()),
+        ([2, 0, 2], "NewReplicaSetAvailable".into())
+    );
     assert_eq!(world.sync(), [""; 0]);
 }
 
@@ -120,15 +149,26 @@ fn a_name_that_is_taken_is_a_collision_and_the_next_attempt_makes_another() {
     assert_eq!(world.cluster.events(), [""; 0]);
 
     world.finish();
-    assert_eq!(text(&world.set_of("v1").unwrap()["metadata"]["name"]), name_of("v1", Some(1)));
-    assert_eq!((world.deployment()["status"]["collisionCount"].clone(), world.counts()), (json!(1), [1, 1, 1]));
+    assert_eq!(
+        text(&world.set_of("v1").unwrap()["metadata"]["name"]),
+        name_of("v1", Some(1))
+    );
+    assert_eq!(
+        (
+            world.deployment()["status"]["collisionCount"].clone(),
+            world.counts()
+        ),
+        (json!(1), [1, 1, 1])
+    );
 }
 
 #[test]
 fn a_set_that_was_made_and_not_seen_is_taken() {
     let world = World::of([deployment(2, "v1")]);
     let name = name_of("v1", None);
-    world.cluster.fail("create", SET, refusal(409, "AlreadyExists"));
+    world
+        .cluster
+        .fail("create", SET, refusal(409, "AlreadyExists"));
     world.cluster.put_live(set(&name, "v1", 2, true));
     world.try_sync().0.unwrap();
     assert_eq!(world.deployment()["status"]["collisionCount"], Value::Null);
@@ -142,7 +182,10 @@ fn a_set_that_cannot_be_made_is_told_and_tried_again() {
     for _ in 0..2 {
         world.cluster.fail("create", SET, refusal(403, "Forbidden"));
         assert!(world.try_sync().0.is_err());
-        assert_eq!(world.condition("Progressing"), Some(("False".into(), "ReplicaSetCreateError".into())));
+        assert_eq!(
+            world.condition("Progressing"),
+            Some(("False".into(), "ReplicaSetCreateError".into()))
+        );
         let name = name_of("v1", None);
         let message = format!(
             "Warning ReplicaSetCreateError Failed to create new replica set \"{name}\": the test refuses this: Forbidden"
@@ -159,23 +202,35 @@ fn in_a_namespace_that_goes_nothing_is_tried_again() {
                            "status": {"phase": "Terminating"}});
     let world = World::of([deployment(2, "v1"), namespace]);
     assert_eq!(world.try_sync().0.unwrap(), Outcome::Done);
-    assert_eq!((world.cluster.events(), world.progress()), (vec![], String::new()));
+    assert_eq!(
+        (world.cluster.events(), world.progress()),
+        (vec![], String::new())
+    );
 }
 
 #[test]
 fn what_was_found_out_is_written_even_if_a_later_step_fails() {
     let world = World::rolled_out(deployment(10, "v1"));
     let old = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
-    world.edit(|web| web["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 0, "maxUnavailable": 2}));
+    world.edit(|web| {
+        web["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 0, "maxUnavailable": 2})
+    });
     world.use_image("v2");
     world.cluster.fail("update", SET, refusal(409, "Conflict"));
     let (outcome, writes) = world.try_sync();
     assert!(outcome.unwrap_err().api().unwrap().is_conflict());
-    let lines: Vec<_> = writes.iter().map(|write| format!("{} {} {}", write.verb, write.kind, write.name)).collect();
+    let lines: Vec<_> = writes
+        .iter()
+        .map(|write| format!("{} {} {}", write.verb, write.kind, write.name))
+        .collect();
     let new = name_of("v2", None);
     assert_eq!(
         lines,
-        [format!("create {SET} {new}"), format!("update {SET} {old}"), format!("update {DEPLOYMENT} web")]
+        [
+            format!("create {SET} {new}"),
+            format!("update {SET} {old}"),
+            format!("update {DEPLOYMENT} web")
+        ]
     );
     assert_eq!(world.progress(), "NewReplicaSetCreated");
 }
@@ -185,7 +240,10 @@ fn an_empty_selector_takes_nothing_and_is_told() {
     let mut web = deployment(2, "v1");
     web["spec"]["selector"] = json!({});
     let world = World::of([web, set("stray", "v1", 1, false)]);
-    assert_eq!(world.sync(), [format!("update {DEPLOYMENT}/status default/web")]);
+    assert_eq!(
+        world.sync(),
+        [format!("update {DEPLOYMENT}/status default/web")]
+    );
     let message = "Warning SelectingAll This deployment is selecting all pods. A non-empty selector is required.";
     assert_eq!(world.cluster.events(), [message]);
     assert_eq!(world.deployment()["status"]["observedGeneration"], 1);
@@ -200,10 +258,16 @@ fn annotations_and_ready_seconds_reach_the_new_set() {
         web["spec"]["minReadySeconds"] = 9.into();
     });
     let (_, writes) = world.try_sync();
-    assert_eq!(writes[0].body, json!({"metadata": {"annotations": {"team": "a"}}, "spec": {"minReadySeconds": 9}}));
+    assert_eq!(
+        writes[0].body,
+        json!({"metadata": {"annotations": {"team": "a"}}, "spec": {"minReadySeconds": 9}})
+    );
     let set = world.set_of("v1").unwrap();
     assert_eq!(set["spec"]["minReadySeconds"], 9);
-    assert_eq!(set["metadata"]["annotations"], json!({"team": "a", REVISION: "1", DESIRED: "2", MAX: "3"}));
+    assert_eq!(
+        set["metadata"]["annotations"],
+        json!({"team": "a", REVISION: "1", DESIRED: "2", MAX: "3"})
+    );
     world.finish();
 }
 
@@ -215,7 +279,10 @@ fn a_set_of_another_controllers_hash_is_found_by_its_template() {
     world.finish();
     assert_eq!(world.cluster.objects(SET).len(), 1);
     assert_eq!(world.deployment()["metadata"]["annotations"][REVISION], "4");
-    assert_eq!(world.set_of("v1").unwrap()["spec"]["template"]["metadata"]["labels"][HASH_LABEL], "web-7d4b8c");
+    assert_eq!(
+        world.set_of("v1").unwrap()["spec"]["template"]["metadata"]["labels"][HASH_LABEL],
+        "web-7d4b8c"
+    );
 }
 
 #[test]
@@ -239,7 +306,10 @@ fn a_failure_of_a_set_is_copied_and_goes_with_it() {
                                               "message": "no quota", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     });
     world.sync();
-    assert_eq!(world.condition("ReplicaFailure"), Some(("True".into(), "FailedCreate".into())));
+    assert_eq!(
+        world.condition("ReplicaFailure"),
+        Some(("True".into(), "FailedCreate".into()))
+    );
     assert_eq!(world.sync(), [""; 0]);
     world.run_pods("");
     world.sync();

@@ -26,10 +26,22 @@ fn a_first_rollout_makes_a_set_and_says_how_it_goes() {
     let written = world.sync();
     let set = world.set_of("v1").unwrap();
     let name = text(&set["metadata"]["name"]);
-    assert_eq!(written, [format!("create {SET} default/{name}"), format!("update {DEPLOYMENT}/status default/web")]);
-    assert_eq!(events(&world), ["Normal ScalingReplicaSet Scaled up replica set v1 from 0 to 3"]);
+    assert_eq!(
+        written,
+        [
+            format!("create {SET} default/{name}"),
+            format!("update {DEPLOYMENT}/status default/web")
+        ]
+    );
+    assert_eq!(
+        events(&world),
+        ["Normal ScalingReplicaSet Scaled up replica set v1 from 0 to 3"]
+    );
     assert_eq!(world.progress(), "NewReplicaSetCreated");
-    assert_eq!(world.condition("Available"), Some(("False".into(), "MinimumReplicasUnavailable".into())));
+    assert_eq!(
+        world.condition("Available"),
+        Some(("False".into(), "MinimumReplicasUnavailable".into()))
+    );
     let annotations = json!({REVISION: "1", DESIRED: "3", MAX: "4"});
     assert_eq!(set["metadata"]["annotations"], annotations);
     assert_eq!(world.deployment()["metadata"]["annotations"][REVISION], "1");
@@ -37,7 +49,10 @@ fn a_first_rollout_makes_a_set_and_says_how_it_goes() {
     world.run_pods("");
     world.sync();
     assert_eq!(world.progress(), "NewReplicaSetAvailable");
-    assert_eq!(world.condition("Available"), Some(("True".into(), "MinimumReplicasAvailable".into())));
+    assert_eq!(
+        world.condition("Available"),
+        Some(("True".into(), "MinimumReplicasAvailable".into()))
+    );
     assert_eq!(world.counts(), [3, 3, 3]);
     assert_eq!(world.deployment()["status"]["observedGeneration"], 1);
     assert_eq!(world.deployment()["status"]["terminatingReplicas"], 0);
@@ -84,7 +99,10 @@ fn a_rollout_to_an_older_template_takes_its_set_again_and_remembers_its_revision
         world.finish();
     }
     let annotations = &world.set_of("v1").unwrap()["metadata"]["annotations"];
-    assert_eq!((text(&annotations[REVISION]), text(&annotations[HISTORY])), ("5", "1,3"));
+    assert_eq!(
+        (text(&annotations[REVISION]), text(&annotations[HISTORY])),
+        ("5", "1,3")
+    );
     assert_eq!(world.deployment()["metadata"]["annotations"][REVISION], "5");
     assert_eq!((world.size("v1"), world.size("v2")), (2, 0));
     assert_eq!(world.cluster.objects(SET).len(), 2);
@@ -118,7 +136,10 @@ fn recreating_waits_until_the_last_old_pod_has_ended() {
 
     world.cluster.remove("v1/Pod", NAMESPACE, "slow");
     world.finish();
-    assert_eq!((world.size("v1"), world.size("v2"), world.counts()), (0, 2, [2, 2, 2]));
+    assert_eq!(
+        (world.size("v1"), world.size("v2"), world.counts()),
+        (0, 2, [2, 2, 2])
+    );
     assert_eq!(
         events(&world),
         [
@@ -133,7 +154,10 @@ fn a_paused_deployment_can_be_resized_but_does_not_roll() {
     let world = World::rolled_out(deployment(4, "v1"));
     world.edit(|web| web["spec"]["paused"] = true.into());
     world.finish();
-    assert_eq!(world.condition("Progressing"), Some(("Unknown".into(), "DeploymentPaused".into())));
+    assert_eq!(
+        world.condition("Progressing"),
+        Some(("Unknown".into(), "DeploymentPaused".into()))
+    );
 
     world.use_image("v2");
     world.scale(6);
@@ -146,7 +170,10 @@ fn a_paused_deployment_can_be_resized_but_does_not_roll() {
     world.sync();
     assert_eq!(world.progress(), "NewReplicaSetCreated");
     world.finish();
-    assert_eq!((world.size("v1"), world.size("v2"), world.progress()), (0, 6, "NewReplicaSetAvailable".into()));
+    assert_eq!(
+        (world.size("v1"), world.size("v2"), world.progress()),
+        (0, 6, "NewReplicaSetAvailable".into())
+    );
 }
 
 #[test]
@@ -159,7 +186,10 @@ fn resuming_starts_the_clock_anew() {
     world.cluster.advance(Duration::from_secs(3600));
     world.edit(|web| web["spec"]["paused"] = false.into());
     world.finish_with("v2");
-    assert_eq!(world.condition("Progressing"), Some(("Unknown".into(), "DeploymentResumed".into())));
+    assert_eq!(
+        world.condition("Progressing"),
+        Some(("Unknown".into(), "DeploymentResumed".into()))
+    );
     world.cluster.advance(Duration::from_secs(601));
     world.finish_with("v2");
     assert_eq!(world.progress(), "ProgressDeadlineExceeded");
@@ -177,8 +207,12 @@ fn resizing_in_the_middle_of_a_rollout_keeps_the_proportions() {
     world.scale(15);
     world.sync();
     assert_eq!((world.size("v1"), world.size("v2")), (11, 7));
-    let remembered = |image: &str| world.set_of(image).unwrap()["metadata"]["annotations"][MAX].clone();
-    assert_eq!((remembered("v1"), remembered("v2")), (json!("18"), json!("18")));
+    let remembered =
+        |image: &str| world.set_of(image).unwrap()["metadata"]["annotations"][MAX].clone();
+    assert_eq!(
+        (remembered("v1"), remembered("v2")),
+        (json!("18"), json!("18"))
+    );
     world.finish();
     assert_eq!((world.size("v1"), world.size("v2")), (0, 15));
 }
@@ -189,7 +223,10 @@ fn a_deployment_can_be_emptied_and_filled_again() {
     for replicas in [0, 4] {
         world.scale(replicas);
         world.finish();
-        assert_eq!((world.size("v1"), world.counts()), (replicas, [replicas; 3]));
+        assert_eq!(
+            (world.size("v1"), world.counts()),
+            (replicas, [replicas; 3])
+        );
     }
     assert_eq!(
         events(&world),
@@ -209,18 +246,30 @@ fn a_rollout_without_progress_is_late_once_its_deadline_has_passed_and_can_recov
 
     // It asks to be woken a second after the deadline, and until then does nothing.
     let (outcome, writes) = world.try_sync();
-    assert_eq!((outcome.unwrap(), writes.len()), (Outcome::RequeueAfter(Duration::from_secs(601)), 0));
+    assert_eq!(
+        (outcome.unwrap(), writes.len()),
+        (Outcome::RequeueAfter(Duration::from_secs(601)), 0)
+    );
     world.cluster.advance(Duration::from_secs(300));
-    assert_eq!(world.try_sync().0.unwrap(), Outcome::RequeueAfter(Duration::from_secs(301)));
+    assert_eq!(
+        world.try_sync().0.unwrap(),
+        Outcome::RequeueAfter(Duration::from_secs(301))
+    );
 
     world.cluster.advance(Duration::from_secs(301));
     let (outcome, writes) = world.try_sync();
     assert_eq!((outcome.unwrap(), writes.len()), (Outcome::Done, 1));
-    assert_eq!(world.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
+    assert_eq!(
+        world.condition("Progressing"),
+        Some(("False".into(), "ProgressDeadlineExceeded".into()))
+    );
     assert_eq!(world.sync(), [""; 0]);
 
     world.finish();
-    assert_eq!(world.condition("Progressing"), Some(("True".into(), "NewReplicaSetAvailable".into())));
+    assert_eq!(
+        world.condition("Progressing"),
+        Some(("True".into(), "NewReplicaSetAvailable".into()))
+    );
 }
 
 #[test]
@@ -232,7 +281,10 @@ fn pods_that_fall_after_a_complete_rollout_are_no_rollout_and_never_spin() {
     let (outcome, writes) = world.try_sync();
     assert_eq!((outcome.unwrap(), writes.len()), (Outcome::Done, 0));
     assert_eq!(world.progress(), "NewReplicaSetAvailable");
-    assert_eq!(world.condition("Available"), Some(("False".into(), "MinimumReplicasUnavailable".into())));
+    assert_eq!(
+        world.condition("Available"),
+        Some(("False".into(), "MinimumReplicasUnavailable".into()))
+    );
 }
 
 #[test]
@@ -247,20 +299,36 @@ fn a_wish_to_roll_back_is_met_and_forgotten() {
 
     world.edit(|web| web["metadata"]["annotations"][ROLLBACK_TO] = "0".into());
     assert_eq!(world.sync(), ["update apps/v1/Deployment default/web"]);
-    assert_eq!(events(&world), ["Normal DeploymentRollback Rolled back deployment \"web\" to revision 1"]);
+    assert_eq!(
+        events(&world),
+        ["Normal DeploymentRollback Rolled back deployment \"web\" to revision 1"]
+    );
     assert_eq!(world.deployment()["spec"]["template"], template("v1"));
-    assert_eq!(world.deployment()["metadata"]["annotations"], json!({"cause": "first", REVISION: "2"}));
+    assert_eq!(
+        world.deployment()["metadata"]["annotations"],
+        json!({"cause": "first", REVISION: "2"})
+    );
     world.finish();
     assert_eq!((world.size("v1"), world.size("v2")), (2, 0));
-    let cause = |image: &str| world.set_of(image).unwrap()["metadata"]["annotations"]["cause"].clone();
-    assert_eq!((cause("v1"), cause("v2")), (json!("first"), json!("second")));
+    let cause =
+        |image: &str| world.set_of(image).unwrap()["metadata"]["annotations"]["cause"].clone();
+    assert_eq!(
+        (cause("v1"), cause("v2")),
+        (json!("first"), json!("second"))
+    );
 }
 
 #[test]
 fn a_wish_that_cannot_be_met_is_told_and_forgotten() {
     for (wish, event) in [
-        ("7", "Warning DeploymentRollbackRevisionNotFound Unable to find the revision to rollback to."),
-        ("0", "Warning DeploymentRollbackRevisionNotFound Unable to find last revision."),
+        (
+            "7",
+            "Warning DeploymentRollbackRevisionNotFound Unable to find the revision to rollback to.",
+        ),
+        (
+            "0",
+            "Warning DeploymentRollbackRevisionNotFound Unable to find last revision.",
+        ),
         (
             "1",
             "Warning DeploymentRollbackTemplateUnchanged The rollback revision contains the same template as current deployment \"web\"",
@@ -270,7 +338,10 @@ fn a_wish_that_cannot_be_met_is_told_and_forgotten() {
         world.edit(|web| web["metadata"]["annotations"][ROLLBACK_TO] = wish.into());
         world.sync();
         assert_eq!(world.cluster.events(), [event]);
-        assert_eq!(world.deployment()["metadata"]["annotations"], json!({REVISION: "1"}));
+        assert_eq!(
+            world.deployment()["metadata"]["annotations"],
+            json!({REVISION: "1"})
+        );
         assert_eq!(world.sync(), [""; 0]);
     }
 }
@@ -284,7 +355,10 @@ fn old_sets_beyond_the_limit_go_when_the_rollout_is_complete() {
         world.use_image(image);
         world.finish();
     }
-    assert_eq!(["v1", "v2", "v3"].map(|image| world.size(image)), [-1, 0, 1]);
+    assert_eq!(
+        ["v1", "v2", "v3"].map(|image| world.size(image)),
+        [-1, 0, 1]
+    );
 
     // While a rollout is under way none goes.
     world.edit(|web| web["spec"]["revisionHistoryLimit"] = json!(0));
@@ -297,14 +371,25 @@ fn old_sets_beyond_the_limit_go_when_the_rollout_is_complete() {
 
 #[test]
 fn every_rollout_comes_to_rest_whatever_the_fenceposts() {
-    for (surge, unavailable) in [("0%", "1%"), ("1%", "0%"), ("25%", "25%"), ("100%", "0%"), ("0%", "100%")] {
+    for (surge, unavailable) in [
+        ("0%", "1%"),
+        ("1%", "0%"),
+        ("25%", "25%"),
+        ("100%", "0%"),
+        ("0%", "100%"),
+    ] {
         for replicas in [1, 2, 7] {
             let mut web = deployment(replicas, "v1");
-            web["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+            web["spec"]["strategy"]["rollingUpdate"] =
+                json!({"maxSurge": surge, "maxUnavailable": unavailable});
             let world = World::rolled_out(web);
             world.use_image("v2");
             world.finish();
-            assert_eq!((world.size("v1"), world.size("v2")), (0, replicas), "{surge} {unavailable}");
+            assert_eq!(
+                (world.size("v1"), world.size("v2")),
+                (0, replicas),
+                "{surge} {unavailable}"
+            );
             assert_eq!(world.counts(), [replicas; 3]);
         }
     }
@@ -313,6 +398,11 @@ fn every_rollout_comes_to_rest_whatever_the_fenceposts() {
 #[test]
 fn without_the_deployment_there_is_nothing_to_do() {
     let cluster = Cluster::new();
-    assert_eq!(cluster.reconcile::<crate::DeploymentController>("default/web").unwrap(), Outcome::Done);
+    assert_eq!(
+        cluster
+            .reconcile::<crate::DeploymentController>("default/web")
+            .unwrap(),
+        Outcome::Done
+    );
     assert!(cluster.writes().is_empty());
 }

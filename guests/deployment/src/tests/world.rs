@@ -63,7 +63,9 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn of(objects: impl IntoIterator<Item = Value>) -> Self {
-        Self { cluster: Cluster::with(objects) }
+        Self {
+            cluster: Cluster::with(objects),
+        }
     }
 
     /// A Deployment that has been rolled out.
@@ -77,7 +79,9 @@ impl World {
 
     /// Reconciles once, and answers the writes.
     pub(super) fn try_sync(&self) -> (Result<Outcome, Error>, Vec<Written>) {
-        let outcome = self.cluster.reconcile::<DeploymentController>("default/web");
+        let outcome = self
+            .cluster
+            .reconcile::<DeploymentController>("default/web");
         let writes = self.cluster.writes();
         self.take_revision(&writes);
         (outcome, writes)
@@ -92,9 +96,14 @@ impl World {
 
     /// Takes the revision from a write of the status, as the API server does with annotations of a Deployment.
     fn take_revision(&self, writes: &[Written]) {
-        for write in writes.iter().filter(|write| write.subresource == "status" && write.error.is_none()) {
+        for write in writes
+            .iter()
+            .filter(|write| write.subresource == "status" && write.error.is_none())
+        {
             let revision = &write.body["metadata"]["annotations"][REVISION];
-            if revision.is_string() && self.deployment()["metadata"]["annotations"][REVISION] != *revision {
+            if revision.is_string()
+                && self.deployment()["metadata"]["annotations"][REVISION] != *revision
+            {
                 self.edit(|web| web["metadata"]["annotations"][REVISION] = revision.clone());
             }
         }
@@ -145,7 +154,8 @@ impl World {
             let before = web["spec"].clone();
             change(web);
             if web["spec"] != before {
-                web["metadata"]["generation"] = (web["metadata"]["generation"].as_i64().unwrap() + 1).into();
+                web["metadata"]["generation"] =
+                    (web["metadata"]["generation"].as_i64().unwrap() + 1).into();
             }
         });
     }
@@ -163,31 +173,38 @@ impl World {
     }
 
     pub(super) fn set_of(&self, image: &str) -> Option<Value> {
-        let is_of = |set: &Value| set["spec"]["template"]["spec"]["containers"][0]["image"] == image;
+        let is_of =
+            |set: &Value| set["spec"]["template"]["spec"]["containers"][0]["image"] == image;
         self.cluster.objects(SET).into_iter().find(is_of)
     }
 
     /// How many pods the ReplicaSet of an image asks for; -1 without one.
     pub(super) fn size(&self, image: &str) -> i64 {
-        self.set_of(image).map_or(-1, |set| set["spec"]["replicas"].as_i64().unwrap())
+        self.set_of(image)
+            .map_or(-1, |set| set["spec"]["replicas"].as_i64().unwrap())
     }
 
     /// Status and reason of a condition.
     pub(super) fn condition(&self, condition_type: &str) -> Option<(String, String)> {
         let web = self.deployment();
-        let known = web["status"]["conditions"].as_array()?.iter().find(|known| known["type"] == condition_type)?;
+        let known = web["status"]["conditions"]
+            .as_array()?
+            .iter()
+            .find(|known| known["type"] == condition_type)?;
         Some((text(&known["status"]).into(), text(&known["reason"]).into()))
     }
 
     /// The reason of the condition `Progressing`.
     pub(super) fn progress(&self) -> String {
-        self.condition("Progressing").map_or(String::new(), |(_, reason)| reason)
+        self.condition("Progressing")
+            .map_or(String::new(), |(_, reason)| reason)
     }
 
     /// How many pods there are, are updated and available.
     pub(super) fn counts(&self) -> [i64; 3] {
         let status = &self.deployment()["status"];
-        ["replicas", "updatedReplicas", "availableReplicas"].map(|count| status[count].as_i64().unwrap_or(-1))
+        ["replicas", "updatedReplicas", "availableReplicas"]
+            .map(|count| status[count].as_i64().unwrap_or(-1))
     }
 }
 

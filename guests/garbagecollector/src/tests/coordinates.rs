@@ -9,7 +9,11 @@ fn named(kind: &str, namespace: &str, name: &str) -> String {
 
 #[test]
 fn an_owner_that_does_not_exist_has_its_dependents_looked_at() {
-    let cluster = cluster([map("one", &[("gone", false)]), map("two", &[("gone", false)]), map("other", &[])]);
+    let cluster = cluster([
+        map("one", &[("gone", false)]),
+        map("two", &[("gone", false)]),
+        map("other", &[]),
+    ]);
     collect(&cluster, &key("gone")).unwrap();
     assert_eq!(queued(&cluster), [key("one"), key("two")]);
     assert_eq!(cluster.written(), Vec::<String>::new());
@@ -19,7 +23,11 @@ fn an_owner_that_does_not_exist_has_its_dependents_looked_at() {
 fn only_dependents_that_name_an_absent_owner_just_so_are_looked_at() {
     let mut misnaming = map("misnaming", &[]);
     misnaming["metadata"]["ownerReferences"] = json!([owner("v1", "Secret", "owner", false)]);
-    let cluster = cluster([map("owner", &[]), map("child", &[("owner", false)]), misnaming]);
+    let cluster = cluster([
+        map("owner", &[]),
+        map("child", &[("owner", false)]),
+        misnaming,
+    ]);
     cluster.serve("v1/Secret", "secrets", true, &["delete", "list", "watch"]);
     collect(&cluster, &named("v1/Secret", "a", "owner")).unwrap();
     assert_eq!(queued(&cluster), [key("misnaming")]);
@@ -79,7 +87,8 @@ fn a_cluster_scoped_owner_owns_in_every_namespace() {
 #[test]
 fn a_reference_with_another_version_of_the_kind_is_as_good() {
     let mut child = map("child", &[]);
-    child["metadata"]["ownerReferences"] = json!([owner("example.com/v1alpha1", "Widget", "w", false)]);
+    child["metadata"]["ownerReferences"] =
+        json!([owner("example.com/v1alpha1", "Widget", "w", false)]);
     let mut widget = map("w", &[]);
     widget["apiVersion"] = "example.com/v1".into();
     widget["kind"] = "Widget".into();
@@ -94,10 +103,15 @@ fn an_owner_too_new_for_the_caches_is_looked_at_again() {
     cluster.put_live(map("new", &[]));
     let mut waits = Vec::new();
     for _ in 0..12 {
-        let Outcome::RequeueAfter(wait) = collect(&cluster, &key("new")).unwrap() else { panic!("it is left alone") };
+        let Outcome::RequeueAfter(wait) = collect(&cluster, &key("new")).unwrap() else {
+            panic!("it is left alone")
+        };
         waits.push(wait.as_millis());
     }
-    assert_eq!((waits[0], waits[1], waits[2], waits[11]), (100, 200, 400, 60_000));
+    assert_eq!(
+        (waits[0], waits[1], waits[2], waits[11]),
+        (100, 200, 400, 60_000)
+    );
     assert_eq!(queued(&cluster), Vec::<String>::new());
 }
 

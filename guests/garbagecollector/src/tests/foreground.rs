@@ -13,12 +13,18 @@ fn an_owner_waits_for_those_that_block_it_and_sees_to_it_that_they_go() {
         going(map("going", &[("owner", true)]), "x"),
     ]);
     collect(&cluster, &key("owner")).unwrap();
-    assert_eq!((cluster.written(), queued(&cluster)), (vec![], vec![key("blocks")]));
+    assert_eq!(
+        (cluster.written(), queued(&cluster)),
+        (vec![], vec![key("blocks")])
+    );
 }
 
 #[test]
 fn an_owner_that_nothing_blocks_goes() {
-    let cluster = cluster([going(map("owner", &[]), FOREGROUND), map("does-not", &[("owner", false)])]);
+    let cluster = cluster([
+        going(map("owner", &[]), FOREGROUND),
+        map("does-not", &[("owner", false)]),
+    ]);
     collect(&cluster, &key("owner")).unwrap();
     assert_eq!(cluster.written(), ["patch v1/ConfigMap a/owner"]);
     assert!(cluster.object(MAP, "a", "owner").is_none());
@@ -30,14 +36,23 @@ fn other_finalizers_of_an_owner_stay() {
     owner["metadata"]["finalizers"] = json!(["first", FOREGROUND, "last"]);
     let cluster = cluster([owner]);
     collect(&cluster, &key("owner")).unwrap();
-    assert_eq!(cluster.object(MAP, "a", "owner").unwrap()["metadata"]["finalizers"], json!(["first", "last"]));
+    assert_eq!(
+        cluster.object(MAP, "a", "owner").unwrap()["metadata"]["finalizers"],
+        json!(["first", "last"])
+    );
 }
 
 #[test]
 fn a_dependent_without_dependents_goes_in_the_background() {
-    let cluster = cluster([going(map("owner", &[]), FOREGROUND), map("child", &[("owner", true)])]);
+    let cluster = cluster([
+        going(map("owner", &[]), FOREGROUND),
+        map("child", &[("owner", true)]),
+    ]);
     collect(&cluster, &key("child")).unwrap();
-    assert_eq!(cluster.writes()[0].options["propagationPolicy"], "Background");
+    assert_eq!(
+        cluster.writes()[0].options["propagationPolicy"],
+        "Background"
+    );
 }
 
 #[test]
@@ -48,9 +63,15 @@ fn a_dependent_with_dependents_goes_in_the_foreground() {
         map("grandchild", &[("child", true)]),
     ]);
     collect(&cluster, &key("child")).unwrap();
-    assert_eq!(cluster.writes()[0].options["propagationPolicy"], "Foreground");
+    assert_eq!(
+        cluster.writes()[0].options["propagationPolicy"],
+        "Foreground"
+    );
     collect(&cluster, &key("grandchild")).unwrap();
-    assert_eq!(cluster.writes()[0].options["propagationPolicy"], "Background");
+    assert_eq!(
+        cluster.writes()[0].options["propagationPolicy"],
+        "Background"
+    );
     collect(&cluster, &key("child")).unwrap();
     collect(&cluster, &key("owner")).unwrap();
     assert_eq!(cluster.objects(MAP), Vec::<Value>::new());
@@ -71,11 +92,20 @@ fn an_owner_that_waits_is_left_by_a_dependent_that_another_owner_keeps() {
 
 #[test]
 fn a_circle_is_broken_by_whoever_would_close_it() {
-    let cluster = cluster([going(map("one", &[("two", true)]), FOREGROUND), map("two", &[("one", true)])]);
+    let cluster = cluster([
+        going(map("one", &[("two", true)]), FOREGROUND),
+        map("two", &[("one", true)]),
+    ]);
     collect(&cluster, &key("two")).unwrap();
-    assert_eq!(cluster.written(), ["patch v1/ConfigMap a/two", "delete v1/ConfigMap a/two"]);
+    assert_eq!(
+        cluster.written(),
+        ["patch v1/ConfigMap a/two", "delete v1/ConfigMap a/two"]
+    );
     let two = cluster.object(MAP, "a", "two").unwrap();
-    assert_eq!(two["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
+    assert_eq!(
+        two["metadata"]["ownerReferences"][0]["blockOwnerDeletion"],
+        false
+    );
     collect(&cluster, &key("one")).unwrap();
     collect(&cluster, &key("two")).unwrap();
     assert_eq!(cluster.objects(MAP), Vec::<Value>::new());

@@ -17,9 +17,16 @@ fn family() -> Cluster {
 fn dependents_lose_the_owner_before_it_goes() {
     let cluster = family();
     orphan(&cluster, &key("owner")).unwrap();
-    let patched = ["patch v1/ConfigMap a/one", "patch v1/ConfigMap a/two", "patch v1/ConfigMap a/owner"];
+    let patched = [
+        "patch v1/ConfigMap a/one",
+        "patch v1/ConfigMap a/two",
+        "patch v1/ConfigMap a/owner",
+    ];
     assert_eq!(cluster.written(), patched);
-    assert_eq!((owners(&cluster, "one"), owners(&cluster, "two")), (vec![], vec!["other".to_owned()]));
+    assert_eq!(
+        (owners(&cluster, "one"), owners(&cluster, "two")),
+        (vec![], vec!["other".to_owned()])
+    );
     assert!(cluster.object(MAP, "a", "owner").is_none());
 }
 
@@ -28,7 +35,12 @@ fn the_owner_stays_until_all_its_dependents_have_left_it() {
     let cluster = family();
     cluster.fail_nth("patch", MAP, 2, refusal(500, "InternalError"));
     let error = orphan(&cluster, &key("owner")).unwrap_err();
-    assert!(error.to_string().contains("orphaning v1/ConfigMap/a/two/u-two"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("orphaning v1/ConfigMap/a/two/u-two"),
+        "{error}"
+    );
     assert!(cluster.object(MAP, "a", "owner").is_some());
     orphan(&cluster, &key("owner")).unwrap();
     assert!(cluster.object(MAP, "a", "owner").is_none());

@@ -11,22 +11,43 @@ const FREEING: &str = "patch v1/Pod default/";
 
 #[test]
 fn a_pod_that_ended_is_named_then_freed_then_counted() {
-    let world = World::of([job(2, 4), pod("a").succeeded(), pod("b").failed(600), pod("c")]);
+    let world = World::of([
+        job(2, 4),
+        pod("a").succeeded(),
+        pod("b").failed(600),
+        pod("c"),
+    ]);
     world.try_sync().unwrap();
     let writes = world.cluster.writes();
     let lines: Vec<String> = writes.iter().map(|write| write.to_string()).collect();
     assert_eq!(count(&lines, "create"), 1);
-    assert_eq!(lines[1..], [STATUS.to_owned(), format!("{FREEING}a"), format!("{FREEING}b"), STATUS.to_owned()]);
+    assert_eq!(
+        lines[1..],
+        [
+            STATUS.to_owned(),
+            format!("{FREEING}a"),
+            format!("{FREEING}b"),
+            STATUS.to_owned()
+        ]
+    );
 
     let named = json!({"succeeded": ["uid-a"], "failed": ["uid-b"]});
     let first = &writes[1].body["status"];
     assert_eq!(
-        (&first["uncountedTerminatedPods"], &first["succeeded"], &first["failed"]),
+        (
+            &first["uncountedTerminatedPods"],
+            &first["succeeded"],
+            &first["failed"]
+        ),
         (&named, &json!(0), &json!(0))
     );
     let last = &writes[4].body["status"];
     assert_eq!(
-        (&last["uncountedTerminatedPods"], &last["succeeded"], &last["failed"]),
+        (
+            &last["uncountedTerminatedPods"],
+            &last["succeeded"],
+            &last["failed"]
+        ),
         (&json!({}), &json!(1), &json!(1))
     );
     assert!(!world.holds("a") && !world.holds("b") && world.holds("c"));
@@ -36,7 +57,11 @@ fn a_pod_that_ended_is_named_then_freed_then_counted() {
 #[test]
 fn a_first_status_that_is_refused_frees_no_pod() {
     let world = World::of([job(1, 1), pod("a").succeeded()]);
-    world.cluster.fail("update", "batch/v1/Job/status", refusal(409, "Conflict", "modified"));
+    world.cluster.fail(
+        "update",
+        "batch/v1/Job/status",
+        refusal(409, "Conflict", "modified"),
+    );
     assert_eq!(
         world.try_sync(),
         Err("tracking status: adding uncounted pods to status: modified (409 Conflict)".into())
@@ -50,19 +75,39 @@ fn a_first_status_that_is_refused_frees_no_pod() {
 #[test]
 fn a_last_status_that_is_refused_is_made_up_for_without_counting_twice() {
     let world = World::of([job(1, 3), pod("a").succeeded(), pod("b").failed(900)]);
-    world.cluster.fail_nth("update", "batch/v1/Job/status", 2, refusal(500, "InternalError", "broken"));
-    assert!(world.try_sync().unwrap_err().starts_with("tracking status: removing uncounted pods from status: broken"));
+    world.cluster.fail_nth(
+        "update",
+        "batch/v1/Job/status",
+        2,
+        refusal(500, "InternalError", "broken"),
+    );
+    assert!(
+        world
+            .try_sync()
+            .unwrap_err()
+            .starts_with("tracking status: removing uncounted pods from status: broken")
+    );
     assert!(!world.holds("a"));
     // The pods are free, and maybe gone, when the next one starts.
     world.cluster.remove(POD, "default", "a");
     world.settle();
-    assert_eq!((world.counts()[2..].to_vec(), &world.status()["uncountedTerminatedPods"]), (vec![1, 1], &json!({})));
+    assert_eq!(
+        (
+            world.counts()[2..].to_vec(),
+            &world.status()["uncountedTerminatedPods"]
+        ),
+        (vec![1, 1], &json!({}))
+    );
 }
 
 #[test]
 fn pods_that_were_named_before_and_are_still_held_are_freed_and_not_named_again() {
     let named = json!({"uncountedTerminatedPods": {"succeeded": ["uid-a"], "failed": ["uid-b", "uid-gone"]}});
-    let world = World::of([job(1, 3).with("/status", named), pod("a").succeeded(), pod("b").failed(900)]);
+    let world = World::of([
+        job(1, 3).with("/status", named),
+        pod("a").succeeded(),
+        pod("b").failed(900),
+    ]);
     world.settle();
     assert_eq!(world.counts()[2..], [1, 2]);
 }
@@ -78,7 +123,11 @@ fn a_pod_that_was_named_as_failed_stays_a_failure() {
 
 #[test]
 fn a_pod_without_the_finalizer_is_never_counted() {
-    let world = World::of([job(1, 2), pod("a").succeeded().free(), pod("b").failed(900).free()]);
+    let world = World::of([
+        job(1, 2),
+        pod("a").succeeded().free(),
+        pod("b").failed(900).free(),
+    ]);
     world.settle();
     assert_eq!(world.counts(), [1, 0, 0, 0]);
 }
@@ -86,12 +135,23 @@ fn a_pod_without_the_finalizer_is_never_counted() {
 #[test]
 fn a_refused_freeing_keeps_the_pod_named_and_the_job_open() {
     let world = World::of([job(2, 2), pod("a").succeeded(), pod("b").succeeded()]);
-    world.cluster.fail("patch", POD, refusal(500, "InternalError", "broken"));
-    assert_eq!(world.try_sync(), Err("tracking status: broken (500 InternalError)".into()));
-    assert_eq!(world.status()["uncountedTerminatedPods"], json!({"succeeded": ["uid-a"]}));
+    world
+        .cluster
+        .fail("patch", POD, refusal(500, "InternalError", "broken"));
+    assert_eq!(
+        world.try_sync(),
+        Err("tracking status: broken (500 InternalError)".into())
+    );
+    assert_eq!(
+        world.status()["uncountedTerminatedPods"],
+        json!({"succeeded": ["uid-a"]})
+    );
     assert_eq!(
         (world.status()["succeeded"].as_i64(), world.conditions()),
-        (Some(1), vec!["SuccessCriteriaMet CompletionsReached".into()])
+        (
+            Some(1),
+            vec!["SuccessCriteriaMet CompletionsReached".into()]
+        )
     );
     world.settle();
     assert_eq!((world.counts()[2], world.conditions().len()), (2, 2));
@@ -99,10 +159,22 @@ fn a_refused_freeing_keeps_the_pod_named_and_the_job_open() {
 
 #[test]
 fn a_job_has_not_ended_while_a_pod_that_no_one_names_is_held() {
-    let world = World::of([indexed(2, 2), pod_of("a", 0).succeeded(), pod_of("b", 1).succeeded()]);
-    world.cluster.fail("patch", POD, refusal(500, "InternalError", "broken"));
+    let world = World::of([
+        indexed(2, 2),
+        pod_of("a", 0).succeeded(),
+        pod_of("b", 1).succeeded(),
+    ]);
+    world
+        .cluster
+        .fail("patch", POD, refusal(500, "InternalError", "broken"));
     world.try_sync().unwrap_err();
-    assert_eq!((world.conditions().len(), world.status()["completedIndexes"].as_str()), (1, Some("0,1")));
+    assert_eq!(
+        (
+            world.conditions().len(),
+            world.status()["completedIndexes"].as_str()
+        ),
+        (1, Some("0,1"))
+    );
     world.settle();
     assert_eq!(world.conditions().len(), 2);
 }
@@ -110,7 +182,11 @@ fn a_job_has_not_ended_while_a_pod_that_no_one_names_is_held() {
 #[test]
 fn a_pod_that_vanished_while_it_was_freed_counts() {
     let world = World::of([job(1, 1), pod("a").succeeded()]);
-    world.cluster.fail("patch", POD, refusal(404, "NotFound", "pods \"a\" not found"));
+    world.cluster.fail(
+        "patch",
+        POD,
+        refusal(404, "NotFound", "pods \"a\" not found"),
+    );
     world.sync();
     assert_eq!((world.counts()[2], world.conditions().len()), (1, 2));
 }
@@ -122,7 +198,10 @@ fn one_step_names_no_more_pods_than_the_limit_and_the_job_stays_open_meanwhile()
     world.cluster.set_config("max-uncounted-pods", "2");
     for (succeeded, ended) in [(2, false), (4, false), (5, true)] {
         world.sync();
-        assert_eq!((world.counts()[2], world.conditions().len() == 2), (succeeded, ended));
+        assert_eq!(
+            (world.counts()[2], world.conditions().len() == 2),
+            (succeeded, ended)
+        );
     }
 }
 
@@ -136,7 +215,9 @@ fn a_pod_that_is_being_deleted_is_a_failure_though_it_never_says_so() {
 
 #[test]
 fn a_job_that_is_being_deleted_frees_all_pods_and_counts_those_that_ended() {
-    let going = job(3, 5).with("/metadata/deletionTimestamp", ago(1)).with("/metadata/finalizers", json!(["x/y"]));
+    let going = job(3, 5)
+        .with("/metadata/deletionTimestamp", ago(1))
+        .with("/metadata/finalizers", json!(["x/y"]));
     let world = World::of([going, pod("a").succeeded(), pod("b")]);
     world.settle();
     assert!(!world.holds("a") && !world.holds("b"));
@@ -152,15 +233,26 @@ fn a_status_in_which_nothing_changed_is_not_written() {
     let pod = world.names().remove(0);
     world.edit_pod(&pod, |pod| pod["status"]["phase"] = "Running".into());
     assert_eq!(world.sync(), [""; 0]);
-    world.edit_pod(&pod, |pod| pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]));
+    world.edit_pod(&pod, |pod| {
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}])
+    });
     assert_eq!(world.sync(), [STATUS]);
-    assert_eq!((world.status()["active"].as_i64(), world.status()["ready"].as_i64()), (Some(1), Some(1)));
+    assert_eq!(
+        (
+            world.status()["active"].as_i64(),
+            world.status()["ready"].as_i64()
+        ),
+        (Some(1), Some(1))
+    );
 }
 
 #[test]
 fn conditions_of_others_stay() {
     let theirs = json!({"type": "Theirs", "status": "True", "lastTransitionTime": ago(7)});
-    let world = World::of([job(1, 1).with("/status", json!({"conditions": [theirs]})), pod("a").succeeded()]);
+    let world = World::of([
+        job(1, 1).with("/status", json!({"conditions": [theirs]})),
+        pod("a").succeeded(),
+    ]);
     world.settle();
     assert_eq!(world.status()["conditions"][0], theirs);
     assert_eq!(world.conditions().len(), 3);
@@ -169,7 +261,11 @@ fn conditions_of_others_stay() {
 #[test]
 fn pods_that_are_free_already_are_counted_first_and_leave_room_for_others() {
     let named = json!({"uncountedTerminatedPods": {"failed": ["uid-x", "uid-y"]}});
-    let world = World::of([job(0, 9).with("/status", named), pod("a").succeeded(), pod("b").succeeded()]);
+    let world = World::of([
+        job(0, 9).with("/status", named),
+        pod("a").succeeded(),
+        pod("b").succeeded(),
+    ]);
     world.cluster.set_config("max-uncounted-pods", "2");
     world.try_sync().unwrap();
     let first = &world.cluster.writes()[0].body["status"];
@@ -181,11 +277,26 @@ fn pods_that_are_free_already_are_counted_first_and_leave_room_for_others() {
 
 #[test]
 fn a_job_has_not_ended_while_pods_are_uncounted_or_terminating() {
-    let uncounted = Uncounted { failed: vec!["a".into()], ..Uncounted::default() };
-    let open = Status { uncounted_terminated_pods: uncounted, ..Status::default() };
-    let waiting = Status { terminating: Some(1), ..Status::default() };
+    let uncounted = Uncounted {
+        failed: vec!["a".into()],
+        ..Uncounted::default()
+    };
+    let open = Status {
+        uncounted_terminated_pods: uncounted,
+        ..Status::default()
+    };
+    let waiting = Status {
+        terminating: Some(1),
+        ..Status::default()
+    };
     for (mut status, ends) in [(open, false), (waiting, false), (Status::default(), true)] {
         assert_eq!(finish(&mut status, &Verdict::completed(), NOON), ends);
-        assert_eq!((status.conditions.len() == 1, status.completion_time.is_some()), (ends, ends));
+        assert_eq!(
+            (
+                status.conditions.len() == 1,
+                status.completion_time.is_some()
+            ),
+            (ends, ends)
+        );
     }
 }

@@ -9,12 +9,24 @@ use crate::pods::FINALIZER;
 #[test]
 fn orphans_are_adopted_with_owner_and_finalizer_after_a_live_check() {
     let foreign = orphan("foreign").with("/metadata/labels", json!({"job": "other"}));
-    let world = World::of([job(2, 2), orphan("a"), orphan("b"), foreign, orphan("going").going(1)]);
-    assert_eq!(world.sync(), ["patch v1/Pod default/a", "patch v1/Pod default/b", STATUS]);
+    let world = World::of([
+        job(2, 2),
+        orphan("a"),
+        orphan("b"),
+        foreign,
+        orphan("going").going(1),
+    ]);
+    assert_eq!(
+        world.sync(),
+        ["patch v1/Pod default/a", "patch v1/Pod default/b", STATUS]
+    );
     let metadata = &world.pod("a")["metadata"];
     let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "uid-work", "controller": true,
                         "blockOwnerDeletion": true}]);
-    assert_eq!((&metadata["ownerReferences"], &metadata["finalizers"]), (&owner, &json!([FINALIZER])));
+    assert_eq!(
+        (&metadata["ownerReferences"], &metadata["finalizers"]),
+        (&owner, &json!([FINALIZER]))
+    );
     assert_eq!(world.counts()[0], 2);
 }
 
@@ -22,16 +34,25 @@ fn orphans_are_adopted_with_owner_and_finalizer_after_a_live_check() {
 fn an_adopted_pod_that_has_ended_counts() {
     let world = World::of([job(1, 1), orphan("a").succeeded()]);
     world.sync();
-    assert_eq!((world.counts()[2], world.holds("a"), world.conditions().len()), (1, false, 2));
+    assert_eq!(
+        (
+            world.counts()[2],
+            world.holds("a"),
+            world.conditions().len()
+        ),
+        (1, false, 2)
+    );
 }
 
 #[test]
 fn nothing_is_adopted_for_a_job_that_is_gone_replaced_or_going_by_the_servers_word() {
     let lost = pod("lost").with("/metadata/labels", json!({"job": "other"}));
     let going = job(1, 1).with("/metadata/deletionTimestamp", ago(1));
-    for (live, problem) in
-        [(None, "gone"), (Some(job(1, 1).with("/metadata/uid", "uid-new")), "another"), (Some(going), "being deleted")]
-    {
+    for (live, problem) in [
+        (None, "gone"),
+        (Some(job(1, 1).with("/metadata/uid", "uid-new")), "another"),
+        (Some(going), "being deleted"),
+    ] {
         let world = World::of([job(1, 1), orphan("a"), lost.clone()]);
         match live {
             Some(live) => world.cluster.put_live(live.0),
@@ -47,26 +68,50 @@ fn nothing_is_adopted_for_a_job_that_is_gone_replaced_or_going_by_the_servers_wo
 #[test]
 fn a_pod_that_lost_its_controller_between_the_two_lists_is_taken_once() {
     let job = job(1, 1).job();
-    let claims = Claims::of(&job.meta, &job.selector, pods([pod("a")]), pods([orphan("a"), orphan("b")]));
-    assert_eq!((names(&claims.kept), names(&claims.adopted)), (vec!["a"], vec!["b"]));
+    let claims = Claims::of(
+        &job.meta,
+        &job.selector,
+        pods([pod("a")]),
+        pods([orphan("a"), orphan("b")]),
+    );
+    assert_eq!(
+        (names(&claims.kept), names(&claims.adopted)),
+        (vec!["a"], vec!["b"])
+    );
 }
 
 #[test]
 fn the_live_check_is_made_only_for_orphans() {
     let world = World::of([job(1, 1), pod("a")]);
-    world.cluster.fail("get", JOB, refusal(500, "InternalError", "broken"));
+    world
+        .cluster
+        .fail("get", JOB, refusal(500, "InternalError", "broken"));
     world.settle();
     world.cluster.put(orphan("b").0);
-    assert!(world.try_sync().unwrap_err().contains("adopting 1 pods: broken"));
+    assert!(
+        world
+            .try_sync()
+            .unwrap_err()
+            .contains("adopting 1 pods: broken")
+    );
 }
 
 #[test]
 fn pods_that_match_no_more_are_released_without_the_finalizer_and_replaced() {
-    let world = World::of([job(1, 1), pod("a").with("/metadata/labels", json!({"debug": "yes"}))]);
+    let world = World::of([
+        job(1, 1),
+        pod("a").with("/metadata/labels", json!({"debug": "yes"})),
+    ]);
     let written = world.sync();
-    assert_eq!((written[0].as_str(), count(&written, "create v1/Pod")), ("patch v1/Pod default/a", 1));
+    assert_eq!(
+        (written[0].as_str(), count(&written, "create v1/Pod")),
+        ("patch v1/Pod default/a", 1)
+    );
     let metadata = &world.pod("a")["metadata"];
-    assert_eq!((&metadata["ownerReferences"], &metadata["finalizers"]), (&json!([]), &json!([])));
+    assert_eq!(
+        (&metadata["ownerReferences"], &metadata["finalizers"]),
+        (&json!([]), &json!([]))
+    );
 }
 
 #[test]
@@ -74,27 +119,46 @@ fn refusals_are_errors_but_of_pods_that_are_gone_or_have_no_owner() {
     let lost = || pod("lost").with("/metadata/labels", json!({"job": "other"}));
     let answer = |object: Object, status: u16, reason: &str| {
         let world = World::of([job(1, 1), object]);
-        world.cluster.fail("patch", POD, refusal(status, reason, "broken"));
+        world
+            .cluster
+            .fail("patch", POD, refusal(status, reason, "broken"));
         world.try_sync().map(|_| world.names().len())
     };
     assert_eq!(answer(lost(), 404, "NotFound"), Ok(2));
     assert_eq!(answer(lost(), 422, "Invalid"), Ok(2));
-    assert!(answer(lost(), 500, "InternalError").unwrap_err().starts_with("releasing pod default/lost: broken"));
+    assert!(
+        answer(lost(), 500, "InternalError")
+            .unwrap_err()
+            .starts_with("releasing pod default/lost: broken")
+    );
     assert_eq!(answer(orphan("a"), 404, "NotFound"), Ok(2));
-    assert!(answer(orphan("a"), 422, "Invalid").unwrap_err().starts_with("adopting pod default/a: broken"));
+    assert!(
+        answer(orphan("a"), 422, "Invalid")
+            .unwrap_err()
+            .starts_with("adopting pod default/a: broken")
+    );
 }
 
 #[test]
 fn a_job_that_is_being_deleted_takes_and_releases_none() {
-    let going = job(1, 1).with("/metadata/deletionTimestamp", ago(1)).with("/metadata/finalizers", json!(["x/y"]));
-    let world = World::of([going, orphan("a"), pod("b").with("/metadata/labels", json!({"job": "other"}))]);
+    let going = job(1, 1)
+        .with("/metadata/deletionTimestamp", ago(1))
+        .with("/metadata/finalizers", json!(["x/y"]));
+    let world = World::of([
+        going,
+        orphan("a"),
+        pod("b").with("/metadata/labels", json!({"job": "other"})),
+    ]);
     assert_eq!(count(&world.sync(), "patch"), 0);
     assert_eq!(world.counts()[0], 0);
 }
 
 #[test]
 fn a_pod_of_another_job_is_left_alone() {
-    let world = World::of([job(1, 1), orphan("a").owned_by("uid-other").held().succeeded()]);
+    let world = World::of([
+        job(1, 1),
+        orphan("a").owned_by("uid-other").held().succeeded(),
+    ]);
     world.settle();
     assert_eq!((world.counts(), world.holds("a")), ([1, 0, 0, 0], true));
 }

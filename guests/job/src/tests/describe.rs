@@ -9,7 +9,11 @@ use crate::JobController;
 use crate::settings::{KEYS, Settings};
 
 fn watches(description: &Description) -> Vec<Value> {
-    description.watches.iter().map(|watch| serde_json::to_value(watch).unwrap()).collect()
+    description
+        .watches
+        .iter()
+        .map(|watch| serde_json::to_value(watch).unwrap())
+        .collect()
 }
 
 #[test]
@@ -25,15 +29,23 @@ fn the_description_is_sound_and_asks_for_what_is_used() {
             "batch/v1/Job finalizers update",
         ]
     );
-    assert_eq!((description.concurrency, description.event_source.as_str()), (5, "job-controller"));
+    assert_eq!(
+        (description.concurrency, description.event_source.as_str()),
+        (5, "job-controller")
+    );
 }
 
 #[test]
 fn the_queues_are_named_and_wait_as_the_controller_managers() {
     let queues = JobController::describe().queues;
-    let named: Vec<_> =
-        queues.iter().map(|queue| (queue.name.as_str(), queue.base_delay_ms, queue.max_delay_ms)).collect();
-    assert_eq!(named, [("job", 1_000, 60_000), ("job_orphan_pod", 1_000, 60_000)]);
+    let named: Vec<_> = queues
+        .iter()
+        .map(|queue| (queue.name.as_str(), queue.base_delay_ms, queue.max_delay_ms))
+        .collect();
+    assert_eq!(
+        named,
+        [("job", 1_000, 60_000), ("job_orphan_pod", 1_000, 60_000)]
+    );
 }
 
 #[test]
@@ -41,9 +53,15 @@ fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
     let watches = watches(&JobController::describe());
     assert_eq!(
         (&watches[0]["changes"], &watches[0]["map"]),
-        (&json!(["generation"]), &json!([{"to": "itself"}, {"to": "route"}]))
+        (
+            &json!(["generation"]),
+            &json!([{"to": "itself"}, {"to": "route"}])
+        )
     );
-    assert_eq!(watches[1]["map"], json!([{"to": "itself", "on": ["modified"], "delayMs": 1000}]));
+    assert_eq!(
+        watches[1]["map"],
+        json!([{"to": "itself", "on": ["modified"], "delayMs": 1000}])
+    );
     assert_eq!(
         watches[2]["map"],
         json!([
@@ -52,8 +70,16 @@ fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
              "delayMs": 1000},
         ])
     );
-    let paths = ["metadata.deletionTimestamp", "metadata.finalizers", "metadata.ownerReferences", "status.phase"];
-    assert_eq!(watches[3]["changes"], json!(paths.map(|path| json!({"path": path}))));
+    let paths = [
+        "metadata.deletionTimestamp",
+        "metadata.finalizers",
+        "metadata.ownerReferences",
+        "status.phase",
+    ];
+    assert_eq!(
+        watches[3]["changes"],
+        json!(paths.map(|path| json!({"path": path})))
+    );
     let held = json!({"path": "metadata.finalizers", "value": "batch.kubernetes.io/job-tracking"});
     let ended = |phase: &str| json!([held, {"path": "status.phase", "value": phase}]);
     assert_eq!(
@@ -74,7 +100,10 @@ fn the_operator_sets_how_long_changes_are_gathered() {
     let description = JobController::describe_configured(&cluster.host());
     assert_eq!(watches(&description)[1]["map"][0]["delayMs"], 250);
     cluster.set_config("sync-batch-period", "now and then");
-    assert_eq!(JobController::describe_configured(&cluster.host()), JobController::describe());
+    assert_eq!(
+        JobController::describe_configured(&cluster.host()),
+        JobController::describe()
+    );
 }
 
 #[test]
@@ -83,8 +112,14 @@ fn the_defaults_that_are_declared_are_those_that_hold() {
     for (key, default, _) in KEYS {
         cluster.set_config(key, default);
     }
-    assert_eq!(Settings::read(&cluster.host()).unwrap(), Settings::default());
-    assert_eq!(Settings::read(&Cluster::new().host()).unwrap(), Settings::default());
+    assert_eq!(
+        Settings::read(&cluster.host()).unwrap(),
+        Settings::default()
+    );
+    assert_eq!(
+        Settings::read(&Cluster::new().host()).unwrap(),
+        Settings::default()
+    );
     assert_eq!(JobController::describe().config.len(), KEYS.len());
 }
 
@@ -93,7 +128,10 @@ fn a_setting_that_makes_no_sense_is_not_retried() {
     for key in KEYS.iter().map(|(key, ..)| key) {
         let cluster = Cluster::new();
         cluster.set_config(key, "-1");
-        assert!(Settings::read(&cluster.host()).unwrap_err().is_terminal(), "{key}");
+        assert!(
+            Settings::read(&cluster.host()).unwrap_err().is_terminal(),
+            "{key}"
+        );
         // No wait is as good as another; but with no pods in a step, no job would ever end.
         cluster.set_config(key, "0");
         let is_number = ["max-uncounted-pods", "max-pod-create-delete-per-sync"].contains(key);
@@ -104,7 +142,10 @@ fn a_setting_that_makes_no_sense_is_not_retried() {
 #[test]
 fn metrics_have_the_controller_managers_names() {
     let metrics = JobController::describe().metrics;
-    let names: Vec<_> = metrics.iter().map(|metric| metric.name.strip_prefix("job_controller_").unwrap()).collect();
+    let names: Vec<_> = metrics
+        .iter()
+        .map(|metric| metric.name.strip_prefix("job_controller_").unwrap())
+        .collect();
     assert_eq!(
         names,
         [

@@ -23,35 +23,66 @@ fn decide(rules: &[Value], pod: &Object) -> Option<Action> {
 
 /// A job with a policy, and so with pods that are replaced only when they have ended.
 fn with_policy(job: Object, rules: &[Value]) -> Object {
-    job.with("/spec/podFailurePolicy/rules", rules).with("/spec/podReplacementPolicy", "Failed")
+    job.with("/spec/podFailurePolicy/rules", rules)
+        .with("/spec/podReplacementPolicy", "Failed")
 }
 
 #[test]
 fn exit_codes_match_if_they_are_among_the_values_or_not() {
     let failed = pod("a").failed(0).exited(42, 0);
-    assert_eq!(decide(&[on_codes("Ignore", "In", &[1, 42])], &failed), Some(Action::Ignore));
+    assert_eq!(
+        decide(&[on_codes("Ignore", "In", &[1, 42])], &failed),
+        Some(Action::Ignore)
+    );
     assert_eq!(decide(&[on_codes("Ignore", "In", &[1, 2])], &failed), None);
-    assert_eq!(decide(&[on_codes("Ignore", "NotIn", &[1, 2])], &failed), Some(Action::Ignore));
+    assert_eq!(
+        decide(&[on_codes("Ignore", "NotIn", &[1, 2])], &failed),
+        Some(Action::Ignore)
+    );
     assert_eq!(decide(&[on_codes("Ignore", "NotIn", &[42])], &failed), None);
     assert_eq!(decide(&[on_codes("Ignore", "Near", &[42])], &failed), None);
     // A container that ended well, or that still runs, never matches.
-    assert_eq!(decide(&[on_codes("Ignore", "NotIn", &[1])], &failed.clone().exited(0, 0)), None);
+    assert_eq!(
+        decide(
+            &[on_codes("Ignore", "NotIn", &[1])],
+            &failed.clone().exited(0, 0)
+        ),
+        None
+    );
     let running = failed.with("/status/containerStatuses/0/state", json!({"running": {}}));
     assert_eq!(decide(&[on_codes("Ignore", "NotIn", &[1])], &running), None);
 }
 
 #[test]
 fn exit_codes_can_be_of_one_container_and_the_first_that_matches_is_named() {
-    let ended = |name: &str, code: i32| json!({"name": name, "state": {"terminated": {"exitCode": code}}});
+    let ended =
+        |name: &str, code: i32| json!({"name": name, "state": {"terminated": {"exitCode": code}}});
     let failed = pod("a")
         .phase("Failed")
-        .with("/status/containerStatuses", json!([ended("c", 0), ended("d", 3)]))
+        .with(
+            "/status/containerStatuses",
+            json!([ended("c", 0), ended("d", 3)]),
+        )
         .with("/status/initContainerStatuses", json!([ended("i", 5)]));
     let message = |text: &str| Some(Action::FailJob(text.into()));
-    let of_main = "Container d for pod default/a failed with exit code 3 matching FailJob rule at index 0";
-    assert_eq!(decide(&[on_codes("FailJob", "In", &[3, 5])], &failed), message(of_main));
-    let of_init = "Container i for pod default/a failed with exit code 5 matching FailJob rule at index 1";
-    assert_eq!(decide(&[on_codes("Count", "In", &[9]), on_codes("FailJob", "In", &[5])], &failed), message(of_init));
+    let of_main =
+        "Container d for pod default/a failed with exit code 3 matching FailJob rule at index 0";
+    assert_eq!(
+        decide(&[on_codes("FailJob", "In", &[3, 5])], &failed),
+        message(of_main)
+    );
+    let of_init =
+        "Container i for pod default/a failed with exit code 5 matching FailJob rule at index 1";
+    assert_eq!(
+        decide(
+            &[
+                on_codes("Count", "In", &[9]),
+                on_codes("FailJob", "In", &[5])
+            ],
+            &failed
+        ),
+        message(of_init)
+    );
     let mut only = on_codes("Ignore", "In", &[3]);
     only["onExitCodes"]["containerName"] = "c".into();
     assert_eq!(decide(&[only.clone()], &failed), None);
@@ -62,12 +93,30 @@ fn exit_codes_can_be_of_one_container_and_the_first_that_matches_is_named() {
 #[test]
 fn conditions_match_by_type_and_status() {
     let failed = pod("a").phase("Failed").condition("DisruptionTarget");
-    assert_eq!(decide(&[on_condition("Ignore", "DisruptionTarget", "True")], &failed), Some(Action::Ignore));
-    assert_eq!(decide(&[on_condition("Ignore", "DisruptionTarget", "False")], &failed), None);
-    assert_eq!(decide(&[on_condition("Ignore", "ConfigIssue", "True")], &failed), None);
+    assert_eq!(
+        decide(
+            &[on_condition("Ignore", "DisruptionTarget", "True")],
+            &failed
+        ),
+        Some(Action::Ignore)
+    );
+    assert_eq!(
+        decide(
+            &[on_condition("Ignore", "DisruptionTarget", "False")],
+            &failed
+        ),
+        None
+    );
+    assert_eq!(
+        decide(&[on_condition("Ignore", "ConfigIssue", "True")], &failed),
+        None
+    );
     let text = "Pod default/a has condition DisruptionTarget matching FailJob rule at index 0";
     assert_eq!(
-        decide(&[on_condition("FailJob", "DisruptionTarget", "True")], &failed),
+        decide(
+            &[on_condition("FailJob", "DisruptionTarget", "True")],
+            &failed
+        ),
         Some(Action::FailJob(text.into()))
     );
 }
@@ -75,41 +124,77 @@ fn conditions_match_by_type_and_status() {
 #[test]
 fn the_first_rule_that_matches_decides_and_unknown_actions_are_passed_over() {
     let failed = pod("a").failed(0);
-    let [count, index, unknown] = ["Count", "FailIndex", "Explode"].map(|action| on_codes(action, "In", &[1]));
-    assert_eq!(decide(&[count.clone(), index.clone()], &failed), Some(Action::Count));
-    assert_eq!(decide(&[index.clone(), count], &failed), Some(Action::FailIndex));
+    let [count, index, unknown] =
+        ["Count", "FailIndex", "Explode"].map(|action| on_codes(action, "In", &[1]));
+    assert_eq!(
+        decide(&[count.clone(), index.clone()], &failed),
+        Some(Action::Count)
+    );
+    assert_eq!(
+        decide(&[index.clone(), count], &failed),
+        Some(Action::FailIndex)
+    );
     assert_eq!(decide(&[unknown, index], &failed), Some(Action::FailIndex));
     assert_eq!(decide(&[], &failed), None);
 }
 
 #[test]
 fn fail_job_ends_the_job_before_its_limit_with_the_rules_message() {
-    let world = World::of([with_policy(job(2, 5), &[on_codes("FailJob", "In", &[1])]), pod("a").failed(600), pod("b")]);
+    let world = World::of([
+        with_policy(job(2, 5), &[on_codes("FailJob", "In", &[1])]),
+        pod("a").failed(600),
+        pod("b"),
+    ]);
     world.sync();
     assert_eq!(world.conditions(), ["FailureTarget PodFailurePolicy"]);
     world.reap();
     world.settle();
-    assert_eq!(world.conditions(), ["FailureTarget PodFailurePolicy", "Failed PodFailurePolicy"]);
-    let text = "Container c for pod default/a failed with exit code 1 matching FailJob rule at index 0";
+    assert_eq!(
+        world.conditions(),
+        ["FailureTarget PodFailurePolicy", "Failed PodFailurePolicy"]
+    );
+    let text =
+        "Container c for pod default/a failed with exit code 1 matching FailJob rule at index 0";
     assert_eq!(world.status()["conditions"][1]["message"], text);
-    assert_eq!(world.cluster.events()[1], format!("Warning PodFailurePolicy {text}"));
+    assert_eq!(
+        world.cluster.events()[1],
+        format!("Warning PodFailurePolicy {text}")
+    );
     assert_eq!(world.counts(), [0, 0, 0, 2]);
 }
 
 #[test]
 fn ignored_failures_count_for_nothing_but_are_freed_and_replaced() {
-    let ignoring = with_policy(job(1, 1), &[on_condition("Ignore", "DisruptionTarget", "True")]);
-    let world = World::of([ignoring.with("/spec/backoffLimit", 0), pod("a").failed(600).condition("DisruptionTarget")]);
+    let ignoring = with_policy(
+        job(1, 1),
+        &[on_condition("Ignore", "DisruptionTarget", "True")],
+    );
+    let world = World::of([
+        ignoring.with("/spec/backoffLimit", 0),
+        pod("a").failed(600).condition("DisruptionTarget"),
+    ]);
     world.settle();
-    assert_eq!((world.counts(), world.conditions().len(), world.holds("a")), ([1, 0, 0, 0], 0, false));
+    assert_eq!(
+        (world.counts(), world.conditions().len(), world.holds("a")),
+        ([1, 0, 0, 0], 0, false)
+    );
 }
 
 #[test]
 fn counted_failures_count() {
-    let counting = with_policy(job(1, 1), &[on_codes("Count", "In", &[1]), on_codes("Ignore", "NotIn", &[0])]);
+    let counting = with_policy(
+        job(1, 1),
+        &[
+            on_codes("Count", "In", &[1]),
+            on_codes("Ignore", "NotIn", &[0]),
+        ],
+    );
     let world = World::of([counting.with("/spec/backoffLimit", 0), pod("a").failed(600)]);
     world.settle();
-    assert_eq!((world.counts()[3], world.conditions()[1].as_str()), (1, "Failed BackoffLimitExceeded"));
+    assert_eq!(
+        (world.counts()[3], world.conditions()[1].as_str()),
+        (1, "Failed BackoffLimitExceeded")
+    );
 }
 
 #[test]
@@ -118,15 +203,25 @@ fn under_a_policy_a_pod_fails_only_when_it_says_so() {
     let policed = with_policy(job(1, 1), &rules).with("/spec/podReplacementPolicy", Value::Null);
     let world = World::of([policed, pod("a").going(5)]);
     world.settle();
-    assert_eq!((world.counts(), world.holds("a"), world.names().len()), ([0, 1, 0, 0], true, 1));
+    assert_eq!(
+        (world.counts(), world.holds("a"), world.names().len()),
+        ([0, 1, 0, 0], true, 1)
+    );
 }
 
 #[test]
 fn fail_index_fails_the_index_whatever_its_limit() {
     let rules = [on_codes("FailIndex", "In", &[1])];
-    let world = World::of([with_policy(limited(2, 3, 5), &rules), pod_of("a", 0).failed(600), pod_of("b", 1)]);
+    let world = World::of([
+        with_policy(limited(2, 3, 5), &rules),
+        pod_of("a", 0).failed(600),
+        pod_of("b", 1),
+    ]);
     world.settle();
-    assert_eq!((world.status()["failedIndexes"].as_str(), world.counts()), (Some("0"), [2, 0, 0, 1]));
+    assert_eq!(
+        (world.status()["failedIndexes"].as_str(), world.counts()),
+        (Some("0"), [2, 0, 0, 1])
+    );
     assert!(!world.holds("a"));
     assert!(world.names().iter().any(|name| name.starts_with("work-2-")));
 }
@@ -134,18 +229,29 @@ fn fail_index_fails_the_index_whatever_its_limit() {
 #[test]
 fn ignored_failures_delay_the_next_pod_all_the_same() {
     let rules = [on_condition("Ignore", "DisruptionTarget", "True")];
-    let world = World::of([with_policy(job(1, 1), &rules), pod("a").failed(0).condition("DisruptionTarget")]);
+    let world = World::of([
+        with_policy(job(1, 1), &rules),
+        pod("a").failed(0).condition("DisruptionTarget"),
+    ]);
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(10))));
 }
 
 #[test]
 fn what_a_pod_that_is_gone_did_stays_the_reason() {
-    let message = "Container c for pod default/gone failed with exit code 5 matching FailJob rule at index 1";
+    let message =
+        "Container c for pod default/gone failed with exit code 5 matching FailJob rule at index 1";
     let said = json!([{"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy", "message": message}]);
-    let doomed = with_policy(job(1, 1), &[on_codes("FailJob", "In", &[1])]).with("/status/conditions", said);
+    let doomed =
+        with_policy(job(1, 1), &[on_codes("FailJob", "In", &[1])]).with("/status/conditions", said);
     let world = World::of([doomed, pod("a").failed(0)]);
     world.settle();
-    assert_eq!((world.conditions().len(), &world.status()["conditions"][1]["message"]), (2, &json!(message)));
+    assert_eq!(
+        (
+            world.conditions().len(),
+            &world.status()["conditions"][1]["message"]
+        ),
+        (2, &json!(message))
+    );
 }
 
 #[test]
@@ -153,5 +259,8 @@ fn rules_are_only_about_pods_that_have_failed() {
     let rules = [on_codes("FailJob", "In", &[1])];
     let world = World::of([with_policy(job(1, 1), &rules), pod("a").exited(1, 5)]);
     world.settle();
-    assert_eq!((world.counts(), world.conditions().len()), ([1, 0, 0, 0], 0));
+    assert_eq!(
+        (world.counts(), world.conditions().len()),
+        ([1, 0, 0, 0], 0)
+    );
 }

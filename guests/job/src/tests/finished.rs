@@ -8,8 +8,11 @@ use super::world::*;
 fn a_finished_job_is_left_alone_but_frees_pods_that_are_still_held() {
     for kind in ["Complete", "Failed"] {
         let conditions = json!([{"type": kind, "status": "True"}]);
-        let world =
-            World::of([job(3, 3).with("/status/conditions", conditions), pod("a").succeeded(), pod("b").free()]);
+        let world = World::of([
+            job(3, 3).with("/status/conditions", conditions),
+            pod("a").succeeded(),
+            pod("b").free(),
+        ]);
         assert_eq!(world.sync(), ["patch v1/Pod default/a"]);
         assert_eq!(world.sync(), [""; 0]);
     }
@@ -17,7 +20,10 @@ fn a_finished_job_is_left_alone_but_frees_pods_that_are_still_held() {
 
 #[test]
 fn a_job_that_is_said_not_to_have_failed_goes_on() {
-    let world = World::of([job(1, 1).with("/status/conditions", json!([{"type": "Failed", "status": "False"}]))]);
+    let world = World::of([job(1, 1).with(
+        "/status/conditions",
+        json!([{"type": "Failed", "status": "False"}]),
+    )]);
     assert_eq!(count(&world.sync(), "create v1/Pod"), 1);
 }
 
@@ -41,12 +47,19 @@ fn an_unknown_completion_mode_is_told_and_nothing_done() {
 #[test]
 fn a_job_that_is_gone_is_done() {
     let world = World::of([pod("a")]);
-    assert_eq!((world.try_sync(), world.cluster.writes().len()), (Ok(Outcome::Done), 0));
+    assert_eq!(
+        (world.try_sync(), world.cluster.writes().len()),
+        (Ok(Outcome::Done), 0)
+    );
 }
 
 #[test]
 fn a_job_of_the_same_name_starts_anew() {
-    let world = World::of([job(1, 1).with("/metadata/uid", "uid-new"), pod("a").succeeded(), pod("b").failed(5)]);
+    let world = World::of([
+        job(1, 1).with("/metadata/uid", "uid-new"),
+        pod("a").succeeded(),
+        pod("b").failed(5),
+    ]);
     world.settle();
     assert_eq!(world.counts(), [1, 0, 0, 0]);
     assert!(world.holds("a"));

@@ -7,13 +7,19 @@ use crate::indexes::{Indexes, misplaced};
 use crate::pods::INDEX;
 
 fn completed(world: &World) -> String {
-    world.status()["completedIndexes"].as_str().unwrap_or("-").to_owned()
+    world.status()["completedIndexes"]
+        .as_str()
+        .unwrap_or("-")
+        .to_owned()
 }
 
 #[test]
 fn an_index_is_a_number_that_is_not_negative() {
     let index = |text: &str| pod_of("a", text).pod().index();
-    assert_eq!(["0", "7", "-1", "x", ""].map(index), [Some(0), Some(7), None, None, None]);
+    assert_eq!(
+        ["0", "7", "-1", "x", ""].map(index),
+        [Some(0), Some(7), None, None, None]
+    );
     assert_eq!(pod("a").pod().index(), None);
     assert_eq!(pod_of("a", 3).pod().index_in(&indexed(1, 3).job()), None);
 }
@@ -22,16 +28,27 @@ fn an_index_is_a_number_that_is_not_negative() {
 fn each_index_gets_one_pod_up_to_the_parallelism() {
     let world = World::of([indexed(2, 4)]);
     world.settle();
-    let indexes: Vec<Value> =
-        world.names().iter().map(|name| world.pod(name)["metadata"]["annotations"][INDEX].clone()).collect();
+    let indexes: Vec<Value> = world
+        .names()
+        .iter()
+        .map(|name| world.pod(name)["metadata"]["annotations"][INDEX].clone())
+        .collect();
     assert_eq!(indexes, ["0", "1"]);
 }
 
 #[test]
 fn completed_indexes_are_said_and_the_next_ones_started() {
-    let world = World::of([indexed(2, 5), pod_of("a", 0).succeeded(), pod_of("b", 2).succeeded(), pod_of("c", 1)]);
+    let world = World::of([
+        indexed(2, 5),
+        pod_of("a", 0).succeeded(),
+        pod_of("b", 2).succeeded(),
+        pod_of("c", 1),
+    ]);
     world.sync();
-    assert_eq!((completed(&world).as_str(), world.counts()), ("0,2", [2, 0, 2, 0]));
+    assert_eq!(
+        (completed(&world).as_str(), world.counts()),
+        ("0,2", [2, 0, 2, 0])
+    );
     assert_eq!(count(&world.names(), "work-3-"), 1);
     // UIDs are not named: an index can't be counted twice.
     assert_eq!(world.status()["uncountedTerminatedPods"], json!({}));
@@ -43,41 +60,90 @@ fn completed_indexes_are_said_and_the_next_ones_started() {
 #[test]
 fn an_index_counts_once_however_many_pods_of_it_succeed() {
     let status = json!({"completedIndexes": "0", "succeeded": 1});
-    let ended = [pod_of("a", 0).succeeded(), pod_of("b", 1).succeeded(), pod_of("c", 1).succeeded()];
-    let world = World::of([indexed(1, 3).with("/status", status)].into_iter().chain(ended));
+    let ended = [
+        pod_of("a", 0).succeeded(),
+        pod_of("b", 1).succeeded(),
+        pod_of("c", 1).succeeded(),
+    ];
+    let world = World::of(
+        [indexed(1, 3).with("/status", status)]
+            .into_iter()
+            .chain(ended),
+    );
     world.settle();
-    assert_eq!((completed(&world).as_str(), world.counts()), ("0,1", [1, 0, 2, 0]));
+    assert_eq!(
+        (completed(&world).as_str(), world.counts()),
+        ("0,1", [1, 0, 2, 0])
+    );
     assert!(["a", "b", "c"].iter().all(|name| !world.holds(name)));
 }
 
 #[test]
 fn pods_without_a_valid_index_count_for_nothing_and_go() {
-    let odd = [pod_of("a", 7).succeeded(), pod("b").succeeded(), pod_of("c", "x").failed(9), pod_of("d", 8), pod("e")];
+    let odd = [
+        pod_of("a", 7).succeeded(),
+        pod("b").succeeded(),
+        pod_of("c", "x").failed(9),
+        pod_of("d", 8),
+        pod("e"),
+    ];
     let world = World::of([indexed(1, 2)].into_iter().chain(odd));
     assert_eq!(count(&world.sync(), "delete v1/Pod default/"), 2);
-    assert_eq!((world.counts(), completed(&world).as_str()), ([0, 2, 0, 0], "-"));
-    assert!(["a", "b", "c", "d", "e"].iter().all(|name| !world.holds(name)));
+    assert_eq!(
+        (world.counts(), completed(&world).as_str()),
+        ([0, 2, 0, 0], "-")
+    );
+    assert!(
+        ["a", "b", "c", "d", "e"]
+            .iter()
+            .all(|name| !world.holds(name))
+    );
 }
 
 #[test]
 fn of_two_pods_of_an_index_the_better_one_stays() {
-    let world = World::of([indexed(2, 2), pod_of("a", 0).ready(9), pod_of("b", 0), pod_of("c", 1)]);
+    let world = World::of([
+        indexed(2, 2),
+        pod_of("a", 0).ready(9),
+        pod_of("b", 0),
+        pod_of("c", 1),
+    ]);
     let written = world.sync();
-    assert_eq!(written, ["patch v1/Pod default/b", "delete v1/Pod default/b", STATUS]);
+    assert_eq!(
+        written,
+        ["patch v1/Pod default/b", "delete v1/Pod default/b", STATUS]
+    );
     assert_eq!(world.counts(), [2, 1, 0, 0]);
 }
 
 #[test]
 fn what_is_misplaced_is_told_from_the_best_of_each_index() {
-    let all = pods([pod_of("a", 1), pod_of("b", 1).ready(5), pod_of("c", 0), pod_of("d", 9), pod("e")]);
+    let all = pods([
+        pod_of("a", 1),
+        pod_of("b", 1).ready(5),
+        pod_of("c", 0),
+        pod_of("d", 9),
+        pod("e"),
+    ]);
     let (gone, left) = misplaced(&indexed(3, 3).job(), &all.iter().collect::<Vec<_>>());
-    assert_eq!((names(gone), names(left)), (vec!["d", "e", "a"], vec!["c", "b"]));
+    assert_eq!(
+        (names(gone), names(left)),
+        (vec!["d", "e", "a"], vec!["c", "b"])
+    );
 }
 
 #[test]
 fn indexes_are_started_that_have_neither_ended_nor_have_a_pod() {
-    let job = limited(9, 8, 0).with("/status/completedIndexes", "1").with("/status/failedIndexes", "3").job();
-    let all = pods([pod_of("a", 0), pod_of("b", 2).succeeded(), pod_of("c", 4).failed(9), pod_of("d", 6).going(1)]);
+    let job = limited(9, 8, 0)
+        .with("/status/completedIndexes", "1")
+        .with("/status/failedIndexes", "3")
+        .job();
+    let all = pods([
+        pod_of("a", 0),
+        pod_of("b", 2).succeeded(),
+        pod_of("c", 4).failed(9),
+        pod_of("d", 6).going(1),
+    ]);
     let indexes = Indexes::of(&job, &all);
     // The pod of index 6 is being deleted: a failure, and with no failures allowed the index has failed.
     assert_eq!(indexes.failed.as_ref().unwrap().to_string(), "3,4,6");
@@ -88,14 +154,27 @@ fn indexes_are_started_that_have_neither_ended_nor_have_a_pod() {
 #[test]
 fn a_job_that_is_made_smaller_forgets_what_lies_beyond() {
     let status = json!({"completedIndexes": "0,3,4", "succeeded": 3, "active": 2});
-    let world = World::of([indexed(2, 2).with("/status", status), pod_of("a", 1), pod_of("b", 5)]);
+    let world = World::of([
+        indexed(2, 2).with("/status", status),
+        pod_of("a", 1),
+        pod_of("b", 5),
+    ]);
     world.sync();
-    assert_eq!((completed(&world).as_str(), world.counts()), ("0", [1, 1, 1, 0]));
-    assert_eq!(world.cluster.events(), ["Normal SuccessfulDelete Deleted pod: b"]);
+    assert_eq!(
+        (completed(&world).as_str(), world.counts()),
+        ("0", [1, 1, 1, 0])
+    );
+    assert_eq!(
+        world.cluster.events(),
+        ["Normal SuccessfulDelete Deleted pod: b"]
+    );
     world.end("a", "Succeeded");
     world.reap();
     world.settle();
-    assert_eq!((completed(&world).as_str(), world.conditions().len()), ("0,1", 2));
+    assert_eq!(
+        (completed(&world).as_str(), world.conditions().len()),
+        ("0,1", 2)
+    );
 }
 
 #[test]
@@ -103,35 +182,60 @@ fn a_job_that_is_made_larger_goes_on() {
     let status = json!({"completedIndexes": "0,1", "succeeded": 2});
     let world = World::of([indexed(4, 4).with("/status", status)]);
     world.settle();
-    assert_eq!((count(&world.names(), "work-2-"), count(&world.names(), "work-3-"), world.counts()[0]), (1, 1, 2));
+    assert_eq!(
+        (
+            count(&world.names(), "work-2-"),
+            count(&world.names(), "work-3-"),
+            world.counts()[0]
+        ),
+        (1, 1, 2)
+    );
 }
 
 #[test]
 fn indexes_complete_in_order_where_a_step_has_a_limit() {
-    let ended = [("a", 3), ("b", 1), ("c", 0), ("d", 2)].map(|(name, index)| pod_of(name, index).succeeded());
+    let ended = [("a", 3), ("b", 1), ("c", 0), ("d", 2)]
+        .map(|(name, index)| pod_of(name, index).succeeded());
     let world = World::of([indexed(4, 4)].into_iter().chain(ended));
     world.cluster.set_config("max-uncounted-pods", "2");
     world.sync();
-    assert_eq!(["a", "b", "c", "d"].map(|name| world.holds(name)), [true, false, false, true]);
+    assert_eq!(
+        ["a", "b", "c", "d"].map(|name| world.holds(name)),
+        [true, false, false, true]
+    );
     // The status knows of all, and the job ends when all are free.
-    assert_eq!((completed(&world).as_str(), world.conditions().len()), ("0-3", 1));
+    assert_eq!(
+        (completed(&world).as_str(), world.conditions().len()),
+        ("0-3", 1)
+    );
     world.settle();
     assert_eq!((world.counts()[2], world.conditions().len()), (4, 2));
 }
 
 #[test]
 fn pods_of_indexes_that_are_counted_already_do_not_fill_a_step() {
-    let ended = [("a", 0), ("b", 0), ("c", 1), ("d", 2), ("e", 3)].map(|(name, index)| pod_of(name, index).succeeded());
+    let ended = [("a", 0), ("b", 0), ("c", 1), ("d", 2), ("e", 3)]
+        .map(|(name, index)| pod_of(name, index).succeeded());
     let status = json!({"completedIndexes": "0", "succeeded": 1});
-    let world = World::of([indexed(4, 4).with("/status", status)].into_iter().chain(ended));
+    let world = World::of(
+        [indexed(4, 4).with("/status", status)]
+            .into_iter()
+            .chain(ended),
+    );
     world.cluster.set_config("max-uncounted-pods", "2");
     world.sync();
-    assert_eq!(["a", "b", "c", "d", "e"].map(|name| world.holds(name)), [false, false, false, false, true]);
+    assert_eq!(
+        ["a", "b", "c", "d", "e"].map(|name| world.holds(name)),
+        [false, false, false, false, true]
+    );
 }
 
 #[test]
 fn an_index_whose_pod_lost_the_finalizer_uncounted_is_run_again() {
     let world = World::of([indexed(1, 2), pod_of("a", 0).succeeded().free()]);
     world.settle();
-    assert_eq!((completed(&world).as_str(), count(&world.names(), "work-0-")), ("-", 1));
+    assert_eq!(
+        (completed(&world).as_str(), count(&world.names(), "work-0-")),
+        ("-", 1)
+    );
 }

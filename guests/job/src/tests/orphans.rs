@@ -8,7 +8,10 @@ use crate::JobController;
 use crate::orphans::QUEUE;
 
 fn reconcile(world: &World, key: &str) -> Result<Outcome, String> {
-    world.cluster.reconcile_request::<JobController>(&Request::new(QUEUE, key)).map_err(|error| error.to_string())
+    world
+        .cluster
+        .reconcile_request::<JobController>(&Request::new(QUEUE, key))
+        .map_err(|error| error.to_string())
 }
 
 /// The keys that a change yields, each with its queue.
@@ -19,13 +22,25 @@ fn route(world: &World, kind: &str, old: Option<&Object>, new: Option<&Object>) 
         (_, None) => DeltaType::Deleted,
         _ => DeltaType::Modified,
     };
-    let delta = Delta { watch: kind.into(), delta_type, old: raw(old), new: raw(new), initial: false };
+    let delta = Delta {
+        watch: kind.into(),
+        delta_type,
+        old: raw(old),
+        new: raw(new),
+        initial: false,
+    };
     let routed = JobController::route(&world.cluster.host(), &[delta]).unwrap();
-    routed.iter().map(|routed| format!("{} {}", routed.queue, routed.key)).collect()
+    routed
+        .iter()
+        .map(|routed| format!("{} {}", routed.queue, routed.key))
+        .collect()
 }
 
 fn finished(kind: &str) -> Object {
-    job(1, 1).with("/status/conditions", json!([{"type": kind, "status": "True"}]))
+    job(1, 1).with(
+        "/status/conditions",
+        json!([{"type": kind, "status": "True"}]),
+    )
 }
 
 #[test]
@@ -47,7 +62,10 @@ fn a_pod_of_no_job_is_freed() {
     ] {
         let name = object.0["metadata"]["name"].as_str().unwrap().to_owned();
         let world = World::of([job(1, 1), object.clone()]);
-        assert_eq!(reconcile(&world, &format!("default/{name}")), Ok(Outcome::Done));
+        assert_eq!(
+            reconcile(&world, &format!("default/{name}")),
+            Ok(Outcome::Done)
+        );
         assert_eq!(world.holds(&name), !is_freed, "{object:?}");
     }
 }
@@ -57,7 +75,10 @@ fn a_pod_of_a_finished_job_is_freed_but_not_one_of_another_controllers_job() {
     let world = World::of([finished("Failed"), pod("a")]);
     reconcile(&world, "default/a").unwrap();
     assert!(!world.holds("a"));
-    let world = World::of([finished("Complete").with("/spec/managedBy", "example.com/theirs"), pod("a")]);
+    let world = World::of([
+        finished("Complete").with("/spec/managedBy", "example.com/theirs"),
+        pod("a"),
+    ]);
     reconcile(&world, "default/a").unwrap();
     assert!(world.holds("a"));
 }
@@ -69,17 +90,31 @@ fn a_pod_that_is_gone_or_free_is_done_and_a_refusal_is_retried() {
         assert_eq!(reconcile(&world, key), Ok(Outcome::Done));
     }
     assert!(world.cluster.writes().is_empty());
-    world.cluster.fail("patch", POD, refusal(404, "NotFound", "gone"));
+    world
+        .cluster
+        .fail("patch", POD, refusal(404, "NotFound", "gone"));
     assert_eq!(reconcile(&world, "default/b"), Ok(Outcome::Done));
-    world.cluster.fail("patch", POD, refusal(500, "InternalError", "broken"));
-    assert!(reconcile(&world, "default/b").unwrap_err().starts_with("freeing pod default/b: broken"));
+    world
+        .cluster
+        .fail("patch", POD, refusal(500, "InternalError", "broken"));
+    assert!(
+        reconcile(&world, "default/b")
+            .unwrap_err()
+            .starts_with("freeing pod default/b: broken")
+    );
 }
 
 #[test]
 fn a_held_pod_without_a_controller_is_looked_at() {
     let world = World::of([job(1, 1)]);
-    assert_eq!(route(&world, POD, None, Some(&orphan("a").held())), ["job_orphan_pod default/a"]);
-    assert_eq!(route(&world, POD, Some(&pod("a")), Some(&orphan("a").held())), ["job_orphan_pod default/a"]);
+    assert_eq!(
+        route(&world, POD, None, Some(&orphan("a").held())),
+        ["job_orphan_pod default/a"]
+    );
+    assert_eq!(
+        route(&world, POD, Some(&pod("a")), Some(&orphan("a").held())),
+        ["job_orphan_pod default/a"]
+    );
     assert_eq!(route(&world, POD, None, Some(&orphan("a"))), [""; 0]);
     assert_eq!(route(&world, POD, Some(&orphan("a").held()), None), [""; 0]);
 }
@@ -88,9 +123,23 @@ fn a_held_pod_without_a_controller_is_looked_at() {
 fn a_held_pod_of_a_missing_or_finished_job_is_looked_at_when_it_is_deleted() {
     let going = pod("a").going(1);
     let orphaned = ["job_orphan_pod default/a"];
-    assert_eq!(route(&World::of([]), POD, Some(&pod("a")), Some(&going)), orphaned);
-    assert_eq!(route(&World::of([finished("Failed")]), POD, Some(&pod("a")), Some(&going)), orphaned);
-    assert_eq!(route(&World::of([job(1, 1)]), POD, Some(&pod("a")), Some(&going)), [""; 0]);
+    assert_eq!(
+        route(&World::of([]), POD, Some(&pod("a")), Some(&going)),
+        orphaned
+    );
+    assert_eq!(
+        route(
+            &World::of([finished("Failed")]),
+            POD,
+            Some(&pod("a")),
+            Some(&going)
+        ),
+        orphaned
+    );
+    assert_eq!(
+        route(&World::of([job(1, 1)]), POD, Some(&pod("a")), Some(&going)),
+        [""; 0]
+    );
     // Its job may not be known yet.
     assert_eq!(route(&World::of([]), POD, None, Some(&pod("a"))), [""; 0]);
 }
@@ -99,25 +148,53 @@ fn a_held_pod_of_a_missing_or_finished_job_is_looked_at_when_it_is_deleted() {
 fn pods_of_a_job_that_is_gone_or_replaced_are_looked_at() {
     let other = orphan("other").held().owned_by("uid-other");
     let world = World::of([pod("a"), pod("b").free(), other]);
-    assert_eq!(route(&world, JOB, Some(&job(1, 1)), None), ["job_orphan_pod default/a"]);
+    assert_eq!(
+        route(&world, JOB, Some(&job(1, 1)), None),
+        ["job_orphan_pod default/a"]
+    );
     let new = job(1, 1).with("/metadata/uid", "uid-new");
-    assert_eq!(route(&world, JOB, Some(&job(1, 1)), Some(&new)), ["job_orphan_pod default/a"]);
-    assert_eq!(route(&world, JOB, Some(&job(1, 1)), Some(&job(2, 1))), [""; 0]);
+    assert_eq!(
+        route(&world, JOB, Some(&job(1, 1)), Some(&new)),
+        ["job_orphan_pod default/a"]
+    );
+    assert_eq!(
+        route(&world, JOB, Some(&job(1, 1)), Some(&job(2, 1))),
+        [""; 0]
+    );
 }
 
 #[test]
 fn changes_count_pods_that_ended_and_are_held_and_jobs_of_others() {
     let world = World::of([]);
     route(&world, POD, Some(&pod("a")), Some(&pod("a").succeeded()));
-    route(&world, POD, Some(&pod("a").succeeded()), Some(&pod("a").succeeded().going(1)));
-    assert_eq!(world.metrics(), ["terminated_pods_tracking_finalizer_total add 1"]);
-    route(&world, POD, Some(&pod("a").succeeded()), Some(&pod("a").succeeded().free()));
+    route(
+        &world,
+        POD,
+        Some(&pod("a").succeeded()),
+        Some(&pod("a").succeeded().going(1)),
+    );
+    assert_eq!(
+        world.metrics(),
+        ["terminated_pods_tracking_finalizer_total add 1"]
+    );
+    route(
+        &world,
+        POD,
+        Some(&pod("a").succeeded()),
+        Some(&pod("a").succeeded().free()),
+    );
     route(&world, POD, Some(&pod("b").failed(0)), None);
-    assert_eq!(world.metrics(), ["terminated_pods_tracking_finalizer_total delete 2"]);
+    assert_eq!(
+        world.metrics(),
+        ["terminated_pods_tracking_finalizer_total delete 2"]
+    );
 
     let theirs = job(1, 1).with("/spec/managedBy", "example.com/theirs");
     route(&world, JOB, None, Some(&theirs));
     route(&world, JOB, Some(&theirs), Some(&theirs));
     route(&world, JOB, None, Some(&job(1, 1)));
-    assert_eq!(world.metrics(), ["jobs_by_external_controller_total example.com/theirs 1"]);
+    assert_eq!(
+        world.metrics(),
+        ["jobs_by_external_controller_total example.com/theirs 1"]
+    );
 }

@@ -29,7 +29,10 @@ fn a_pod_that_succeeds_while_it_is_being_deleted_succeeded() {
     for job in [job(1, 1), patient(1, 1)] {
         let world = World::of([job, pod("a").going(20).succeeded()]);
         world.settle();
-        assert_eq!((world.counts(), world.conditions().len()), ([0, 0, 1, 0], 2));
+        assert_eq!(
+            (world.counts(), world.conditions().len()),
+            ([0, 0, 1, 0], 2)
+        );
     }
 }
 
@@ -39,13 +42,23 @@ fn an_index_whose_pod_is_being_deleted_is_not_started_where_the_job_waits() {
     let world = World::of([waiting, pod_of("a", 0).going(20)]);
     world.sync();
     assert_eq!(
-        (count(&world.names(), "work-0-"), count(&world.names(), "work-1-"), world.counts()[..2].to_vec()),
+        (
+            count(&world.names(), "work-0-"),
+            count(&world.names(), "work-1-"),
+            world.counts()[..2].to_vec()
+        ),
         (0, 1, vec![1, 1])
     );
 
     let world = World::of([indexed(2, 3), pod_of("a", 0).going(20)]);
     world.sync();
-    assert_eq!((count(&world.names(), "work-0-"), count(&world.names(), "work-1-")), (1, 1));
+    assert_eq!(
+        (
+            count(&world.names(), "work-0-"),
+            count(&world.names(), "work-1-")
+        ),
+        (1, 1)
+    );
 }
 
 #[test]

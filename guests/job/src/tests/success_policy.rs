@@ -17,24 +17,46 @@ fn rule(rules: Value, succeeded: &str) -> Option<String> {
 #[test]
 fn a_rule_holds_when_all_its_indexes_or_enough_of_them_have_succeeded() {
     let all = || json!([{"succeededIndexes": "1,3-5"}]);
-    assert_eq!((rule(all(), "1,3-4"), rule(all(), "0-6").is_some()), (None, true));
+    assert_eq!(
+        (rule(all(), "1,3-4"), rule(all(), "0-6").is_some()),
+        (None, true)
+    );
     let some = || json!([{"succeededIndexes": "1,3-5", "succeededCount": 2}]);
-    assert_eq!((rule(some(), "0,1,2"), rule(some(), "1,5").is_some()), (None, true));
+    assert_eq!(
+        (rule(some(), "0,1,2"), rule(some(), "1,5").is_some()),
+        (None, true)
+    );
     let any = || json!([{"succeededCount": 3}]);
-    assert_eq!((rule(any(), "0,9"), rule(any(), "0,4,9").is_some()), (None, true));
+    assert_eq!(
+        (rule(any(), "0,9"), rule(any(), "0,4,9").is_some()),
+        (None, true)
+    );
 }
 
 #[test]
 fn the_first_rule_that_holds_is_named() {
     let rules = json!([{"succeededIndexes": "9"}, {"succeededCount": 2}, {"succeededCount": 1}]);
-    assert_eq!(rule(rules.clone(), "1").as_deref(), Some("Matched rules at index 2"));
-    assert_eq!(rule(rules, "1,2").as_deref(), Some("Matched rules at index 1"));
+    assert_eq!(
+        rule(rules.clone(), "1").as_deref(),
+        Some("Matched rules at index 2")
+    );
+    assert_eq!(
+        rule(rules, "1,2").as_deref(),
+        Some("Matched rules at index 1")
+    );
 }
 
 #[test]
 fn what_can_not_be_read_or_has_no_index_never_holds() {
     for indexes in ["", "x", "10-12"] {
-        assert_eq!(rule(json!([{"succeededIndexes": indexes, "succeededCount": 0}]), "0-9"), None, "{indexes}");
+        assert_eq!(
+            rule(
+                json!([{"succeededIndexes": indexes, "succeededCount": 0}]),
+                "0-9"
+            ),
+            None,
+            "{indexes}"
+        );
     }
     assert_eq!(rule(json!([{}]), "0-9"), None);
     assert_eq!(rule(json!([{"succeededCount": 0}]), ""), None);
@@ -45,23 +67,55 @@ fn what_can_not_be_read_or_has_no_index_never_holds() {
 fn a_met_policy_completes_the_job_and_its_other_pods_do_not_count_as_failures() {
     let policy = json!({"rules": [{"succeededIndexes": "0"}]});
     let leader = indexed(3, 3).with("/spec/successPolicy", policy);
-    let world = World::of([leader, pod_of("a", 0).succeeded(), pod_of("b", 1), pod_of("c", 2)]);
+    let world = World::of([
+        leader,
+        pod_of("a", 0).succeeded(),
+        pod_of("b", 1),
+        pod_of("c", 2),
+    ]);
     world.sync();
-    assert_eq!((world.conditions(), world.counts()), (vec!["SuccessCriteriaMet SuccessPolicy".into()], [0, 2, 1, 0]));
+    assert_eq!(
+        (world.conditions(), world.counts()),
+        (
+            vec!["SuccessCriteriaMet SuccessPolicy".into()],
+            [0, 2, 1, 0]
+        )
+    );
     world.reap();
     world.settle();
-    assert_eq!(world.conditions(), ["SuccessCriteriaMet SuccessPolicy", "Complete SuccessPolicy"]);
+    assert_eq!(
+        world.conditions(),
+        ["SuccessCriteriaMet SuccessPolicy", "Complete SuccessPolicy"]
+    );
     let status = world.status();
-    assert_eq!((&status["failed"], &status["completedIndexes"]), (&json!(0), &json!("0")));
-    assert_eq!(status["conditions"][1]["message"], "Matched rules at index 0");
-    assert_eq!(world.cluster.events().last().unwrap(), "Normal Completed Job completed");
+    assert_eq!(
+        (&status["failed"], &status["completedIndexes"]),
+        (&json!(0), &json!("0"))
+    );
+    assert_eq!(
+        status["conditions"][1]["message"],
+        "Matched rules at index 0"
+    );
+    assert_eq!(
+        world.cluster.events().last().unwrap(),
+        "Normal Completed Job completed"
+    );
 }
 
 #[test]
 fn an_index_that_succeeds_while_a_completed_job_waits_still_counts() {
     let said = json!([{"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy", "message": "m"}]);
-    let met = indexed(2, 2).with("/status", json!({"conditions": said, "completedIndexes": "0", "succeeded": 1}));
+    let met = indexed(2, 2).with(
+        "/status",
+        json!({"conditions": said, "completedIndexes": "0", "succeeded": 1}),
+    );
     let world = World::of([met, pod_of("b", 1).succeeded()]);
     world.settle();
-    assert_eq!((world.status()["completedIndexes"].as_str(), world.conditions().len()), (Some("0,1"), 2));
+    assert_eq!(
+        (
+            world.status()["completedIndexes"].as_str(),
+            world.conditions().len()
+        ),
+        (Some("0,1"), 2)
+    );
 }

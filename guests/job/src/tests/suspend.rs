@@ -24,9 +24,17 @@ fn a_suspended_job_starts_nothing_and_has_no_start_time() {
 #[test]
 fn suspending_deletes_pods_which_are_no_failures() {
     let running = json!({"startTime": ago(60), "active": 2, "ready": 1});
-    let world = World::of([suspended().with("/status", running), pod("a").ready(5), pod("b"), pod("c").succeeded()]);
+    let world = World::of([
+        suspended().with("/status", running),
+        pod("a").ready(5),
+        pod("b"),
+        pod("c").succeeded(),
+    ]);
     world.sync();
-    assert_eq!((world.counts(), world.status()["ready"].as_i64()), ([0, 2, 1, 0], Some(0)));
+    assert_eq!(
+        (world.counts(), world.status()["ready"].as_i64()),
+        ([0, 2, 1, 0], Some(0))
+    );
     assert!(world.status()["startTime"].is_null());
     assert_eq!(
         world.cluster.events(),
@@ -44,7 +52,9 @@ fn suspending_deletes_pods_which_are_no_failures() {
 #[test]
 fn suspending_is_not_limited_in_one_step() {
     let world = World::of([suspended(), pod("a"), pod("b"), pod("c")]);
-    world.cluster.set_config("max-pod-create-delete-per-sync", "1");
+    world
+        .cluster
+        .set_config("max-pod-create-delete-per-sync", "1");
     world.sync();
     assert_eq!(world.counts()[..2], [0, 3]);
 }
@@ -52,9 +62,17 @@ fn suspending_is_not_limited_in_one_step() {
 #[test]
 fn a_pod_that_can_not_be_let_go_is_not_deleted() {
     let world = World::of([suspended(), pod("a"), pod("b").ready(5)]);
-    world.cluster.fail("patch", POD, refusal(500, "InternalError", "broken"));
-    assert_eq!(world.try_sync(), Err("removing completion finalizer: broken (500 InternalError)".into()));
-    assert_eq!((count(&world.cluster.written(), "delete"), world.counts()[0]), (1, 1));
+    world
+        .cluster
+        .fail("patch", POD, refusal(500, "InternalError", "broken"));
+    assert_eq!(
+        world.try_sync(),
+        Err("removing completion finalizer: broken (500 InternalError)".into())
+    );
+    assert_eq!(
+        (count(&world.cluster.written(), "delete"), world.counts()[0]),
+        (1, 1)
+    );
     world.settle();
     assert_eq!(world.counts()[..2], [0, 2]);
 }
@@ -67,23 +85,37 @@ fn resuming_starts_the_time_anew() {
     world.edit_job(|job| job["spec"]["suspend"] = false.into());
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(60))));
     let status = world.status();
-    assert_eq!((&status["startTime"], world.counts()[0]), (&json!(time(3600).to_string()), 2));
+    assert_eq!(
+        (&status["startTime"], world.counts()[0]),
+        (&json!(time(3600).to_string()), 2)
+    );
     let condition = json!({"type": "Suspended", "status": "False", "reason": "JobResumed", "message": "Job resumed",
                            "lastProbeTime": time(3600).to_string(), "lastTransitionTime": time(3600).to_string()});
     assert_eq!(status["conditions"], json!([condition]));
-    assert_eq!(world.cluster.events()[0..1], ["Normal Suspended Job suspended"]);
+    assert_eq!(
+        world.cluster.events()[0..1],
+        ["Normal Suspended Job suspended"]
+    );
 }
 
 #[test]
 fn a_job_that_was_never_suspended_says_nothing_about_it() {
     let world = World::of([job(1, 1)]);
     world.settle();
-    assert_eq!((world.status()["conditions"].is_null(), &world.status()["startTime"]), (true, &json!(ago(0))));
+    assert_eq!(
+        (
+            world.status()["conditions"].is_null(),
+            &world.status()["startTime"]
+        ),
+        (true, &json!(ago(0)))
+    );
 }
 
 #[test]
 fn the_deadline_does_not_pass_while_suspended() {
-    let late = suspended().with("/spec/activeDeadlineSeconds", 60).with("/status", json!({"startTime": ago(900)}));
+    let late = suspended()
+        .with("/spec/activeDeadlineSeconds", 60)
+        .with("/status", json!({"startTime": ago(900)}));
     let world = World::of([late]);
     assert_eq!(world.try_sync(), Ok(Outcome::Done));
     assert_eq!(world.conditions(), ["Suspended JobSuspended"]);
@@ -91,15 +123,30 @@ fn the_deadline_does_not_pass_while_suspended() {
 
 #[test]
 fn a_suspended_job_whose_pods_have_all_succeeded_completes() {
-    let world = World::of([suspended().with("/status", json!({"startTime": ago(9), "succeeded": 3}))]);
+    let world =
+        World::of([suspended().with("/status", json!({"startTime": ago(9), "succeeded": 3}))]);
     world.settle();
-    assert_eq!(world.conditions(), ["SuccessCriteriaMet CompletionsReached", "Complete CompletionsReached"]);
+    assert_eq!(
+        world.conditions(),
+        [
+            "SuccessCriteriaMet CompletionsReached",
+            "Complete CompletionsReached"
+        ]
+    );
 }
 
 #[test]
 fn suspending_a_job_that_is_being_deleted_changes_nothing() {
-    let going = suspended().with("/metadata/deletionTimestamp", ago(1)).with("/metadata/finalizers", json!(["x/y"]));
+    let going = suspended()
+        .with("/metadata/deletionTimestamp", ago(1))
+        .with("/metadata/finalizers", json!(["x/y"]));
     let world = World::of([going, pod("a"), pod("b")]);
-    assert_eq!(world.sync(), [STATUS, "patch v1/Pod default/a", "patch v1/Pod default/b"]);
-    assert_eq!((world.counts(), world.conditions().len()), ([2, 0, 0, 0], 0));
+    assert_eq!(
+        world.sync(),
+        [STATUS, "patch v1/Pod default/a", "patch v1/Pod default/b"]
+    );
+    assert_eq!(
+        (world.counts(), world.conditions().len()),
+        ([2, 0, 0, 0], 0)
+    );
 }

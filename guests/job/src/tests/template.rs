@@ -9,14 +9,23 @@ use crate::pods::{FINALIZER, INDEX};
 fn sent(job: Object) -> Value {
     let world = World::of([job]);
     world.try_sync().unwrap();
-    world.cluster.writes().into_iter().find(|write| write.verb == "create").expect("one is made").body
+    world
+        .cluster
+        .writes()
+        .into_iter()
+        .find(|write| write.verb == "create")
+        .expect("one is made")
+        .body
 }
 
 #[test]
 fn a_pod_is_made_from_the_template_with_owner_and_finalizer() {
     let job = job(1, 1)
         .with("/spec/template/metadata/annotations/note", "hi")
-        .with("/spec/template/metadata/finalizers", json!(["example.com/stay"]));
+        .with(
+            "/spec/template/metadata/finalizers",
+            json!(["example.com/stay"]),
+        );
     let template = job.0["spec"]["template"]["spec"].clone();
     let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "uid-work", "controller": true,
                        "blockOwnerDeletion": true});
@@ -48,12 +57,25 @@ fn a_pod_of_an_index_is_told_so_by_annotation_label_name_host_name_and_variable(
             .with("/spec/template/spec/initContainers", json!([{"name": "i"}])),
     );
     let metadata = &pod["metadata"];
-    assert_eq!(metadata["annotations"], json!({"batch.kubernetes.io/job-completion-index": "0"}));
-    assert_eq!(metadata["labels"], json!({"job": "work", "batch.kubernetes.io/job-completion-index": "0"}));
-    assert_eq!((&metadata["generateName"], &pod["spec"]["hostname"]), (&json!("work-0-"), &json!("work-0")));
+    assert_eq!(
+        metadata["annotations"],
+        json!({"batch.kubernetes.io/job-completion-index": "0"})
+    );
+    assert_eq!(
+        metadata["labels"],
+        json!({"job": "work", "batch.kubernetes.io/job-completion-index": "0"})
+    );
+    assert_eq!(
+        (&metadata["generateName"], &pod["spec"]["hostname"]),
+        (&json!("work-0-"), &json!("work-0"))
+    );
     let path = "metadata.labels['batch.kubernetes.io/job-completion-index']";
-    let variable = json!({"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    assert_eq!(pod["spec"]["containers"][0]["env"], json!([{"name": "A", "value": "1"}, variable]));
+    let variable =
+        json!({"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    assert_eq!(
+        pod["spec"]["containers"][0]["env"],
+        json!([{"name": "A", "value": "1"}, variable])
+    );
     assert_eq!(pod["spec"]["containers"][1]["env"], json!([variable]));
     assert_eq!(pod["spec"]["initContainers"][0]["env"], json!([variable]));
 }
@@ -71,32 +93,60 @@ fn each_index_has_its_own_label_and_annotations() {
     let world = World::of([limited(2, 2, 3)]);
     world.try_sync().unwrap();
     let made = |prefix: &str| {
-        let name = world.names().into_iter().find(|name| name.starts_with(prefix)).unwrap();
+        let name = world
+            .names()
+            .into_iter()
+            .find(|name| name.starts_with(prefix))
+            .unwrap();
         let pod = world.pod(&name);
-        (pod["metadata"]["labels"][INDEX].clone(), pod["spec"]["hostname"].clone())
+        (
+            pod["metadata"]["labels"][INDEX].clone(),
+            pod["spec"]["hostname"].clone(),
+        )
     };
-    assert_eq!((made("work-0-"), made("work-1-")), ((json!("0"), json!("work-0")), (json!("1"), json!("work-1"))));
+    assert_eq!(
+        (made("work-0-"), made("work-1-")),
+        ((json!("0"), json!("work-0")), (json!("1"), json!("work-1")))
+    );
 }
 
 #[test]
 fn a_long_name_leaves_room_for_the_index() {
     let long = "x".repeat(63);
     let world = World::of([indexed(1, 1).with("/metadata/name", long.as_str())]);
-    world.cluster.reconcile::<crate::JobController>(&format!("default/{long}")).unwrap();
-    let pod = world.cluster.writes().into_iter().find(|write| write.verb == "create").unwrap().body;
-    assert_eq!(pod["metadata"]["generateName"], format!("{}-0-", "x".repeat(55)));
+    world
+        .cluster
+        .reconcile::<crate::JobController>(&format!("default/{long}"))
+        .unwrap();
+    let pod = world
+        .cluster
+        .writes()
+        .into_iter()
+        .find(|write| write.verb == "create")
+        .unwrap()
+        .body;
+    assert_eq!(
+        pod["metadata"]["generateName"],
+        format!("{}-0-", "x".repeat(55))
+    );
 }
 
 #[test]
 fn a_template_without_labels_makes_no_pod() {
     let world = World::of([job(1, 1).with("/spec/template/metadata/labels", json!({}))]);
-    assert_eq!(world.try_sync(), Err("unable to create pods, no labels".into()));
+    assert_eq!(
+        world.try_sync(),
+        Err("unable to create pods, no labels".into())
+    );
     assert_eq!(count(&world.cluster.written(), "create"), 0);
 }
 
 #[test]
 fn a_template_passes_as_the_text_that_came() {
     let quantities = json!({"limits": {"cpu": "1.50"}});
-    let pod = sent(job(1, 1).with("/spec/template/spec/containers/0/resources", quantities.clone()));
+    let pod = sent(job(1, 1).with(
+        "/spec/template/spec/containers/0/resources",
+        quantities.clone(),
+    ));
     assert_eq!(pod["spec"]["containers"][0]["resources"], quantities);
 }

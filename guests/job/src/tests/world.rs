@@ -16,7 +16,10 @@ pub(super) const POD: &str = "v1/Pod";
 pub(super) const STATUS: &str = "update batch/v1/Job/status default/work";
 
 /// Noon of a day: the tests' now.
-pub(super) const NOON: Time = Time { seconds: 1_767_268_800, nanoseconds: 0 };
+pub(super) const NOON: Time = Time {
+    seconds: 1_767_268_800,
+    nanoseconds: 0,
+};
 
 /// The time so many seconds before noon.
 pub(super) fn ago(seconds: i64) -> String {
@@ -68,7 +71,9 @@ pub(super) fn indexed(parallelism: i32, completions: i32) -> Object {
 
 /// An Indexed Job `work` with a limit for each index.
 pub(super) fn limited(parallelism: i32, completions: i32, limit: i32) -> Object {
-    indexed(parallelism, completions).with("/spec/backoffLimitPerIndex", limit).with("/spec/backoffLimit", i32::MAX)
+    indexed(parallelism, completions)
+        .with("/spec/backoffLimitPerIndex", limit)
+        .with("/spec/backoffLimit", i32::MAX)
 }
 
 /// A running pod of `work`, on a node and held.
@@ -102,7 +107,10 @@ impl Object {
     }
 
     pub(super) fn annotated(self, key: &str, value: impl ToString) -> Self {
-        self.with(&format!("/metadata/annotations/{}", key.replace('/', "~1")), value.to_string())
+        self.with(
+            &format!("/metadata/annotations/{}", key.replace('/', "~1")),
+            value.to_string(),
+        )
     }
 
     pub(super) fn owned_by(self, uid: &str) -> Self {
@@ -136,7 +144,10 @@ impl Object {
     /// Its container ended with this code, so many seconds ago.
     pub(super) fn exited(self, code: i32, seconds_ago: i64) -> Self {
         let state = json!({"terminated": {"exitCode": code, "finishedAt": ago(seconds_ago)}});
-        self.with("/status/containerStatuses", json!([{"name": "c", "restartCount": 0, "state": state}]))
+        self.with(
+            "/status/containerStatuses",
+            json!([{"name": "c", "restartCount": 0, "state": state}]),
+        )
     }
 
     /// Ready since so many seconds.
@@ -149,12 +160,16 @@ impl Object {
 
     /// Has a condition that is `True`.
     pub(super) fn condition(self, condition_type: &str) -> Self {
-        self.with("/status/conditions", json!([{"type": condition_type, "status": "True"}]))
+        self.with(
+            "/status/conditions",
+            json!([{"type": condition_type, "status": "True"}]),
+        )
     }
 
     /// Being deleted since so many seconds, with 30 s of grace.
     pub(super) fn going(self, seconds: i64) -> Self {
-        self.with("/metadata/deletionTimestamp", ago(seconds - 30)).with("/metadata/deletionGracePeriodSeconds", 30)
+        self.with("/metadata/deletionTimestamp", ago(seconds - 30))
+            .with("/metadata/deletionGracePeriodSeconds", 30)
     }
 
     pub(super) fn job(&self) -> Job {
@@ -197,7 +212,9 @@ impl World {
     }
 
     pub(super) fn try_sync(&self) -> Result<Outcome, String> {
-        self.cluster.reconcile::<JobController>(KEY).map_err(|error| error.to_string())
+        self.cluster
+            .reconcile::<JobController>(KEY)
+            .map_err(|error| error.to_string())
     }
 
     /// Reconciles once, which must go well. Answers the writes as lines.
@@ -227,7 +244,8 @@ impl World {
     /// How many pods are active, terminating, have succeeded and have failed.
     pub(super) fn counts(&self) -> [i64; 4] {
         let status = self.status();
-        ["active", "terminating", "succeeded", "failed"].map(|count| status[count].as_i64().unwrap_or(-1))
+        ["active", "terminating", "succeeded", "failed"]
+            .map(|count| status[count].as_i64().unwrap_or(-1))
     }
 
     /// The conditions that hold, each with its reason.
@@ -254,7 +272,9 @@ impl World {
     pub(super) fn holds(&self, name: &str) -> bool {
         let pod = self.cluster.object(POD, "default", name);
         pod.is_some_and(|pod| {
-            pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&json!(FINALIZER)))
+            pod["metadata"]["finalizers"]
+                .as_array()
+                .is_some_and(|all| all.contains(&json!(FINALIZER)))
         })
     }
 
@@ -273,16 +293,20 @@ impl World {
         self.edit_pod(name, |pod| {
             pod["status"]["phase"] = phase.into();
             let state = json!({"terminated": {"exitCode": code, "finishedAt": now}});
-            pod["status"]["containerStatuses"] = json!([{"name": "c", "restartCount": 0, "state": state}]);
+            pod["status"]["containerStatuses"] =
+                json!([{"name": "c", "restartCount": 0, "state": state}]);
         });
     }
 
     /// Lets every pod that is being deleted go, as its kubelet would, unless something holds it.
     pub(super) fn reap(&self) {
         for pod in self.cluster.objects(POD) {
-            let is_free = pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+            let is_free = pod["metadata"]["finalizers"]
+                .as_array()
+                .is_none_or(Vec::is_empty);
             if is_free && !pod["metadata"]["deletionTimestamp"].is_null() {
-                self.cluster.remove(POD, "default", pod["metadata"]["name"].as_str().unwrap());
+                self.cluster
+                    .remove(POD, "default", pod["metadata"]["name"].as_str().unwrap());
             }
         }
     }
@@ -292,10 +316,15 @@ impl World {
         let mut sums = std::collections::BTreeMap::new();
         for (_, name, labels, value) in self.cluster.metrics() {
             if !name.ends_with("_seconds") {
-                let name = name.strip_prefix("job_controller_").expect("it is of this controller").to_owned();
+                let name = name
+                    .strip_prefix("job_controller_")
+                    .expect("it is of this controller")
+                    .to_owned();
                 *sums.entry((name, labels.join(","))).or_insert(0.0) += value;
             }
         }
-        sums.into_iter().map(|((name, labels), sum)| format!("{name} {labels} {sum}")).collect()
+        sums.into_iter()
+            .map(|((name, labels), sum)| format!("{name} {labels} {sum}"))
+            .collect()
     }
 }

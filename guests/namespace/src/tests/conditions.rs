@@ -13,7 +13,10 @@ use crate::kinds::Kinds;
 fn transitions(world: &World) -> Vec<Value> {
     let namespace = world.namespace().unwrap();
     let conditions = namespace["status"]["conditions"].as_array().unwrap();
-    conditions.iter().map(|condition| condition["lastTransitionTime"].clone()).collect()
+    conditions
+        .iter()
+        .map(|condition| condition["lastTransitionTime"].clone())
+        .collect()
 }
 
 #[test]
@@ -35,8 +38,11 @@ fn all_five_are_told_the_good_ones_too() {
         ]
     );
     let all = conditions::of(&Kinds::default(), &Content::default());
-    let good: Vec<String> =
-        all.iter().skip(3).map(|one| format!("{} {}: {}", one.status, one.reason, one.message)).collect();
+    let good: Vec<String> = all
+        .iter()
+        .skip(3)
+        .map(|one| format!("{} {}: {}", one.status, one.reason, one.message))
+        .collect();
     assert_eq!(
         good,
         [
@@ -48,8 +54,18 @@ fn all_five_are_told_the_good_ones_too() {
 
 #[test]
 fn they_are_written_when_one_changes_and_not_else() {
-    let world = World::of([held(MAP, "a", &["example.com/x"]), held(MAP, "b", &["example.com/x"])]);
-    let told = || world.cluster.written().iter().filter(|write| *write == TELL).count();
+    let world = World::of([
+        held(MAP, "a", &["example.com/x"]),
+        held(MAP, "b", &["example.com/x"]),
+    ]);
+    let told = || {
+        world
+            .cluster
+            .written()
+            .iter()
+            .filter(|write| *write == TELL)
+            .count()
+    };
     world.sync();
     assert_eq!(told(), 1);
     world.cluster.advance(Duration::from_secs(8));
@@ -58,25 +74,37 @@ fn they_are_written_when_one_changes_and_not_else() {
     let before = transitions(&world);
     world.cluster.remove(MAP, "team", "b");
     world.sync();
-    assert_eq!((told(), transitions(&world)), (1, before), "another message is no transition");
+    assert_eq!(
+        (told(), transitions(&world)),
+        (1, before),
+        "another message is no transition"
+    );
 }
 
 #[test]
 fn good_news_that_follow_bad_ones_are_a_transition() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
-    world.cluster.fail("deletecollection", DEPLOYMENT, refusal(500, "InternalError"));
+    world.cluster.fail(
+        "deletecollection",
+        DEPLOYMENT,
+        refusal(500, "InternalError"),
+    );
     world.fail();
     world.cluster.advance(Duration::from_secs(8));
     world.sync();
     let [start, later] = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:08Z"].map(Value::from);
-    assert_eq!(transitions(&world), [start.clone(), start.clone(), later, start.clone(), start]);
+    assert_eq!(
+        transitions(&world),
+        [start.clone(), start.clone(), later, start.clone(), start]
+    );
 }
 
 #[test]
 fn the_conditions_of_others_stay() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
     let mut namespace = namespace();
-    namespace["status"]["conditions"] = json!([{"type": "Theirs", "status": "True", "reason": "R", "message": "m"}]);
+    namespace["status"]["conditions"] =
+        json!([{"type": "Theirs", "status": "True", "reason": "R", "message": "m"}]);
     world.cluster.put(namespace);
     world.sync();
     assert_eq!(world.conditions().len(), 6);
@@ -88,11 +116,18 @@ fn the_conditions_of_others_stay() {
 fn conditions_that_cannot_be_written_stop_nothing() {
     for (status, reason) in [(409, "Conflict"), (500, "InternalError")] {
         let world = World::of([object(MAP, "settings")]);
-        world.cluster.fail("update", "v1/Namespace/status", refusal(status, reason));
+        world
+            .cluster
+            .fail("update", "v1/Namespace/status", refusal(status, reason));
         assert_eq!(world.sync(), Outcome::Done);
         assert!(world.namespace().is_none());
         let lines = world.cluster.logged();
-        assert!(lines.iter().any(|(_, line)| line.contains("the conditions were not written")), "{lines:?}");
+        assert!(
+            lines
+                .iter()
+                .any(|(_, line)| line.contains("the conditions were not written")),
+            "{lines:?}"
+        );
     }
 }
 
@@ -100,8 +135,19 @@ fn conditions_that_cannot_be_written_stop_nothing() {
 fn failures_are_told_in_the_same_order_whatever_came_first() {
     let message = |failures: &[&str]| {
         let failures = failures.iter().map(|&failure| failure.to_owned()).collect();
-        conditions::of(&Kinds::default(), &Content { failures, ..Content::default() })[2].message.clone()
+        conditions::of(
+            &Kinds::default(),
+            &Content {
+                failures,
+                ..Content::default()
+            },
+        )[2]
+        .message
+        .clone()
     };
-    assert_eq!(message(&["b", "a"]), "Failed to delete all resource types, 2 remaining: a, b");
+    assert_eq!(
+        message(&["b", "a"]),
+        "Failed to delete all resource types, 2 remaining: a, b"
+    );
     assert_eq!(message(&["a", "b"]), message(&["b", "a"]));
 }

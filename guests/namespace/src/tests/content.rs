@@ -26,8 +26,14 @@ fn a_kind_that_has_the_verb_is_deleted_at_once_in_the_background() {
     let world = world([widget("a"), widget("b")], ALL);
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
-    assert_eq!(writes[0].to_string(), "deletecollection example.com/v1/Widget team");
-    assert_eq!(writes[0].options, json!({"propagationPolicy": "Background"}));
+    assert_eq!(
+        writes[0].to_string(),
+        "deletecollection example.com/v1/Widget team"
+    );
+    assert_eq!(
+        writes[0].options,
+        json!({"propagationPolicy": "Background"})
+    );
     assert!(world.namespace().is_none());
 }
 
@@ -49,7 +55,10 @@ fn without_the_verb_each_object_is_deleted_by_its_name_and_uid() {
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
     assert_eq!(writes[0].to_string(), "delete example.com/v1/Widget team/a");
-    assert_eq!(writes[0].options, json!({"propagationPolicy": "Background", "preconditions": {"uid": uid}}));
+    assert_eq!(
+        writes[0].options,
+        json!({"propagationPolicy": "Background", "preconditions": {"uid": uid}})
+    );
     assert_eq!(writes[1].to_string(), "delete example.com/v1/Widget team/b");
     assert!(world.namespace().is_none());
 }
@@ -58,9 +67,14 @@ fn without_the_verb_each_object_is_deleted_by_its_name_and_uid() {
 fn a_verb_that_the_server_does_not_know_after_all_is_done_without() {
     for (status, reason) in [(405, "MethodNotAllowed"), (404, "NotFound")] {
         let world = world([widget("a")], ALL);
-        world.cluster.fail("deletecollection", WIDGET, refusal(status, reason));
+        world
+            .cluster
+            .fail("deletecollection", WIDGET, refusal(status, reason));
         assert_eq!(world.sync(), Outcome::Done);
-        assert_eq!(world.cluster.written()[1], "delete example.com/v1/Widget team/a");
+        assert_eq!(
+            world.cluster.written()[1],
+            "delete example.com/v1/Widget team/a"
+        );
         assert!(world.namespace().is_none());
     }
 }
@@ -69,8 +83,13 @@ fn a_verb_that_the_server_does_not_know_after_all_is_done_without() {
 fn an_object_that_is_not_found_or_not_deletable_is_no_failure_of_its_own() {
     for (status, reason) in [(404, "NotFound"), (405, "MethodNotAllowed")] {
         let world = world([widget("a"), widget("b")], &["delete", "list"]);
-        world.cluster.fail("delete", WIDGET, refusal(status, reason));
-        assert!(world.fail().contains("unexpected items still remain"), "only what is counted afterwards tells");
+        world
+            .cluster
+            .fail("delete", WIDGET, refusal(status, reason));
+        assert!(
+            world.fail().contains("unexpected items still remain"),
+            "only what is counted afterwards tells"
+        );
         assert_eq!(world.sync(), Outcome::Done);
     }
 }
@@ -98,7 +117,9 @@ fn what_cannot_be_listed_counts_as_gone() {
 
     for (status, reason) in [(405, "MethodNotAllowed"), (404, "NotFound")] {
         let refused = world([], ALL);
-        refused.cluster.fail("list", WIDGET, refusal(status, reason));
+        refused
+            .cluster
+            .fail("list", WIDGET, refusal(status, reason));
         assert_eq!(refused.sync(), Outcome::Done);
         assert!(refused.namespace().is_none());
     }
@@ -107,7 +128,9 @@ fn what_cannot_be_listed_counts_as_gone() {
 #[test]
 fn a_kind_that_fails_stops_no_other_but_the_namespace_stays() {
     let world = World::of([object(MAP, "settings"), object(DEPLOYMENT, "web")]);
-    world.cluster.fail("deletecollection", MAP, refusal(403, "Forbidden"));
+    world
+        .cluster
+        .fail("deletecollection", MAP, refusal(403, "Forbidden"));
     assert_eq!(world.fail(), "the test refuses this: Forbidden");
     assert!(world.has(MAP, "settings") && !world.has(DEPLOYMENT, "web"));
     assert_eq!(
@@ -125,12 +148,18 @@ fn a_kind_that_fails_stops_no_other_but_the_namespace_stays() {
 #[test]
 fn failures_of_lists_and_of_single_deletes_are_told_as_well() {
     let world = world([widget("a"), widget("b")], &["delete", "list"]);
-    world.cluster.fail("delete", WIDGET, refusal(500, "InternalError"));
+    world
+        .cluster
+        .fail("delete", WIDGET, refusal(500, "InternalError"));
     assert_eq!(world.fail(), "the test refuses this: InternalError");
     assert!(!world.has(WIDGET, "b"), "a failure stops no other delete");
-    world.cluster.fail("list", WIDGET, refusal(503, "ServiceUnavailable"));
+    world
+        .cluster
+        .fail("list", WIDGET, refusal(503, "ServiceUnavailable"));
     assert_eq!(world.fail(), "the test refuses this: ServiceUnavailable");
-    world.cluster.fail_nth("list", WIDGET, 2, refusal(503, "ServiceUnavailable"));
+    world
+        .cluster
+        .fail_nth("list", WIDGET, 2, refusal(503, "ServiceUnavailable"));
     assert_eq!(world.fail(), "the test refuses this: ServiceUnavailable");
     assert!(world.namespace().is_some());
 }
@@ -174,7 +203,10 @@ fn finalizers_are_waited_for_fifteen_seconds_whatever_else_remains() {
         content.remaining.into_iter().collect::<Vec<_>>(),
         [("configmaps.".into(), 1), ("deployments.apps".into(), 1)]
     );
-    assert_eq!(content.finalizers.into_iter().collect::<Vec<_>>(), [("example.com/x".into(), 1)]);
+    assert_eq!(
+        content.finalizers.into_iter().collect::<Vec<_>>(),
+        [("example.com/x".into(), 1)]
+    );
 }
 
 #[test]
@@ -182,7 +214,10 @@ fn what_remains_without_a_reason_is_a_failure() {
     let world = World::of([]);
     // A live list still has it.
     world.cluster.put_live(object(DEPLOYMENT, "web"));
-    assert_eq!(world.fail(), "unexpected items still remain in namespace: team for gvr: apps/v1, Resource=deployments");
+    assert_eq!(
+        world.fail(),
+        "unexpected items still remain in namespace: team for gvr: apps/v1, Resource=deployments"
+    );
     assert_eq!(
         world.bad_news()[1],
         "NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: deployments.apps has 1 resource \

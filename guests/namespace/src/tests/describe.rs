@@ -19,16 +19,28 @@ fn it_asks_for_what_it_uses() {
             "v1/Namespace status update",
         ]
     );
-    assert_eq!(description.imports.iter().collect::<Vec<_>>(), ["discovery"]);
+    assert_eq!(
+        description.imports.iter().collect::<Vec<_>>(),
+        ["discovery"]
+    );
 }
 
 #[test]
 fn it_works_as_the_controller_managers() {
     let description = NamespaceController::describe();
-    assert_eq!((description.name.as_str(), description.concurrency), ("namespace-controller", 10));
+    assert_eq!(
+        (description.name.as_str(), description.concurrency),
+        ("namespace-controller", 10)
+    );
     let queue = &description.queues[0];
-    assert_eq!((queue.name.as_str(), queue.base_delay_ms, queue.max_delay_ms), ("namespace", 5, 60_000));
-    assert_eq!((queue.qps, queue.burst, queue.max_retries), (10.0, 100, None));
+    assert_eq!(
+        (queue.name.as_str(), queue.base_delay_ms, queue.max_delay_ms),
+        ("namespace", 5, 60_000)
+    );
+    assert_eq!(
+        (queue.qps, queue.burst, queue.max_retries),
+        (10.0, 100, None)
+    );
 }
 
 #[test]

@@ -33,14 +33,25 @@ fn an_empty_namespace_goes() {
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
     assert_eq!(writes.last().unwrap().to_string(), FINALIZE);
-    assert_eq!(writes.last().unwrap().body, json!({"spec": {"finalizers": []}}));
-    assert!(writes.iter().all(|write| write.error.is_none()), "no write is made to an old version");
+    assert_eq!(
+        writes.last().unwrap().body,
+        json!({"spec": {"finalizers": []}})
+    );
+    assert!(
+        writes.iter().all(|write| write.error.is_none()),
+        "no write is made to an old version"
+    );
     assert!(world.namespace().is_none());
 }
 
 #[test]
 fn the_finalizers_of_others_stay() {
-    let world = with_finalizers(&["z.example.com", "kubernetes", "a.example.com", "z.example.com"]);
+    let world = with_finalizers(&[
+        "z.example.com",
+        "kubernetes",
+        "a.example.com",
+        "z.example.com",
+    ]);
     assert_eq!(world.sync(), Outcome::Done);
     let finalizers = || world.namespace().unwrap()["spec"]["finalizers"].clone();
     assert_eq!(finalizers(), json!(["a.example.com", "z.example.com"]));
@@ -50,7 +61,13 @@ fn the_finalizers_of_others_stay() {
     world.cluster.put(object(MAP, "late"));
     assert_eq!(world.sync(), Outcome::Done);
     assert!(!world.has(MAP, "late"));
-    assert!(world.cluster.written().iter().all(|write| write.starts_with("deletecollection")));
+    assert!(
+        world
+            .cluster
+            .written()
+            .iter()
+            .all(|write| write.starts_with("deletecollection"))
+    );
     assert_eq!(finalizers(), json!(["a.example.com", "z.example.com"]));
 }
 
@@ -66,7 +83,10 @@ fn a_namespace_that_nothing_holds_is_left_to_the_server() {
 fn a_namespace_that_is_not_deleted_costs_no_request() {
     let world = World::of([object(MAP, "settings")]);
     let mut active = namespace();
-    active["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    active["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionTimestamp");
     world.cluster.put(active);
     assert_eq!(world.sync(), Outcome::Done);
     world.cluster.remove(NAMESPACE, "", "team");
@@ -79,7 +99,10 @@ fn the_server_has_the_last_word_on_whether_it_is_deleted() {
     let world = World::of([object(MAP, "settings")]);
     // It is gone, and another one was made that is not deleted; the cache does not know yet.
     let mut fresh = another();
-    fresh["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    fresh["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionTimestamp");
     fresh["status"]["phase"] = "Active".into();
     world.cluster.put_live(fresh);
     assert_eq!(world.sync(), Outcome::Done);
@@ -92,7 +115,8 @@ fn the_server_has_the_last_word_on_whether_it_is_deleted() {
 fn a_namespace_without_its_phase_gets_it_first() {
     let world = World::of([]);
     let mut namespace = namespace();
-    namespace["status"] = json!({"phase": "Active", "conditions": [{"type": "Theirs", "status": "True"}]});
+    namespace["status"] =
+        json!({"phase": "Active", "conditions": [{"type": "Theirs", "status": "True"}]});
     world.cluster.put(namespace);
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
@@ -110,7 +134,9 @@ fn a_conflict_is_tried_again_on_the_latest_version() {
         let mut namespace = namespace();
         namespace["status"]["phase"] = "Active".into();
         world.cluster.put(namespace);
-        world.cluster.fail("update", &format!("{NAMESPACE}/{subresource}"), conflict());
+        world
+            .cluster
+            .fail("update", &format!("{NAMESPACE}/{subresource}"), conflict());
         assert_eq!(world.sync(), Outcome::Done);
         assert!(world.namespace().is_none(), "{subresource}");
     }
@@ -120,16 +146,25 @@ fn a_conflict_is_tried_again_on_the_latest_version() {
 fn conflicts_without_end_are_left_to_the_queue() {
     let world = World::of([]);
     for _ in 0..10 {
-        world.cluster.fail("update", "v1/Namespace/finalize", conflict());
+        world
+            .cluster
+            .fail("update", "v1/Namespace/finalize", conflict());
     }
-    assert_eq!(world.fail(), "the test refuses this: Conflict (409 Conflict)");
+    assert_eq!(
+        world.fail(),
+        "the test refuses this: Conflict (409 Conflict)"
+    );
     assert_eq!(world.sync(), Outcome::Done);
 }
 
 #[test]
 fn another_failure_to_finalize_is_not_tried_again_at_once() {
     let world = World::of([]);
-    world.cluster.fail("update", "v1/Namespace/finalize", refusal(500, "InternalError"));
+    world.cluster.fail(
+        "update",
+        "v1/Namespace/finalize",
+        refusal(500, "InternalError"),
+    );
     world.fail();
     assert!(world.namespace().is_some());
 }
@@ -140,12 +175,16 @@ fn a_namespace_that_is_gone_by_the_time_of_a_write_is_done() {
     let mut active = namespace();
     active["status"]["phase"] = "Active".into();
     world.cluster.put(active);
-    world.cluster.fail("update", "v1/Namespace/status", refusal(404, "NotFound"));
+    world
+        .cluster
+        .fail("update", "v1/Namespace/status", refusal(404, "NotFound"));
     assert_eq!(world.sync(), Outcome::Done);
     assert_eq!(world.cluster.written().len(), 1);
 
     let world = World::of([]);
-    world.cluster.fail("update", "v1/Namespace/finalize", refusal(404, "NotFound"));
+    world
+        .cluster
+        .fail("update", "v1/Namespace/finalize", refusal(404, "NotFound"));
     assert_eq!(world.sync(), Outcome::Done);
 }
 
@@ -159,6 +198,9 @@ fn another_namespace_of_the_same_name_is_not_written_to() {
     let found = world.namespace().unwrap();
     assert_ne!(version(&found), before.meta.resource_version);
     let error = update::apply(&host, before, update::finalize).unwrap_err();
-    assert_eq!(error.to_string(), "namespace uid has changed across retries");
+    assert_eq!(
+        error.to_string(),
+        "namespace uid has changed across retries"
+    );
     assert_eq!(world.namespace().unwrap(), found);
 }

@@ -15,7 +15,10 @@ fn seconds(seconds: u64) -> Outcome {
 fn nothing_else_is_deleted_while_a_pod_remains() {
     let world = World::of([running("web", 30), object(MAP, "settings")]);
     assert_eq!(world.sync(), seconds(16));
-    assert_eq!(world.cluster.written(), ["deletecollection v1/Pod team", TELL]);
+    assert_eq!(
+        world.cluster.written(),
+        ["deletecollection v1/Pod team", TELL]
+    );
     assert!(world.has(MAP, "settings"));
     assert_eq!(
         world.bad_news(),
@@ -53,8 +56,16 @@ fn the_longest_grace_period_of_a_pod_that_has_not_ended_is_waited_for() {
     ended[0]["status"]["phase"] = "Succeeded".into();
     ended[1]["status"]["phase"] = "Failed".into();
     let mut unset = running("unset", 0);
-    unset["spec"].as_object_mut().unwrap().remove("terminationGracePeriodSeconds");
-    let world = World::of(ended.into_iter().chain([running("a", 7), running("b", 101), running("c", 30), unset]));
+    unset["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("terminationGracePeriodSeconds");
+    let world = World::of(ended.into_iter().chain([
+        running("a", 7),
+        running("b", 101),
+        running("c", 30),
+        unset,
+    ]));
     assert_eq!(world.sync(), seconds(101 / 2 + 1));
 }
 
@@ -83,7 +94,10 @@ fn once_the_grace_period_has_passed_a_pod_that_remains_is_a_failure() {
 
 #[test]
 fn a_pod_with_a_finalizer_is_waited_for_as_other_objects_are() {
-    let world = World::of([held(POD, "job", &["batch.kubernetes.io/job-tracking"]), object(MAP, "settings")]);
+    let world = World::of([
+        held(POD, "job", &["batch.kubernetes.io/job-tracking"]),
+        object(MAP, "settings"),
+    ]);
     assert_eq!(world.sync(), seconds(8));
     assert!(world.has(MAP, "settings"));
 }
@@ -91,8 +105,13 @@ fn a_pod_with_a_finalizer_is_waited_for_as_other_objects_are() {
 #[test]
 fn pods_that_cannot_be_listed_are_not_deleted_and_the_rest_is() {
     let world = World::of([object(POD, "web"), object(MAP, "settings")]);
-    world.cluster.fail("list", POD, refusal(500, "InternalError"));
+    world
+        .cluster
+        .fail("list", POD, refusal(500, "InternalError"));
     assert_eq!(world.fail(), "the test refuses this: InternalError");
     assert!(world.has(POD, "web") && !world.has(MAP, "settings"));
-    assert_eq!(world.namespace().unwrap()["spec"]["finalizers"], json!(["kubernetes"]));
+    assert_eq!(
+        world.namespace().unwrap()["spec"]["finalizers"],
+        json!(["kubernetes"])
+    );
 }

@@ -7,8 +7,18 @@ use super::world::*;
 use crate::{GRACE_PERIOD, NamespaceController};
 
 fn delta(new: &Value, initial: bool) -> Delta {
-    let delta_type = if initial { DeltaType::Added } else { DeltaType::Modified };
-    Delta { watch: NAMESPACE.into(), delta_type, old: Raw::default(), new: Raw::of(new), initial }
+    let delta_type = if initial {
+        DeltaType::Added
+    } else {
+        DeltaType::Modified
+    };
+    Delta {
+        watch: NAMESPACE.into(),
+        delta_type,
+        old: Raw::default(),
+        new: Raw::of(new),
+        initial,
+    }
 }
 
 fn active(name: &str) -> Value {
@@ -18,30 +28,55 @@ fn active(name: &str) -> Value {
 /// The keys that these changes lead to, each with its delay in milliseconds.
 fn route(world: &World, deltas: &[Delta]) -> Vec<(String, u128)> {
     let routed = NamespaceController::route(&world.cluster.host(), deltas).unwrap();
-    routed.iter().map(|routed| (routed.key.to_string(), routed.delay.as_millis())).collect()
+    routed
+        .iter()
+        .map(|routed| (routed.key.to_string(), routed.delay.as_millis()))
+        .collect()
 }
 
 #[test]
 fn only_a_namespace_that_is_deleted_is_reconciled_and_five_seconds_later() {
     let world = World::bare([]);
-    let deltas = [delta(&active("a"), false), delta(&namespace(), false), delta(&namespace(), true)];
-    assert_eq!(route(&world, &deltas), [("team".to_owned(), 5_000), ("team".to_owned(), 5_000)]);
-    assert!(route(&world, &[delta(&active("a"), true), delta(&Value::Null, false)]).is_empty());
+    let deltas = [
+        delta(&active("a"), false),
+        delta(&namespace(), false),
+        delta(&namespace(), true),
+    ];
+    assert_eq!(
+        route(&world, &deltas),
+        [("team".to_owned(), 5_000), ("team".to_owned(), 5_000)]
+    );
+    assert!(
+        route(
+            &world,
+            &[delta(&active("a"), true), delta(&Value::Null, false)]
+        )
+        .is_empty()
+    );
 }
 
 #[test]
 fn the_operator_can_set_the_delay() {
     let world = World::bare([]);
     world.cluster.set_config(GRACE_PERIOD, "1500ms");
-    assert_eq!(route(&world, &[delta(&namespace(), false)]), [("team".to_owned(), 1_500)]);
+    assert_eq!(
+        route(&world, &[delta(&namespace(), false)]),
+        [("team".to_owned(), 1_500)]
+    );
 }
 
 #[test]
 fn a_delay_that_makes_no_sense_is_told_and_nothing_is_deleted() {
     let world = World::of([object(MAP, "settings")]);
     world.cluster.set_config(GRACE_PERIOD, "soon");
-    assert_eq!(route(&world, &[delta(&namespace(), false)]), [("team".to_owned(), 5_000)]);
+    assert_eq!(
+        route(&world, &[delta(&namespace(), false)]),
+        [("team".to_owned(), 5_000)]
+    );
     let error = world.try_sync().unwrap_err();
-    assert!(error.is_terminal() && error.to_string().contains("`soon`"), "{error}");
+    assert!(
+        error.is_terminal() && error.to_string().contains("`soon`"),
+        "{error}"
+    );
     assert!(world.has(MAP, "settings"));
 }

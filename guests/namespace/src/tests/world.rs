@@ -14,7 +14,16 @@ pub(super) const TELL: &str = "update v1/Namespace/status team";
 pub(super) const FINALIZE: &str = "update v1/Namespace/finalize team";
 
 /// The verbs that most kinds have.
-pub(super) const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+pub(super) const ALL: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 pub(super) struct World {
     pub(super) cluster: Cluster,
@@ -63,7 +72,9 @@ impl World {
 
     /// These objects, on a server that serves nothing.
     pub(super) fn bare(objects: impl IntoIterator<Item = Value>) -> Self {
-        Self { cluster: Cluster::with(objects) }
+        Self {
+            cluster: Cluster::with(objects),
+        }
     }
 
     pub(super) fn try_sync(&self) -> Result<Outcome, Error> {
@@ -99,11 +110,16 @@ impl World {
                 ["type", "status", "reason", "message"].map(|field| text(&condition[field]));
             format!("{kind} {status} {reason}: {message}")
         };
-        namespace["status"]["conditions"].as_array().map_or(Vec::new(), |all| all.iter().map(line).collect())
+        namespace["status"]["conditions"]
+            .as_array()
+            .map_or(Vec::new(), |all| all.iter().map(line).collect())
     }
 
     /// Those of the conditions that are bad news.
     pub(super) fn bad_news(&self) -> Vec<String> {
-        self.conditions().into_iter().filter(|condition| condition.contains(" True ")).collect()
+        self.conditions()
+            .into_iter()
+            .filter(|condition| condition.contains(" True "))
+            .collect()
     }
 }

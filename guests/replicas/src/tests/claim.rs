@@ -9,8 +9,16 @@ use crate::claim::count_terminating;
 use crate::views::Presence;
 
 fn claim(set: &Object, own: &[Object], orphans: &[Object]) -> [Vec<String>; 3] {
-    let Claims { kept, adopted, released } =
-        Claims::of(&set.set().meta, &selector("app=web"), pods(own), pods(orphans));
+    let Claims {
+        kept,
+        adopted,
+        released,
+    } = Claims::of(
+        &set.set().meta,
+        &selector("app=web"),
+        pods(own),
+        pods(orphans),
+    );
     [kept, adopted, released].map(|pods| names(&pods).into_iter().map(str::to_owned).collect())
 }
 
@@ -22,20 +30,32 @@ fn others() -> Value {
 fn what_is_selected_is_kept_or_adopted_and_the_rest_released_or_left() {
     let own = [pod("kept"), pod("lost").labels(others())];
     let orphans = [orphan("found"), orphan("foreign").labels(others())];
-    assert_eq!(claim(&web(1), &own, &orphans), [vec!["kept"], vec!["found"], vec!["lost"]]);
+    assert_eq!(
+        claim(&web(1), &own, &orphans),
+        [vec!["kept"], vec!["found"], vec!["lost"]]
+    );
 }
 
 #[test]
 fn a_set_that_is_being_deleted_takes_and_releases_none() {
     let own = [pod("kept"), pod("lost").labels(others())];
-    assert_eq!(claim(&web(1).going(), &own, &[orphan("found")]), [vec!["kept"], vec![], vec![]]);
+    assert_eq!(
+        claim(&web(1).going(), &own, &[orphan("found")]),
+        [vec!["kept"], vec![], vec![]]
+    );
 }
 
 #[test]
 fn a_pod_that_became_an_orphan_between_the_two_lists_is_counted_once() {
-    assert_eq!(claim(&web(1), &[pod("a")], &[orphan("a")]), [vec!["a"], vec![], vec![]]);
+    assert_eq!(
+        claim(&web(1), &[pod("a")], &[orphan("a")]),
+        [vec!["a"], vec![], vec![]]
+    );
     let relabelled = pod("a").labels(others());
-    assert_eq!(claim(&web(1), &[relabelled], &[orphan("a")]), [vec![], vec![], vec!["a"]]);
+    assert_eq!(
+        claim(&web(1), &[relabelled], &[orphan("a")]),
+        [vec![], vec![], vec!["a"]]
+    );
 }
 
 #[test]
@@ -54,7 +74,8 @@ fn pods_that_are_going_count_while_they_run_and_are_selected() {
 fn a_set_may_adopt_only_while_the_server_knows_it_and_does_not_delete_it() {
     let live = |object: Object| Some(serde_json::from_value::<Presence>(object.0).unwrap());
     let set = web(1).set();
-    let may_adopt = |live: Option<Presence>| may_adopt(&set.meta, live.as_ref().map(|live| &live.meta));
+    let may_adopt =
+        |live: Option<Presence>| may_adopt(&set.meta, live.as_ref().map(|live| &live.meta));
     assert!(may_adopt(live(web(1))).is_ok());
     for (live, problem) in [
         (None, "gone"),
@@ -81,17 +102,26 @@ fn an_adoption_adds_the_controller_to_this_very_pod() {
         &orphan("a").pod(),
         &web(1).set().meta.controller_reference("apps/v1/ReplicaSet"),
     );
-    assert_eq!((write.target.kind.as_str(), write.target.name.as_str()), ("v1/Pod", "a"));
+    assert_eq!(
+        (write.target.kind.as_str(), write.target.name.as_str()),
+        ("v1/Pod", "a")
+    );
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web",
                        "controller": true, "blockOwnerDeletion": true});
-    assert_eq!(patch_of(&write), json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}}));
+    assert_eq!(
+        patch_of(&write),
+        json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}})
+    );
 }
 
 #[test]
 fn a_release_takes_the_set_from_the_owners_of_this_very_pod() {
     let write = release("v1/Pod", &pod("a").pod(), &web(1).set().meta);
     let owner = json!({"$patch": "delete", "uid": "uid-web"});
-    assert_eq!(patch_of(&write), json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}}));
+    assert_eq!(
+        patch_of(&write),
+        json!({"metadata": {"uid": "uid-a", "ownerReferences": [owner]}})
+    );
 }
 
 fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String> {
@@ -101,7 +131,9 @@ fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String>
         released: pods(&[pod("c"), pod("d")]),
     };
     let answers = [Err(adopted), Ok(()), Ok(()), Err(released)];
-    let own = claims.settle("default", "pod", answers.into_iter()).map_err(|error| error.to_string())?;
+    let own = claims
+        .settle("default", "pod", answers.into_iter())
+        .map_err(|error| error.to_string())?;
     Ok(names(&own).into_iter().map(str::to_owned).collect())
 }
 
@@ -115,8 +147,15 @@ fn pods_that_are_gone_are_neither_adopted_nor_an_error() {
 
 #[test]
 fn every_other_refusal_is_told_with_its_pod() {
-    let invalid = refusal(422, "Invalid", "only one reference can have controller set to true");
+    let invalid = refusal(
+        422,
+        "Invalid",
+        "only one reference can have controller set to true",
+    );
     let error = settled(invalid, refusal(500, "InternalError", "broken")).unwrap_err();
-    assert!(error.contains("adopting pod default/a: only one reference"), "{error}");
+    assert!(
+        error.contains("adopting pod default/a: only one reference"),
+        "{error}"
+    );
     assert!(error.contains("releasing pod default/d: broken"), "{error}");
 }

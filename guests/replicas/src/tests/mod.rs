@@ -14,7 +14,10 @@ use flyball_sdk::testing::set_at;
 use crate::views::{Candidate, Pod, Set};
 
 /// Noon of a day: the tests' now.
-const NOON: Time = Time { seconds: 1_767_268_800, nanoseconds: 0 };
+const NOON: Time = Time {
+    seconds: 1_767_268_800,
+    nanoseconds: 0,
+};
 
 /// The time so many seconds before noon.
 fn ago(seconds: u32) -> String {
@@ -92,7 +95,8 @@ impl Object {
 
     /// Being deleted.
     fn going(self) -> Self {
-        self.with("/metadata/deletionTimestamp", ago(1)).with("/metadata/finalizers", json!(["example.com/stay"]))
+        self.with("/metadata/deletionTimestamp", ago(1))
+            .with("/metadata/finalizers", json!(["example.com/stay"]))
     }
 
     fn labels(self, labels: Value) -> Self {
@@ -109,7 +113,10 @@ impl Object {
 }
 
 fn candidates(objects: &[Object]) -> Vec<Candidate> {
-    objects.iter().map(|object| serde_json::from_value(object.0.clone()).unwrap()).collect()
+    objects
+        .iter()
+        .map(|object| serde_json::from_value(object.0.clone()).unwrap())
+        .collect()
 }
 
 fn pods(objects: &[Object]) -> Vec<Pod> {

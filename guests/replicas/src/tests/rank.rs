@@ -20,7 +20,10 @@ fn order_with(crowds: &Crowds, mut expected: Vec<Object>) -> (Vec<String>, Vec<S
     let given = candidates(&expected);
     let order = least_useful(&given, wanted.len() - 1, crowds, NOON);
     let own = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
-    (own(names_of(order)), own(names_of(&wanted[..wanted.len() - 1])))
+    (
+        own(names_of(order)),
+        own(names_of(&wanted[..wanted.len() - 1])),
+    )
 }
 
 fn assert_order(expected: Vec<Object>) {
@@ -45,7 +48,10 @@ fn the_less_a_pod_serves_the_sooner_it_goes() {
 
 #[test]
 fn an_unassigned_pod_goes_first_whatever_its_phase_and_cost() {
-    assert_order(vec![pod("unassigned").node("").with(&cost(), "100"), pod("pending").phase("Pending")]);
+    assert_order(vec![
+        pod("unassigned").node("").with(&cost(), "100"),
+        pod("pending").phase("Pending"),
+    ]);
 }
 
 #[test]
@@ -61,8 +67,14 @@ fn the_cheaper_pod_goes_first_if_both_are_as_ready() {
 #[test]
 fn a_cost_that_the_api_does_not_accept_counts_as_none() {
     for wrong in ["+10", "007", "1.5", "", "2147483648", "cheap", "00", " 1"] {
-        assert_order(vec![pod("minus").ready(9).with(&cost(), "-1"), pod("wrong").ready(9).with(&cost(), wrong)]);
-        assert_order(vec![pod("wrong").ready(9).with(&cost(), wrong), pod("one").ready(9).with(&cost(), "1")]);
+        assert_order(vec![
+            pod("minus").ready(9).with(&cost(), "-1"),
+            pod("wrong").ready(9).with(&cost(), wrong),
+        ]);
+        assert_order(vec![
+            pod("wrong").ready(9).with(&cost(), wrong),
+            pod("one").ready(9).with(&cost(), "1"),
+        ]);
     }
 }
 
@@ -87,19 +99,33 @@ fn a_crowd_counts_each_active_pod_once() {
     let mut crowds = Crowds::default();
     crowds.add(bystander("a", "one"));
     crowds.add(bystander("a", "one"));
-    for ended in [pod("b").phase("Succeeded"), pod("c").phase("Failed"), pod("d").going()] {
+    for ended in [
+        pod("b").phase("Succeeded"),
+        pod("c").phase("Failed"),
+        pod("d").going(),
+    ] {
         crowds.add(serde_json::from_value(ended.node("one").0).unwrap());
     }
     crowds.add(bystander("e", "two"));
     crowds.add(bystander("f", "two"));
-    let (order, expected) = order_with(&crowds, vec![pod("two").node("two").ready(9), pod("one").node("one").ready(9)]);
+    let (order, expected) = order_with(
+        &crowds,
+        vec![
+            pod("two").node("two").ready(9),
+            pod("one").node("one").ready(9),
+        ],
+    );
     assert_eq!(order, expected);
 }
 
 #[test]
 fn the_pod_that_is_ready_for_less_time_goes_first_by_powers_of_two() {
     // Below 2^39, 2^40 and 2^41 nanoseconds: 549, 1,099 and 2,199 seconds.
-    assert_order(vec![pod("c").ready(500), pod("b").ready(600), pod("a").ready(1200)]);
+    assert_order(vec![
+        pod("c").ready(500),
+        pod("b").ready(600),
+        pod("a").ready(1200),
+    ]);
     // Within one power the UID decides.
     assert_order(vec![pod("a").ready(1000), pod("b").ready(600)]);
     assert_order(vec![pod("a").ready(600), pod("b").ready(1000)]);
@@ -107,29 +133,47 @@ fn the_pod_that_is_ready_for_less_time_goes_first_by_powers_of_two() {
 
 #[test]
 fn a_pod_of_which_nobody_knows_since_when_it_is_ready_goes_first() {
-    let unknown = pod("unknown").with("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
+    let unknown = pod("unknown").with(
+        "/status/conditions",
+        json!([{"type": "Ready", "status": "True"}]),
+    );
     assert_order(vec![unknown.clone(), pod("a").ready(0)]);
-    let null =
-        unknown.with("/status/conditions", json!([{"type": "Ready", "status": "True", "lastTransitionTime": null}]));
+    let null = unknown.with(
+        "/status/conditions",
+        json!([{"type": "Ready", "status": "True", "lastTransitionTime": null}]),
+    );
     assert_order(vec![null, pod("a").ready(0)]);
 }
 
 fn restarts(pod: Object, containers: &[i32]) -> Object {
-    let statuses: Vec<Value> = containers.iter().map(|count| json!({"restartCount": count})).collect();
+    let statuses: Vec<Value> = containers
+        .iter()
+        .map(|count| json!({"restartCount": count}))
+        .collect();
     pod.with("/status/containerStatuses", statuses)
 }
 
 #[test]
 fn the_pod_whose_container_was_restarted_most_goes_first() {
-    assert_order(vec![restarts(pod("b"), &[0, 5]), restarts(pod("a"), &[3, 4]), pod("c")]);
+    assert_order(vec![
+        restarts(pod("b"), &[0, 5]),
+        restarts(pod("a"), &[3, 4]),
+        pod("c"),
+    ]);
 }
 
 #[test]
 fn restarts_of_sidecars_count_after_those_of_containers_and_those_of_init_containers_never() {
     let with_init = |object: Object, policy: Value, count: i32| {
         object
-            .with("/spec/initContainers", json!([{"name": "i", "restartPolicy": policy}]))
-            .with("/status/initContainerStatuses", json!([{"name": "i", "restartCount": count}]))
+            .with(
+                "/spec/initContainers",
+                json!([{"name": "i", "restartPolicy": policy}]),
+            )
+            .with(
+                "/status/initContainerStatuses",
+                json!([{"name": "i", "restartCount": count}]),
+            )
     };
     assert_order(vec![
         restarts(pod("d"), &[1]),
@@ -142,7 +186,12 @@ fn restarts_of_sidecars_count_after_those_of_containers_and_those_of_init_contai
 #[test]
 fn the_younger_pod_goes_first_by_powers_of_two() {
     let created = |name: &str, seconds| pod(name).with("/metadata/creationTimestamp", ago(seconds));
-    assert_order(vec![created("c", 500), created("a", 1000), created("b", 600), created("d", 1200)]);
+    assert_order(vec![
+        created("c", 500),
+        created("a", 1000),
+        created("b", 600),
+        created("d", 1200),
+    ]);
     // One that was made just now, or after our clock's now, is younger than any.
     assert_order(vec![created("b", 0), created("a", 1)]);
 }
@@ -150,7 +199,10 @@ fn the_younger_pod_goes_first_by_powers_of_two() {
 #[test]
 fn nothing_is_sorted_if_all_must_go() {
     let all = candidates(&[pod("ready").ready(60), pod("not-ready")]);
-    assert_eq!(names_of(least_useful(&all, 2, &Crowds::default(), NOON)), ["ready", "not-ready"]);
+    assert_eq!(
+        names_of(least_useful(&all, 2, &Crowds::default(), NOON)),
+        ["ready", "not-ready"]
+    );
 }
 
 #[test]
@@ -166,15 +218,28 @@ fn an_order_that_has_cycles_is_no_panic() {
     let many: Vec<Object> = (0..100).flat_map(cycle).collect();
     let chosen = candidates(&many);
     let chosen = least_useful(&chosen, 150, &Crowds::default(), NOON);
-    let distinct: std::collections::BTreeSet<_> = names_of(chosen).into_iter().map(str::to_owned).collect();
+    let distinct: std::collections::BTreeSet<_> =
+        names_of(chosen).into_iter().map(str::to_owned).collect();
     assert_eq!(distinct.len(), 150);
 }
 
 #[test]
 fn the_age_ratio_is_told_of_ready_pods_in_multiples_of_the_youngest() {
-    let aged = |name: &str, seconds| pod(name).with("/metadata/creationTimestamp", ago(seconds)).ready(1);
-    let all = candidates(&[aged("a", 100), aged("b", 250), pod("not-ready"), aged("c", 900)]);
-    assert_eq!(age_ratios(&all, &[&all[1], &all[2], &all[0]], NOON), [2.0, 1.0]);
+    let aged = |name: &str, seconds| {
+        pod(name)
+            .with("/metadata/creationTimestamp", ago(seconds))
+            .ready(1)
+    };
+    let all = candidates(&[
+        aged("a", 100),
+        aged("b", 250),
+        pod("not-ready"),
+        aged("c", 900),
+    ]);
+    assert_eq!(
+        age_ratios(&all, &[&all[1], &all[2], &all[0]], NOON),
+        [2.0, 1.0]
+    );
     let newborn = candidates(&[aged("a", 0), aged("b", 5)]);
     assert!(age_ratios(&newborn, &[&newborn[1]], NOON).is_empty());
     assert!(age_ratios(&all[2..3], &[&all[2]], NOON).is_empty());

@@ -17,7 +17,9 @@ fn cluster(objects: impl IntoIterator<Item = Object>) -> Cluster {
 }
 
 fn reconcile(cluster: &Cluster) -> Result<Outcome, String> {
-    cluster.reconcile::<ReplicaSets>(KEY).map_err(|error| error.to_string())
+    cluster
+        .reconcile::<ReplicaSets>(KEY)
+        .map_err(|error| error.to_string())
 }
 
 /// Reconciles until nothing is written any more, which must be soon.
@@ -32,7 +34,10 @@ fn settle(cluster: &Cluster) {
 }
 
 fn status(cluster: &Cluster) -> Value {
-    cluster.object("apps/v1/ReplicaSet", "default", "web").unwrap()["status"].take()
+    cluster
+        .object("apps/v1/ReplicaSet", "default", "web")
+        .unwrap()["status"]
+        .take()
 }
 
 fn count(lines: &[String], prefix: &str) -> usize {
@@ -49,14 +54,29 @@ fn missing_pods_are_made_and_counted_once() {
     reconcile(&cluster).unwrap();
     let written = cluster.written();
     // What the status has to say waits for the next one, which the pods bring.
-    assert_eq!((count(&written, "create v1/Pod default/web-"), count(&written, STATUS)), (3, 0));
-    assert_eq!(count(&cluster.events(), "Normal SuccessfulCreate Created pod: web-"), 3);
+    assert_eq!(
+        (
+            count(&written, "create v1/Pod default/web-"),
+            count(&written, STATUS)
+        ),
+        (3, 0)
+    );
+    assert_eq!(
+        count(
+            &cluster.events(),
+            "Normal SuccessfulCreate Created pod: web-"
+        ),
+        3
+    );
 
     // The next one sees them, though no watch has: no expectations are needed.
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [STATUS]);
     assert_eq!(
-        (status(&cluster)["replicas"].as_i64(), status(&cluster)["observedGeneration"].as_i64()),
+        (
+            status(&cluster)["replicas"].as_i64(),
+            status(&cluster)["observedGeneration"].as_i64()
+        ),
         (Some(3), Some(2))
     );
     reconcile(&cluster).unwrap();
@@ -69,7 +89,9 @@ fn where_each_reconcile_makes_pods_the_status_waits_but_once() {
     let fail_all = || {
         for line in cluster.written() {
             if let Some(name) = line.strip_prefix("create v1/Pod default/") {
-                edit_pod(&cluster, name, |pod| pod["status"]["phase"] = "Failed".into());
+                edit_pod(&cluster, name, |pod| {
+                    pod["status"]["phase"] = "Failed".into()
+                });
             }
         }
     };
@@ -86,7 +108,10 @@ fn a_status_with_more_to_say_than_the_generation_does_not_wait() {
     let cluster = cluster([web(3), pod("a").ready(600)]);
     reconcile(&cluster).unwrap();
     let written = cluster.written();
-    assert_eq!((count(&written, "create v1/Pod"), count(&written, STATUS)), (2, 1));
+    assert_eq!(
+        (count(&written, "create v1/Pod"), count(&written, STATUS)),
+        (2, 1)
+    );
     assert_eq!(status(&cluster)["readyReplicas"], 1);
 }
 
@@ -105,54 +130,93 @@ fn events_are_about_the_set() {
 fn surplus_pods_are_deleted_and_said_to_be_terminating_until_they_end() {
     let cluster = cluster([web(1), pod("a").ready(600), pod("b"), pod("c").ready(1200)]);
     reconcile(&cluster).unwrap();
-    assert_eq!(cluster.written(), ["delete v1/Pod default/b", "delete v1/Pod default/a", STATUS]);
-    assert_eq!(cluster.events(), ["Normal SuccessfulDelete Deleted pod: b", "Normal SuccessfulDelete Deleted pod: a"]);
+    assert_eq!(
+        cluster.written(),
+        ["delete v1/Pod default/b", "delete v1/Pod default/a", STATUS]
+    );
+    assert_eq!(
+        cluster.events(),
+        [
+            "Normal SuccessfulDelete Deleted pod: b",
+            "Normal SuccessfulDelete Deleted pod: a"
+        ]
+    );
 
     settle(&cluster);
     assert_eq!(
-        (status(&cluster)["replicas"].as_i64(), status(&cluster)["terminatingReplicas"].as_i64()),
+        (
+            status(&cluster)["replicas"].as_i64(),
+            status(&cluster)["terminatingReplicas"].as_i64()
+        ),
         (Some(1), Some(2))
     );
     cluster.remove("v1/Pod", "default", "a");
-    edit_pod(&cluster, "b", |pod| pod["status"]["phase"] = "Succeeded".into());
+    edit_pod(&cluster, "b", |pod| {
+        pod["status"]["phase"] = "Succeeded".into()
+    });
     settle(&cluster);
     assert_eq!(status(&cluster)["terminatingReplicas"], 0);
 }
 
 #[test]
 fn the_age_of_chosen_pods_is_observed() {
-    let old = pod("old").ready(600).with("/metadata/creationTimestamp", ago(3000));
+    let old = pod("old")
+        .ready(600)
+        .with("/metadata/creationTimestamp", ago(3000));
     let cluster = cluster([web(1), old, pod("young").ready(1200)]);
     reconcile(&cluster).unwrap();
-    let observed: Vec<_> = cluster.metrics().into_iter().map(|(_, name, _, value)| (name, value)).collect();
-    assert_eq!(observed, [("replicaset_controller_sorting_deletion_age_ratio".to_owned(), 3.0)]);
+    let observed: Vec<_> = cluster
+        .metrics()
+        .into_iter()
+        .map(|(_, name, _, value)| (name, value))
+        .collect();
+    assert_eq!(
+        observed,
+        [(
+            "replicaset_controller_sorting_deletion_age_ratio".to_owned(),
+            3.0
+        )]
+    );
 }
 
 #[test]
 fn pods_that_ended_or_are_going_are_replaced() {
-    let cluster = cluster([web(2), pod("a").phase("Failed"), pod("b").phase("Succeeded"), pod("c").going(), pod("d")]);
+    let cluster = cluster([
+        web(2),
+        pod("a").phase("Failed"),
+        pod("b").phase("Succeeded"),
+        pod("c").going(),
+        pod("d"),
+    ]);
     reconcile(&cluster).unwrap();
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
     assert_eq!(
-        (status(&cluster)["replicas"].as_i64(), status(&cluster)["terminatingReplicas"].as_i64()),
+        (
+            status(&cluster)["replicas"].as_i64(),
+            status(&cluster)["terminatingReplicas"].as_i64()
+        ),
         (Some(1), Some(1))
     );
 }
 
 #[test]
 fn pods_of_siblings_on_the_same_node_decide_who_goes() {
-    let owner =
-        json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
     let ours = web(1).with("/metadata/ownerReferences", owner.clone());
     let sibling = web(1)
         .with("/metadata/name", "new")
         .with("/metadata/uid", "uid-new")
         .with("/spec/selector", json!({"matchLabels": {"app": "new"}}))
         .with("/metadata/ownerReferences", owner);
-    let broken =
-        sibling.clone().with("/metadata/name", "broken").with("/spec/selector", json!({"matchLabels": {"-": ""}}));
+    let broken = sibling
+        .clone()
+        .with("/metadata/name", "broken")
+        .with("/spec/selector", json!({"matchLabels": {"-": ""}}));
     let new = orphan("new-1").labels(json!({"app": "new"})).node("shared");
-    let pods = [pod("a").ready(1200).node("shared"), pod("b").ready(600).node("lonely")];
+    let pods = [
+        pod("a").ready(1200).node("shared"),
+        pod("b").ready(600).node("lonely"),
+    ];
     let cluster = cluster([ours, sibling, broken, new].into_iter().chain(pods));
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written()[0], "delete v1/Pod default/a");
@@ -161,12 +225,29 @@ fn pods_of_siblings_on_the_same_node_decide_who_goes() {
 #[test]
 fn orphans_that_match_are_adopted_after_a_live_check() {
     let foreign = orphan("foreign").labels(json!({"app": "other"}));
-    let owned = orphan("owned").with("/metadata/ownerReferences", json!([{"uid": "uid-x", "controller": true}]));
-    let cluster = cluster([web(2), orphan("a"), orphan("b"), foreign, owned, orphan("ended").phase("Failed")]);
+    let owned = orphan("owned").with(
+        "/metadata/ownerReferences",
+        json!([{"uid": "uid-x", "controller": true}]),
+    );
+    let cluster = cluster([
+        web(2),
+        orphan("a"),
+        orphan("b"),
+        foreign,
+        owned,
+        orphan("ended").phase("Failed"),
+    ]);
     reconcile(&cluster).unwrap();
-    assert_eq!(cluster.written(), ["patch v1/Pod default/a", "patch v1/Pod default/b", STATUS]);
-    let owner = &cluster.object("v1/Pod", "default", "a").unwrap()["metadata"]["ownerReferences"][0];
-    assert_eq!((owner["uid"].as_str(), owner["controller"].as_bool()), (Some("uid-web"), Some(true)));
+    assert_eq!(
+        cluster.written(),
+        ["patch v1/Pod default/a", "patch v1/Pod default/b", STATUS]
+    );
+    let owner =
+        &cluster.object("v1/Pod", "default", "a").unwrap()["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (owner["uid"].as_str(), owner["controller"].as_bool()),
+        (Some("uid-web"), Some(true))
+    );
     assert_eq!(status(&cluster)["replicas"], 2);
 }
 
@@ -177,7 +258,11 @@ fn nothing_is_adopted_for_a_set_that_is_gone_replaced_or_going_by_the_servers_wo
         (Some(web(2).with("/metadata/uid", "uid-new")), "another"),
         (Some(web(2).going()), "being deleted"),
     ] {
-        let cluster = cluster([web(2), orphan("a"), pod("lost").labels(json!({"app": "other"}))]);
+        let cluster = cluster([
+            web(2),
+            orphan("a"),
+            pod("lost").labels(json!({"app": "other"})),
+        ]);
         match live {
             Some(live) => cluster.put_live(live.0),
             None => cluster.remove_live("apps/v1/ReplicaSet", "default", "web"),
@@ -193,7 +278,11 @@ fn nothing_is_adopted_for_a_set_that_is_gone_replaced_or_going_by_the_servers_wo
 fn a_refused_adoption_is_an_error_and_nothing_is_made_in_its_place() {
     let cluster = cluster([web(2), orphan("a"), orphan("b")]);
     cluster.fail("patch", "v1/Pod", refusal(500, "InternalError", "broken"));
-    assert!(reconcile(&cluster).unwrap_err().contains("adopting pod default/a: broken"));
+    assert!(
+        reconcile(&cluster)
+            .unwrap_err()
+            .contains("adopting pod default/a: broken")
+    );
     assert_eq!(count(&cluster.written(), "patch"), 2);
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), ["patch v1/Pod default/a", STATUS]);
@@ -202,7 +291,11 @@ fn a_refused_adoption_is_an_error_and_nothing_is_made_in_its_place() {
 #[test]
 fn an_orphan_that_vanished_is_replaced() {
     let cluster = cluster([web(1), orphan("a")]);
-    cluster.fail("patch", "v1/Pod", refusal(404, "NotFound", "pods \"a\" not found"));
+    cluster.fail(
+        "patch",
+        "v1/Pod",
+        refusal(404, "NotFound", "pods \"a\" not found"),
+    );
     reconcile(&cluster).unwrap();
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
 }
@@ -212,8 +305,14 @@ fn pods_that_match_no_more_are_released_and_replaced() {
     let cluster = cluster([web(1), pod("a").labels(json!({"app": "debug"}))]);
     reconcile(&cluster).unwrap();
     let written = cluster.written();
-    assert_eq!((written[0].as_str(), count(&written, "create v1/Pod")), ("patch v1/Pod default/a", 1));
-    assert_eq!(cluster.object("v1/Pod", "default", "a").unwrap()["metadata"]["ownerReferences"], json!([]));
+    assert_eq!(
+        (written[0].as_str(), count(&written, "create v1/Pod")),
+        ("patch v1/Pod default/a", 1)
+    );
+    assert_eq!(
+        cluster.object("v1/Pod", "default", "a").unwrap()["metadata"]["ownerReferences"],
+        json!([])
+    );
 }
 
 #[test]
@@ -226,7 +325,10 @@ fn creation_starts_slowly_and_stops_at_the_first_refusal() {
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 7);
     let events = cluster.events();
     assert_eq!(count(&events, "Normal SuccessfulCreate"), 6);
-    assert_eq!(events[4], "Warning FailedCreate Error creating: pods \"web-\" is forbidden: exceeded quota: q");
+    assert_eq!(
+        events[4],
+        "Warning FailedCreate Error creating: pods \"web-\" is forbidden: exceeded quota: q"
+    );
 
     let condition = status(&cluster)["conditions"][0].take();
     let expected = json!({"type": "ReplicaFailure", "status": "True", "lastTransitionTime": ago(0),
@@ -234,13 +336,25 @@ fn creation_starts_slowly_and_stops_at_the_first_refusal() {
     assert_eq!(condition, expected);
 
     settle(&cluster);
-    assert_eq!((status(&cluster)["replicas"].as_i64(), &status(&cluster)["conditions"]), (Some(10), &json!([])));
+    assert_eq!(
+        (
+            status(&cluster)["replicas"].as_i64(),
+            &status(&cluster)["conditions"]
+        ),
+        (Some(10), &json!([]))
+    );
 }
 
 #[test]
 fn a_quota_that_stays_full_costs_one_call_and_no_status_write_each_time() {
     let cluster = cluster([web(5)]);
-    let refuse = || cluster.fail("create", "v1/Pod", refusal(403, "Forbidden", "exceeded quota"));
+    let refuse = || {
+        cluster.fail(
+            "create",
+            "v1/Pod",
+            refusal(403, "Forbidden", "exceeded quota"),
+        )
+    };
     refuse();
     reconcile(&cluster).unwrap_err();
     cluster.writes();
@@ -252,8 +366,10 @@ fn a_quota_that_stays_full_costs_one_call_and_no_status_write_each_time() {
 
 #[test]
 fn in_a_namespace_that_is_being_deleted_no_pod_is_made_and_nothing_said() {
-    let namespace = Object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
-                                  "status": {"phase": "Terminating"}}));
+    let namespace = Object(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
+                                  "status": {"phase": "Terminating"}}),
+    );
     let cluster = cluster([namespace, web(5)]);
     assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
@@ -264,13 +380,29 @@ fn in_a_namespace_that_is_being_deleted_no_pod_is_made_and_nothing_said() {
 #[test]
 fn a_refused_deletion_is_told_and_tried_again() {
     let cluster = cluster([web(0), pod("a"), pod("b"), pod("c")]);
-    cluster.fail_nth("delete", "v1/Pod", 1, refusal(404, "NotFound", "pods \"a\" not found"));
-    cluster.fail_nth("delete", "v1/Pod", 1, refusal(500, "InternalError", "broken"));
-    assert_eq!(reconcile(&cluster), Err("unable to delete pods: broken".into()));
+    cluster.fail_nth(
+        "delete",
+        "v1/Pod",
+        1,
+        refusal(404, "NotFound", "pods \"a\" not found"),
+    );
+    cluster.fail_nth(
+        "delete",
+        "v1/Pod",
+        1,
+        refusal(500, "InternalError", "broken"),
+    );
+    assert_eq!(
+        reconcile(&cluster),
+        Err("unable to delete pods: broken".into())
+    );
     assert_eq!(count(&cluster.written(), "delete v1/Pod"), 3);
     assert_eq!(
         cluster.events(),
-        ["Warning FailedDelete Error deleting: broken", "Normal SuccessfulDelete Deleted pod: c"]
+        [
+            "Warning FailedDelete Error deleting: broken",
+            "Normal SuccessfulDelete Deleted pod: c"
+        ]
     );
     assert_eq!(status(&cluster)["conditions"][0]["reason"], "FailedDelete");
     settle(&cluster);
@@ -283,7 +415,13 @@ fn a_set_that_is_being_deleted_makes_and_takes_no_pods_but_counts_them() {
     let cluster = cluster([web(5).going(), pod("a").ready(9), orphan("b"), lost]);
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [STATUS]);
-    assert_eq!((status(&cluster)["replicas"].as_i64(), status(&cluster)["readyReplicas"].as_i64()), (Some(1), Some(1)));
+    assert_eq!(
+        (
+            status(&cluster)["replicas"].as_i64(),
+            status(&cluster)["readyReplicas"].as_i64()
+        ),
+        (Some(1), Some(1))
+    );
 }
 
 #[test]
@@ -296,7 +434,10 @@ fn a_set_that_is_gone_is_done() {
 #[test]
 fn a_selector_that_is_not_valid_is_logged_and_not_retried() {
     let expression = json!([{"key": "app", "operator": "In", "values": []}]);
-    let cluster = cluster([web(1).with("/spec/selector", json!({"matchExpressions": expression})), orphan("a")]);
+    let cluster = cluster([
+        web(1).with("/spec/selector", json!({"matchExpressions": expression})),
+        orphan("a"),
+    ]);
     assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
     assert!(cluster.writes().is_empty());
     assert!(cluster.logged()[0].1.contains("default/web"));
@@ -307,9 +448,19 @@ fn a_status_that_is_refused_is_written_once_more_on_the_newest_version() {
     let cluster = cluster([web(1), pod("a")]);
     // Another client has scaled it, and our cache does not know: what we say is of the generation that we saw.
     cluster.put_live(web(4).with("/metadata/generation", 3).0);
-    cluster.fail("update", "apps/v1/ReplicaSet/status", refusal(409, "Conflict", "the object has been modified"));
+    cluster.fail(
+        "update",
+        "apps/v1/ReplicaSet/status",
+        refusal(409, "Conflict", "the object has been modified"),
+    );
     assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
-    assert_eq!(cluster.written(), [&format!("{STATUS}: the object has been modified (409 Conflict)"), STATUS]);
+    assert_eq!(
+        cluster.written(),
+        [
+            &format!("{STATUS}: the object has been modified (409 Conflict)"),
+            STATUS
+        ]
+    );
     assert_eq!(status(&cluster)["observedGeneration"], 2);
 }
 
@@ -317,7 +468,12 @@ fn a_status_that_is_refused_is_written_once_more_on_the_newest_version() {
 fn a_status_that_is_refused_twice_is_an_error() {
     let cluster = cluster([web(1), pod("a")]);
     for _ in 0..2 {
-        cluster.fail_nth("update", "apps/v1/ReplicaSet/status", 1, refusal(409, "Conflict", "modified"));
+        cluster.fail_nth(
+            "update",
+            "apps/v1/ReplicaSet/status",
+            1,
+            refusal(409, "Conflict", "modified"),
+        );
     }
     assert!(reconcile(&cluster).unwrap_err().contains("modified"));
     assert_eq!(cluster.writes().len(), 2);
@@ -326,7 +482,11 @@ fn a_status_that_is_refused_twice_is_an_error() {
 #[test]
 fn the_status_of_a_set_that_took_the_name_is_not_ours_to_write() {
     let cluster = cluster([web(1), pod("a")]);
-    cluster.fail("update", "apps/v1/ReplicaSet/status", refusal(409, "Conflict", "modified"));
+    cluster.fail(
+        "update",
+        "apps/v1/ReplicaSet/status",
+        refusal(409, "Conflict", "modified"),
+    );
     cluster.put_live(web(1).with("/metadata/uid", "uid-new").0);
     assert!(reconcile(&cluster).unwrap_err().contains("gone"));
     assert_eq!(cluster.writes().len(), 1);
@@ -336,11 +496,20 @@ fn the_status_of_a_set_that_took_the_name_is_not_ours_to_write() {
 fn pods_that_must_be_ready_for_a_while_bring_the_set_back_when_the_next_one_is_available() {
     let patient = web(3).with("/spec/minReadySeconds", 30);
     let cluster = cluster([patient, pod("a").ready(10), pod("b").ready(25), pod("c")]);
-    assert_eq!(reconcile(&cluster), Ok(Outcome::RequeueAfter(Duration::from_secs(5))));
-    cluster.advance(Duration::from_secs(5));
-    assert_eq!(reconcile(&cluster), Ok(Outcome::RequeueAfter(Duration::from_secs(15))));
     assert_eq!(
-        (status(&cluster)["readyReplicas"].as_i64(), status(&cluster)["availableReplicas"].as_i64()),
+        reconcile(&cluster),
+        Ok(Outcome::RequeueAfter(Duration::from_secs(5)))
+    );
+    cluster.advance(Duration::from_secs(5));
+    assert_eq!(
+        reconcile(&cluster),
+        Ok(Outcome::RequeueAfter(Duration::from_secs(15)))
+    );
+    assert_eq!(
+        (
+            status(&cluster)["readyReplicas"].as_i64(),
+            status(&cluster)["availableReplicas"].as_i64()
+        ),
         (Some(2), Some(1))
     );
     cluster.advance(Duration::from_secs(15));
@@ -358,5 +527,11 @@ fn a_status_that_others_changed_is_put_right_but_their_conditions_stay() {
         set["status"]["conditions"] = json!([theirs]);
     });
     settle(&cluster);
-    assert_eq!((status(&cluster)["replicas"].as_i64(), &status(&cluster)["conditions"]), (Some(1), &json!([theirs])));
+    assert_eq!(
+        (
+            status(&cluster)["replicas"].as_i64(),
+            &status(&cluster)["conditions"]
+        ),
+        (Some(1), &json!([theirs]))
+    );
 }

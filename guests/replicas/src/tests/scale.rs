@@ -4,7 +4,9 @@ use flyball_sdk::serde_json;
 use flyball_sdk::write::Action;
 
 use super::*;
-use crate::scale::{Failure, Note, Report, Step, creation, deletion, report_creations, report_deletions, step};
+use crate::scale::{
+    Failure, Note, Report, Step, creation, deletion, report_creations, report_deletions, step,
+};
 
 #[test]
 fn a_step_goes_to_the_wanted_number_in_bursts() {
@@ -24,16 +26,25 @@ fn no_number_means_one_pod() {
 fn new_pod(set: &Object) -> (Value, String) {
     let set = set.set();
     let write = creation(&set, &set.meta.controller_reference("apps/v1/ReplicaSet")).unwrap();
-    assert_eq!((write.target.namespace.as_str(), write.target.name.as_str()), ("default", ""));
+    assert_eq!(
+        (write.target.namespace.as_str(), write.target.name.as_str()),
+        ("default", "")
+    );
     match write.action {
-        Action::Create(body) => (serde_json::from_slice(&body).unwrap(), String::from_utf8(body).unwrap()),
+        Action::Create(body) => (
+            serde_json::from_slice(&body).unwrap(),
+            String::from_utf8(body).unwrap(),
+        ),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn a_new_pod_is_the_template_with_an_owner_and_a_name_to_be_made() {
-    let template = web(1).with("/spec/template/metadata/finalizers", json!(["example.com/f"]));
+    let template = web(1).with(
+        "/spec/template/metadata/finalizers",
+        json!(["example.com/f"]),
+    );
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web",
                        "controller": true, "blockOwnerDeletion": true});
     let (pod, _) = new_pod(&template);
@@ -52,7 +63,10 @@ fn a_new_pod_is_the_template_with_an_owner_and_a_name_to_be_made() {
 
 #[test]
 fn what_the_template_does_not_say_is_not_in_the_pod_either() {
-    let template = web(1).with("/spec/template/metadata", json!({"name": "x", "labels": {"app": "web"}}));
+    let template = web(1).with(
+        "/spec/template/metadata",
+        json!({"name": "x", "labels": {"app": "web"}}),
+    );
     let (pod, _) = new_pod(&template);
     let keys: Vec<_> = pod["metadata"].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["generateName", "labels", "ownerReferences"]);
@@ -61,11 +75,21 @@ fn what_the_template_does_not_say_is_not_in_the_pod_either() {
 #[test]
 fn the_spec_of_the_template_is_passed_on_as_its_text() {
     let spec = r#"{"unknownToUs":[1.0,1e3],  "containers":null}"#;
-    let text = web(1).with("/spec/template/spec", "SPEC").0.to_string().replace("\"SPEC\"", spec);
+    let text = web(1)
+        .with("/spec/template/spec", "SPEC")
+        .0
+        .to_string()
+        .replace("\"SPEC\"", spec);
     let set: Set = serde_json::from_str(&text).unwrap();
     let write = creation(&set, &set.meta.controller_reference("apps/v1/ReplicaSet")).unwrap();
-    let Action::Create(body) = write.action else { panic!() };
-    assert!(String::from_utf8(body).unwrap().ends_with(&format!("\"spec\":{spec}}}")));
+    let Action::Create(body) = write.action else {
+        panic!()
+    };
+    assert!(
+        String::from_utf8(body)
+            .unwrap()
+            .ends_with(&format!("\"spec\":{spec}}}"))
+    );
 }
 
 #[test]
@@ -76,21 +100,36 @@ fn a_pod_without_labels_is_not_made() {
 }
 
 fn note(is_warning: bool, reason: &'static str, message: &str) -> Note {
-    Note { is_warning, reason, message: message.into() }
+    Note {
+        is_warning,
+        reason,
+        message: message.into(),
+    }
 }
 
 #[test]
 fn creations_are_told_one_by_one_and_what_was_skipped_is_not() {
     let quota = "pods \"web-\" is forbidden: exceeded quota";
-    let answers = [Ok("web-1".to_owned()), Err(refusal(403, "Forbidden", quota)), Err(ApiError::skipped())];
+    let answers = [
+        Ok("web-1".to_owned()),
+        Err(refusal(403, "Forbidden", quota)),
+        Err(ApiError::skipped()),
+    ];
     assert_eq!(
         report_creations(answers),
         Report {
             notes: vec![
                 note(false, "SuccessfulCreate", "Created pod: web-1"),
-                note(true, "FailedCreate", "Error creating: pods \"web-\" is forbidden: exceeded quota"),
+                note(
+                    true,
+                    "FailedCreate",
+                    "Error creating: pods \"web-\" is forbidden: exceeded quota"
+                ),
             ],
-            failure: Some(Failure { reason: "FailedCreate", message: quota.into() }),
+            failure: Some(Failure {
+                reason: "FailedCreate",
+                message: quota.into()
+            }),
         }
     );
 }
@@ -99,30 +138,44 @@ fn creations_are_told_one_by_one_and_what_was_skipped_is_not() {
 fn the_first_failure_is_the_one_that_counts() {
     let answers = ["one", "two"].map(|message| Err(refusal(500, "InternalError", message)));
     let report = report_creations(answers);
-    assert_eq!((report.notes.len(), report.failure.unwrap().message.as_str()), (2, "one"));
+    assert_eq!(
+        (report.notes.len(), report.failure.unwrap().message.as_str()),
+        (2, "one")
+    );
 }
 
 #[test]
 fn a_namespace_that_is_being_deleted_is_no_failure() {
-    let message =
-        "pods \"web-\" is forbidden: unable to create new content in namespace default because it is being terminated";
-    let answers = [Err(refusal(403, "NamespaceTerminating", message)), Err(ApiError::skipped())];
+    let message = "pods \"web-\" is forbidden: unable to create new content in namespace default because it is being terminated";
+    let answers = [
+        Err(refusal(403, "NamespaceTerminating", message)),
+        Err(ApiError::skipped()),
+    ];
     assert_eq!(report_creations(answers), Report::default());
 }
 
 #[test]
 fn a_deletion_is_of_this_very_pod() {
     let write = deletion(&candidates(&[pod("a")])[0]);
-    assert_eq!((write.target.name.as_str(), write.action), ("a", Action::Delete));
-    assert_eq!(Value::Object(write.options), json!({"preconditions": {"uid": "uid-a"}}));
+    assert_eq!(
+        (write.target.name.as_str(), write.action),
+        ("a", Action::Delete)
+    );
+    assert_eq!(
+        Value::Object(write.options),
+        json!({"preconditions": {"uid": "uid-a"}})
+    );
 }
 
 #[test]
 fn deletions_are_told_one_by_one_and_a_pod_that_is_gone_is_no_failure() {
     let doomed = candidates(&[pod("a"), pod("b"), pod("c")]);
     let doomed: Vec<&Candidate> = doomed.iter().collect();
-    let answers =
-        [Ok(()), Err(refusal(404, "NotFound", "gone")), Err(refusal(500, "InternalError", "the disk is full"))];
+    let answers = [
+        Ok(()),
+        Err(refusal(404, "NotFound", "gone")),
+        Err(refusal(500, "InternalError", "the disk is full")),
+    ];
     assert_eq!(
         report_deletions(&doomed, answers),
         Report {

@@ -13,7 +13,16 @@ use crate::views::Status;
 const FLAVOR: Flavor = ReplicaSet::FLAVOR;
 
 fn status_of(set: &Object, active: &[Object], failure: Option<&Failure>) -> Status {
-    status(&FLAVOR, &set.set(), &Known { active: &pods(active), terminating: 0, failure, now: NOON })
+    status(
+        &FLAVOR,
+        &set.set(),
+        &Known {
+            active: &pods(active),
+            terminating: 0,
+            failure,
+            now: NOON,
+        },
+    )
 }
 
 #[test]
@@ -22,10 +31,20 @@ fn pods_are_counted_by_what_holds_for_them() {
     let active = [
         pod("pending").phase("Pending"),
         pod("bare").labels(json!({"app": "web"})).ready(60),
-        pod("more").labels(json!({"app": "web", "tier": "front", "x": "y"})).ready(59),
-        pod("not-ready").with("/status/conditions", json!([{"type": "Ready", "status": "False"}])),
+        pod("more")
+            .labels(json!({"app": "web", "tier": "front", "x": "y"}))
+            .ready(59),
+        pod("not-ready").with(
+            "/status/conditions",
+            json!([{"type": "Ready", "status": "False"}]),
+        ),
     ];
-    let known = Known { active: &pods(&active), terminating: 3, failure: None, now: NOON };
+    let known = Known {
+        active: &pods(&active),
+        terminating: 3,
+        failure: None,
+        now: NOON,
+    };
     assert_eq!(
         status(&FLAVOR, &set.set(), &known),
         Status {
@@ -42,18 +61,40 @@ fn pods_are_counted_by_what_holds_for_them() {
 
 #[test]
 fn a_kind_that_does_not_say_it_has_no_terminating_replicas() {
-    let flavor = Flavor { counts_terminating: false, ..FLAVOR };
-    let known = Known { active: &[], terminating: 3, failure: None, now: NOON };
+    let flavor = Flavor {
+        counts_terminating: false,
+        ..FLAVOR
+    };
+    let known = Known {
+        active: &[],
+        terminating: 3,
+        failure: None,
+        now: NOON,
+    };
     let status = status(&flavor, &web(0).set(), &known);
-    assert_eq!(serde_json::to_value(status).unwrap().get("terminatingReplicas"), None);
+    assert_eq!(
+        serde_json::to_value(status)
+            .unwrap()
+            .get("terminatingReplicas"),
+        None
+    );
 }
 
 #[test]
 fn without_min_ready_seconds_a_ready_pod_is_available_whenever_that_was() {
-    let since_never = pod("a").with("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
-    assert_eq!(status_of(&web(1), std::slice::from_ref(&since_never), None).available_replicas, 1);
+    let since_never = pod("a").with(
+        "/status/conditions",
+        json!([{"type": "Ready", "status": "True"}]),
+    );
+    assert_eq!(
+        status_of(&web(1), std::slice::from_ref(&since_never), None).available_replicas,
+        1
+    );
     let patient = web(1).with("/spec/minReadySeconds", 1);
-    assert_eq!(status_of(&patient, &[since_never], None).available_replicas, 0);
+    assert_eq!(
+        status_of(&patient, &[since_never], None).available_replicas,
+        0
+    );
 }
 
 #[test]
@@ -67,7 +108,10 @@ fn a_status_is_written_whole_with_its_zeros() {
 
 #[test]
 fn a_status_that_is_read_back_is_the_one_that_was_written() {
-    let failure = Failure { reason: "FailedCreate", message: "no".into() };
+    let failure = Failure {
+        reason: "FailedCreate",
+        message: "no".into(),
+    };
     let written = status_of(&web(1), &[], Some(&failure));
     // The server leaves out what is zero.
     let read = web(1).with(
@@ -75,7 +119,12 @@ fn a_status_that_is_read_back_is_the_one_that_was_written() {
         json!({"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 2, "conditions": written.conditions}),
     );
     assert_eq!(read.set().status, written);
-    assert_ne!(read.with("/status/terminatingReplicas", Value::Null).set().status, written);
+    assert_ne!(
+        read.with("/status/terminatingReplicas", Value::Null)
+            .set()
+            .status,
+        written
+    );
 }
 
 fn foreign() -> Value {
@@ -85,11 +134,17 @@ fn foreign() -> Value {
 #[test]
 fn the_first_failure_becomes_a_condition_beside_those_of_others() {
     let set = web(1).with("/status/conditions", json!([foreign()]));
-    let failure = Failure { reason: "FailedCreate", message: "exceeded quota".into() };
+    let failure = Failure {
+        reason: "FailedCreate",
+        message: "exceeded quota".into(),
+    };
     let conditions = status_of(&set, &[], Some(&failure)).conditions;
     let ours = json!({"type": "ReplicaFailure", "status": "True", "lastTransitionTime": ago(0),
                       "reason": "FailedCreate", "message": "exceeded quota"});
-    assert_eq!(serde_json::to_value(conditions).unwrap(), json!([foreign(), ours]));
+    assert_eq!(
+        serde_json::to_value(conditions).unwrap(),
+        json!([foreign(), ours])
+    );
 }
 
 #[test]
@@ -97,9 +152,18 @@ fn a_second_failure_leaves_the_condition_as_it_is_and_success_removes_it() {
     let old = json!({"type": "ReplicaFailure", "status": "True", "lastTransitionTime": ago(99),
                      "reason": "FailedCreate", "message": "first"});
     let set = web(1).with("/status/conditions", json!([old, foreign()]));
-    let failure = Failure { reason: "FailedDelete", message: "second".into() };
-    assert_eq!(serde_json::to_value(status_of(&set, &[], Some(&failure)).conditions).unwrap(), json!([old, foreign()]));
-    assert_eq!(serde_json::to_value(status_of(&set, &[], None).conditions).unwrap(), json!([foreign()]));
+    let failure = Failure {
+        reason: "FailedDelete",
+        message: "second".into(),
+    };
+    assert_eq!(
+        serde_json::to_value(status_of(&set, &[], Some(&failure)).conditions).unwrap(),
+        json!([old, foreign()])
+    );
+    assert_eq!(
+        serde_json::to_value(status_of(&set, &[], None).conditions).unwrap(),
+        json!([foreign()])
+    );
 }
 
 fn next(min_ready: u32, active: &[Object], later_by_ms: u64) -> Option<u128> {
@@ -111,7 +175,12 @@ fn next(min_ready: u32, active: &[Object], later_by_ms: u64) -> Option<u128> {
 
 #[test]
 fn the_next_look_is_when_the_next_pod_becomes_available() {
-    let ready = [pod("a").ready(2), pod("b").ready(4), pod("c").ready(60), pod("d")];
+    let ready = [
+        pod("a").ready(2),
+        pod("b").ready(4),
+        pod("c").ready(60),
+        pod("d"),
+    ];
     assert_eq!(next(5, &ready, 0), Some(1000));
     assert_eq!(next(5, &ready, 300), Some(700));
     // It became available while the status was being written.
@@ -126,6 +195,9 @@ fn there_is_no_next_look_when_all_ready_pods_are_available() {
 
 #[test]
 fn a_pod_ready_since_nobody_knows_when_is_looked_at_after_min_ready_seconds() {
-    let unknown = pod("a").with("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
+    let unknown = pod("a").with(
+        "/status/conditions",
+        json!([{"type": "Ready", "status": "True"}]),
+    );
     assert_eq!(next(7, &[unknown], 0), Some(7000));
 }

@@ -18,11 +18,22 @@ use super::store::{DeleteOptions, Id, text};
 use super::{Cluster, Enqueued, Event, Signed, State, Written, kind_of};
 
 impl Imports for Cluster {
-    fn get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Option<Vec<u8>>, ApiError> {
+    fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Option<Vec<u8>>, ApiError> {
         let state = self.state.borrow();
         let watches = state.watches(kind)?;
-        let found = state.store.get(&Id::new(kind, namespace, name)).filter(|object| in_scope(&watches, object));
-        found.map(|object| state.project(kind, object, fields)).transpose()
+        let found = state
+            .store
+            .get(&Id::new(kind, namespace, name))
+            .filter(|object| in_scope(&watches, object));
+        found
+            .map(|object| state.project(kind, object, fields))
+            .transpose()
     }
 
     fn open(&self, question: &Question) -> Box<dyn Pages> {
@@ -30,19 +41,33 @@ impl Imports for Cluster {
             return lister(question);
         }
         let objects = self.state.borrow().answer(question);
-        Box::new(Answered { objects, given: Cell::new(0) })
+        Box::new(Answered {
+            objects,
+            given: Cell::new(0),
+        })
     }
 
     fn gone(&self, object: &ObjectReference) -> bool {
         self.state.borrow().gone.contains(object)
     }
 
-    fn live_get(&self, kind: &str, namespace: &str, name: &str, fields: &[&str]) -> Result<Vec<u8>, ApiError> {
+    fn live_get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Vec<u8>, ApiError> {
         let state = &mut *self.state.borrow_mut();
         let id = Id::new(kind, namespace, name);
-        state.live_reads.push(format!("get {kind} {}", Key::new(namespace, name)));
+        state
+            .live_reads
+            .push(format!("get {kind} {}", Key::new(namespace, name)));
         state.admit("get", kind, "")?;
-        let found = state.live.get(&id).map_or_else(|| state.store.get(&id), Option::as_ref);
+        let found = state
+            .live
+            .get(&id)
+            .map_or_else(|| state.store.get(&id), Option::as_ref);
         let missing = || ApiError::new(404, "NotFound", format!("{kind} {name:?} not found"));
         prune(found.ok_or_else(missing)?, &mask(fields)?)
     }
@@ -58,7 +83,11 @@ impl Imports for Cluster {
         state.live_reads.push(format!("list {kind} {namespace}"));
         state.admit("list", kind, "")?;
         let parameter = |name: &str| {
-            parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
+            parameters
+                .iter()
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value.as_str())
+                .unwrap_or_default()
         };
         let labels: LabelSelector = parameter("labelSelector").parse().map_err(invalid)?;
         let selector: FieldSelector = parameter("fieldSelector").parse().map_err(invalid)?;
@@ -70,27 +99,52 @@ impl Imports for Cluster {
                 && labels.matches(&meta(object).labels)
                 && selector.matches(field)
             {
-                items.push(serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?);
+                items.push(
+                    serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?,
+                );
             }
         }
         // A token says how many objects came before, in a list that is not kept: nothing may change between two pages.
         let before = parameter("continue").parse().unwrap_or(0);
-        let limit = parameter("limit").parse().ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let limit = parameter("limit")
+            .parse()
+            .ok()
+            .filter(|limit| *limit > 0)
+            .unwrap_or(usize::MAX);
         let after = items.len().saturating_sub(before).saturating_sub(limit);
-        let token = if after > 0 { (before + limit).to_string() } else { String::new() };
+        let token = if after > 0 {
+            (before + limit).to_string()
+        } else {
+            String::new()
+        };
         let page: Vec<Value> = items.into_iter().skip(before).take(limit).collect();
         let list = json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
         Ok(list.to_string().into_bytes())
     }
 
     fn live_raw(&self, path: &str) -> Result<Vec<u8>, ApiError> {
-        let missing = || ApiError::new(404, "NotFound", "the server could not find the requested resource");
-        self.state.borrow().raw.get(path).map(|answer| answer.to_string().into_bytes()).ok_or_else(missing)
+        let missing = || {
+            ApiError::new(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            )
+        };
+        self.state
+            .borrow()
+            .raw
+            .get(path)
+            .map(|answer| answer.to_string().into_bytes())
+            .ok_or_else(missing)
     }
 
     fn kinds(&self) -> Result<Vec<u8>, ApiError> {
         let state = &mut *self.state.borrow_mut();
-        if state.description.as_ref().is_some_and(|description| !description.imports.contains("discovery")) {
+        if state
+            .description
+            .as_ref()
+            .is_some_and(|description| !description.imports.contains("discovery"))
+        {
             return Err(ApiError::denied("the plugin does not ask for `discovery`"));
         }
         state.fail_if_due("discover", "")?;
@@ -100,7 +154,11 @@ impl Imports for Cluster {
     /// Rounds run to their end, as side by side; so does all, if the batch has neither slow start nor stop on error.
     fn run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
         let state = &mut *self.state.borrow_mut();
-        let initial = if batch.stop_on_error { Some(1) } else { batch.slow_start };
+        let initial = if batch.stop_on_error {
+            Some(1)
+        } else {
+            batch.slow_start
+        };
         // The end of the round that is running: 1, 3, 7, … writes with a slow start of 1.
         let mut end = initial.map_or(usize::MAX, |initial| initial.max(1) as usize);
         let mut results: Vec<Result<_, ApiError>> = Vec::new();
@@ -108,10 +166,17 @@ impl Imports for Cluster {
         for write in batch.writes {
             if results.len() == end {
                 failed = results.iter().any(Result::is_err);
-                end =
-                    if batch.stop_on_error { end + 1 } else { 2 * end + initial.map_or(0, |one| one.max(1) as usize) };
+                end = if batch.stop_on_error {
+                    end + 1
+                } else {
+                    2 * end + initial.map_or(0, |one| one.max(1) as usize)
+                };
             }
-            results.push(if failed { Err(ApiError::skipped()) } else { state.write(write) });
+            results.push(if failed {
+                Err(ApiError::skipped())
+            } else {
+                state.write(write)
+            });
         }
         results
     }
@@ -128,7 +193,11 @@ impl Imports for Cluster {
 
     fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let delay = Duration::from_millis(delay_ms.into());
-        self.state.borrow_mut().enqueued.push(Enqueued { queue: queue.into(), key: key.into(), delay });
+        self.state.borrow_mut().enqueued.push(Enqueued {
+            queue: queue.into(),
+            key: key.into(),
+            delay,
+        });
         Ok(())
     }
 
@@ -149,7 +218,11 @@ impl Imports for Cluster {
         let state = &mut *self.state.borrow_mut();
         let mut next = || {
             for shift in [13, -7, 17_i32] {
-                let shifted = if shift > 0 { state.random << shift } else { state.random >> -shift };
+                let shifted = if shift > 0 {
+                    state.random << shift
+                } else {
+                    state.random >> -shift
+                };
                 state.random ^= shifted;
             }
             (state.random >> 32) as u8
@@ -167,7 +240,10 @@ impl Imports for Cluster {
 
     fn metric(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64) {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
-        self.state.borrow_mut().metrics.push((operation, name.into(), labels, value));
+        self.state
+            .borrow_mut()
+            .metrics
+            .push((operation, name.into(), labels, value));
     }
 
     fn config(&self, key: &str) -> Option<String> {
@@ -180,7 +256,14 @@ impl Imports for Cluster {
         self.state.borrow().memo.get(key).cloned()
     }
 
-    fn memo_put(&self, key: &str, expected: u32, value: &[u8], _: &str, _: u32) -> Result<u32, ApiError> {
+    fn memo_put(
+        &self,
+        key: &str,
+        expected: u32,
+        value: &[u8],
+        _: &str,
+        _: u32,
+    ) -> Result<u32, ApiError> {
         let memo = &mut self.state.borrow_mut().memo;
         let version = memo.get(key).map_or(0, |(_, version)| *version);
         if version != expected {
@@ -197,28 +280,53 @@ impl Imports for Cluster {
     fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
         let state = &mut *self.state.borrow_mut();
         state.admit_key(key)?;
-        let claims = serde_json::from_slice(claims).map(Value::Object).map_err(invalid)?;
+        let claims = serde_json::from_slice(claims)
+            .map(Value::Object)
+            .map_err(invalid)?;
         let token = format!("toy.{key}.{}", state.signed.len());
-        state.signed.push(Signed { key: key.into(), claims, token: token.clone() });
+        state.signed.push(Signed {
+            key: key.into(),
+            claims,
+            token: token.clone(),
+        });
         Ok(token)
     }
 
     fn verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
         let state = self.state.borrow();
         state.admit_key(key)?;
-        let known = state.signed.iter().find(|signed| signed.key == key && signed.token == token);
-        let other = || ApiError::new(401, "Unauthorized", format!("the token was not signed by the key `{key}`"));
-        known.map(|signed| signed.claims.to_string().into_bytes()).ok_or_else(other)
+        let known = state
+            .signed
+            .iter()
+            .find(|signed| signed.key == key && signed.token == token);
+        let other = || {
+            ApiError::new(
+                401,
+                "Unauthorized",
+                format!("the token was not signed by the key `{key}`"),
+            )
+        };
+        known
+            .map(|signed| signed.claims.to_string().into_bytes())
+            .ok_or_else(other)
     }
 
     fn sign_certificate(&self, key: &str, _: &str, _: &str) -> Result<String, ApiError> {
         self.state.borrow().admit_key(key)?;
-        Err(ApiError::new(501, "NotImplemented", "the fake cluster signs no certificates"))
+        Err(ApiError::new(
+            501,
+            "NotImplemented",
+            "the fake cluster signs no certificates",
+        ))
     }
 
     fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
         self.state.borrow().admit_key(key)?;
-        Err(ApiError::new(501, "NotImplemented", "the fake cluster has no certificates"))
+        Err(ApiError::new(
+            501,
+            "NotImplemented",
+            "the fake cluster has no certificates",
+        ))
     }
 }
 
@@ -226,11 +334,27 @@ impl Imports for Cluster {
 impl State {
     /// Whether the plugin asks for the signer, and the key is there.
     fn admit_key(&self, key: &str) -> Result<(), ApiError> {
-        if self.description.as_ref().is_some_and(|description| !description.imports.contains("signer")) {
-            return Err(ApiError::denied("the plugin does not ask for the import `signer`"));
+        if self
+            .description
+            .as_ref()
+            .is_some_and(|description| !description.imports.contains("signer"))
+        {
+            return Err(ApiError::denied(
+                "the plugin does not ask for the import `signer`",
+            ));
         }
-        let missing = || ApiError::new(404, "NotFound", format!("the host holds no key named `{key}`"));
-        self.keys.iter().any(|known| known == key).then_some(()).ok_or_else(missing)
+        let missing = || {
+            ApiError::new(
+                404,
+                "NotFound",
+                format!("the host holds no key named `{key}`"),
+            )
+        };
+        self.keys
+            .iter()
+            .any(|known| known == key)
+            .then_some(())
+            .ok_or_else(missing)
     }
 }
 
@@ -240,38 +364,64 @@ impl State {
     fn watches(&self, kind: &str) -> Result<Vec<Watch>, ApiError> {
         let Some(description) = &self.description else {
             let kind = Some(kind_of(kind));
-            return Ok(vec![Watch { kind, fields: vec![".".into()], ..Watch::default() }]);
+            return Ok(vec![Watch {
+                kind,
+                fields: vec![".".into()],
+                ..Watch::default()
+            }]);
         };
         let own = |watch: &&Watch| match (&watch.kind, &watch.discovered) {
             (Some(own), _) => own.to_string() == kind,
-            (None, Some(discovered)) => kind == "*" || !discovered.except.iter().any(|own| own.to_string() == kind),
+            (None, Some(discovered)) => {
+                kind == "*" || !discovered.except.iter().any(|own| own.to_string() == kind)
+            }
             (None, None) => false,
         };
         let watches: Vec<Watch> = description.watches.iter().filter(own).cloned().collect();
         if watches.is_empty() {
-            return Err(ApiError::denied(format!("{kind} is not among the plugin's watches")));
+            return Err(ApiError::denied(format!(
+                "{kind} is not among the plugin's watches"
+            )));
         }
         Ok(watches)
     }
 
     /// What the plugin declared of an object, narrowed to fields. A field that it did not declare is `Denied`.
-    fn project(&self, kind: &str, object: &Value, fields: &[impl AsRef<str>]) -> Result<Vec<u8>, ApiError> {
+    fn project(
+        &self,
+        kind: &str,
+        object: &Value,
+        fields: &[impl AsRef<str>],
+    ) -> Result<Vec<u8>, ApiError> {
         let declared = self.declared(kind)?;
         let wanted = mask(fields)?;
         if !fields.is_empty() && !declared.covers(&wanted) {
-            return Err(ApiError::denied(format!("the plugin does not declare all of these fields of {kind}")));
+            return Err(ApiError::denied(format!(
+                "the plugin does not declare all of these fields of {kind}"
+            )));
         }
-        prune(object, if fields.is_empty() { &declared } else { &wanted })
+        prune(
+            object,
+            if fields.is_empty() {
+                &declared
+            } else {
+                &wanted
+            },
+        )
     }
 
     /// The row of an object. A column that the plugin did not declare is `Denied`.
     fn row(&self, kind: &str, object: &Value, columns: &[String]) -> Result<Vec<u8>, ApiError> {
         let columns = Columns::parse(columns).map_err(invalid)?;
         if !self.declared(kind)?.covers(columns.mask()) {
-            return Err(ApiError::denied(format!("the plugin does not declare all of these columns of {kind}")));
+            return Err(ApiError::denied(format!(
+                "the plugin does not declare all of these columns of {kind}"
+            )));
         }
         let mut row = Vec::new();
-        columns.row(&prune(object, columns.mask())?, &mut row).map_err(invalid)?;
+        columns
+            .row(&prune(object, columns.mask())?, &mut row)
+            .map_err(invalid)?;
         Ok(row)
     }
 
@@ -280,7 +430,11 @@ impl State {
         let mut declared = Mask::default();
         for watch in self.watches(kind)? {
             let metadata_only = watch.metadata_only && watch.discovered.is_none();
-            declared.unite(&if metadata_only { Mask::metadata().clone() } else { Mask::default() });
+            declared.unite(&if metadata_only {
+                Mask::metadata().clone()
+            } else {
+                Mask::default()
+            });
             declared.unite(&Mask::parse(&watch.fields).map_err(invalid)?);
         }
         Ok(declared)
@@ -288,25 +442,49 @@ impl State {
 
     fn answer(&self, question: &Question) -> Result<Vec<Vec<u8>>, ApiError> {
         let watches = self.watches(&question.kind)?;
-        let selector: LabelSelector =
-            question.label_selector.as_deref().unwrap_or_default().parse().map_err(invalid)?;
-        let index = question.index.as_ref().map(|(name, value)| Ok((self.index(&question.kind, name)?, value)));
+        let selector: LabelSelector = question
+            .label_selector
+            .as_deref()
+            .unwrap_or_default()
+            .parse()
+            .map_err(invalid)?;
+        let index = question
+            .index
+            .as_ref()
+            .map(|(name, value)| Ok((self.index(&question.kind, name)?, value)));
         let index = index.transpose()?;
         let matches = |object: &&Value| {
             let meta = meta(object);
-            question.namespace.as_ref().is_none_or(|namespace| *namespace == meta.namespace)
+            question
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == meta.namespace)
                 && selector.matches(&meta.labels)
                 && question.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
-                && question.owner.as_ref().is_none_or(|uid| meta.owner_references.iter().any(|own| own.uid == *uid))
-                && question.controller.as_ref().is_none_or(|uid| meta.is_controlled_by(uid))
+                && question
+                    .owner
+                    .as_ref()
+                    .is_none_or(|uid| meta.owner_references.iter().any(|own| own.uid == *uid))
+                && question
+                    .controller
+                    .as_ref()
+                    .is_none_or(|uid| meta.is_controlled_by(uid))
                 && (!question.orphans || meta.controller().is_none())
-                && index.as_ref().is_none_or(|(path, value)| path.lookup(object).contains(&value.as_str()))
+                && index
+                    .as_ref()
+                    .is_none_or(|(path, value)| path.lookup(object).contains(&value.as_str()))
                 && in_scope(&watches, object)
         };
         let names_kinds = question.kind == "*";
-        let kinds = if names_kinds { self.store.kinds() } else { vec![question.kind.clone()] };
+        let kinds = if names_kinds {
+            self.store.kinds()
+        } else {
+            vec![question.kind.clone()]
+        };
         let kinds = kinds.iter().filter(|kind| self.watches(kind).is_ok());
-        let found = kinds.flat_map(|kind| self.store.of_kind(kind)).filter(matches);
+        let found = kinds
+            .flat_map(|kind| self.store.of_kind(kind))
+            .filter(matches);
         found
             .map(|object| {
                 if !question.columns.is_empty() {
@@ -326,15 +504,26 @@ impl State {
     }
 
     fn index(&self, kind: &str, name: &str) -> Result<FieldPath, ApiError> {
-        let all = self.description.iter().flat_map(|description| &description.indexes);
+        let all = self
+            .description
+            .iter()
+            .flat_map(|description| &description.indexes);
         let index = { all }.find(|index| index.name == name && index.kind.to_string() == kind);
-        let missing = || ApiError::invalid(format!("the plugin declares no index `{name}` over {kind}"));
+        let missing =
+            || ApiError::invalid(format!("the plugin declares no index `{name}` over {kind}"));
         index.ok_or_else(missing)?.path.parse().map_err(invalid)
     }
 
     fn live_of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
-        let cached = self.store.of_kind(kind).filter(|object| !self.live.contains_key(&Id::of_object(object)));
-        let live = self.live.iter().filter(move |(id, _)| id.kind == kind).filter_map(|(_, object)| object.as_ref());
+        let cached = self
+            .store
+            .of_kind(kind)
+            .filter(|object| !self.live.contains_key(&Id::of_object(object)));
+        let live = self
+            .live
+            .iter()
+            .filter(move |(id, _)| id.kind == kind)
+            .filter_map(|(_, object)| object.as_ref());
         cached.chain(live)
     }
 }
@@ -342,7 +531,12 @@ impl State {
 /// Writes.
 impl State {
     fn write(&mut self, write: Write) -> Result<Vec<u8>, ApiError> {
-        let Write { target, action, options, returns } = write;
+        let Write {
+            target,
+            action,
+            options,
+            returns,
+        } = write;
         let (verb, bytes) = match &action {
             Action::Create(object) => ("create", object.as_slice()),
             Action::Modify(_, change) => ("update", change.as_slice()),
@@ -374,7 +568,11 @@ impl State {
             error: result.as_ref().err().cloned(),
         });
         let object = result?;
-        if returns.is_empty() { Ok(Vec::new()) } else { prune(&object, &mask(&returns)?) }
+        if returns.is_empty() {
+            Ok(Vec::new())
+        } else {
+            prune(&object, &mask(&returns)?)
+        }
     }
 
     fn apply(
@@ -386,7 +584,9 @@ impl State {
         options: &Value,
     ) -> Result<Value, ApiError> {
         match action {
-            Action::Create(_) if subresource == "eviction" => self.store.delete(id, &DeleteOptions::default()),
+            Action::Create(_) if subresource == "eviction" => {
+                self.store.delete(id, &DeleteOptions::default())
+            }
             Action::Create(_) if !subresource.is_empty() => Ok(body.clone()),
             Action::Create(_) => self.store.create(&id.kind, &id.namespace, body.clone()),
             Action::Modify(version, _) => self.store.modify(id, subresource, version, body),
@@ -396,14 +596,21 @@ impl State {
                 let labels: LabelSelector = labels.parse().map_err(invalid)?;
                 let selector: FieldSelector = fields.parse().map_err(invalid)?;
                 let matches = |object: &&Value| {
-                    let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
+                    let field =
+                        |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
                     text(object, "/metadata/namespace") == id.namespace
                         && labels.matches(&meta(object).labels)
                         && selector.matches(field)
                 };
-                let ids: Vec<Id> = self.store.of_kind(&id.kind).filter(matches).map(Id::of_object).collect();
+                let ids: Vec<Id> = self
+                    .store
+                    .of_kind(&id.kind)
+                    .filter(matches)
+                    .map(Id::of_object)
+                    .collect();
                 let options = delete_options(options);
-                ids.iter().try_for_each(|id| self.store.delete(id, &options).map(drop))?;
+                ids.iter()
+                    .try_for_each(|id| self.store.delete(id, &options).map(drop))?;
                 Ok(json!({}))
             }
         }
@@ -412,10 +619,15 @@ impl State {
     /// Whether the whole object of a modification can be had: from the cache, where the plugin declares enough of it, else
     /// by a `get`, which it must ask for.
     fn admit_base(&self, action: &Action, kind: &str, subresource: &str) -> Result<(), ApiError> {
-        let (Action::Modify(..), Some(description)) = (action, &self.description) else { return Ok(()) };
+        let (Action::Modify(..), Some(description)) = (action, &self.description) else {
+            return Ok(());
+        };
         let is_enough = |watch: &Watch| {
             let mask = Mask::parse(&watch.fields).unwrap_or_default();
-            watch.kind.as_ref().is_some_and(|own| own.to_string() == kind)
+            watch
+                .kind
+                .as_ref()
+                .is_some_and(|own| own.to_string() == kind)
                 && (mask.is_whole() || subresource == "status" && mask.covers(Mask::metadata()))
         };
         let may_get = |permission: &Permission| {
@@ -423,7 +635,8 @@ impl State {
                 && permission.subresource.is_empty()
                 && permission.verbs.contains("get")
         };
-        if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get) {
+        if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get)
+        {
             return Ok(());
         }
         Err(ApiError::denied(format!(
@@ -433,7 +646,11 @@ impl State {
 
     /// Whether the plugin asks for this verb, and no failure is to be injected.
     fn admit(&mut self, verb: &str, kind: &str, subresource: &str) -> Result<(), ApiError> {
-        let whole = if subresource.is_empty() { kind.to_owned() } else { format!("{kind}/{subresource}") };
+        let whole = if subresource.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}/{subresource}")
+        };
         if let Some(description) = &self.description {
             let allowed = description.permissions.iter().any(|permission| {
                 permission.kind.matches(&kind_of(kind))
@@ -441,7 +658,9 @@ impl State {
                     && permission.verbs.contains(verb)
             });
             if !allowed {
-                return Err(ApiError::denied(format!("the plugin does not ask to {verb} {whole}")));
+                return Err(ApiError::denied(format!(
+                    "the plugin does not ask to {verb} {whole}"
+                )));
             }
         }
         self.fail_if_due(verb, &whole)
@@ -450,8 +669,11 @@ impl State {
     /// Whether no failure is to be injected.
     fn fail_if_due(&mut self, verb: &str, whole: &str) -> Result<(), ApiError> {
         let mut due = None;
-        for (at, fault) in
-            self.faults.iter_mut().enumerate().filter(|(_, fault)| fault.verb == verb && fault.kind == whole)
+        for (at, fault) in self
+            .faults
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, fault)| fault.verb == verb && fault.kind == whole)
         {
             match fault.skip {
                 0 => due = due.or(Some(at)),
@@ -473,21 +695,35 @@ impl Pages for Answered {
     fn page(&self, limit: u32) -> Result<Vec<u8>, ApiError> {
         let objects = self.objects.as_ref().map_err(Clone::clone)?;
         let limit = if limit == 0 { 3 } else { limit as usize };
-        let page: Vec<&[u8]> = objects.iter().skip(self.given.get()).take(limit).map(Vec::as_slice).collect();
+        let page: Vec<&[u8]> = objects
+            .iter()
+            .skip(self.given.get())
+            .take(limit)
+            .map(Vec::as_slice)
+            .collect();
         self.given.set(self.given.get() + page.len());
         Ok([b"[".as_slice(), &page.join(b",".as_slice()), b"]"].concat())
     }
 
     fn count(&self) -> Result<u32, ApiError> {
-        self.objects.as_ref().map(|objects| objects.len() as u32).map_err(Clone::clone)
+        self.objects
+            .as_ref()
+            .map(|objects| objects.len() as u32)
+            .map_err(Clone::clone)
     }
 }
 
 /// Whether one of the watches sees the object.
 fn in_scope(watches: &[Watch], object: &Value) -> bool {
     watches.iter().any(|watch| {
-        let labels: LabelSelector = watch.label_selector.parse().unwrap_or_else(|error| panic!("{error}"));
-        let fields: FieldSelector = watch.field_selector.parse().unwrap_or_else(|error| panic!("{error}"));
+        let labels: LabelSelector = watch
+            .label_selector
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let fields: FieldSelector = watch
+            .field_selector
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}"));
         let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
         (watch.namespace.is_empty() || watch.namespace == text(object, "/metadata/namespace"))
             && labels.matches(&meta(object).labels)
@@ -515,7 +751,8 @@ fn mask(fields: &[impl AsRef<str>]) -> Result<Mask, ApiError> {
 
 fn prune(object: &Value, mask: &Mask) -> Result<Vec<u8>, ApiError> {
     let mut out = Vec::new();
-    mask.prune(object.to_string().as_bytes(), &mut out).map_err(invalid)?;
+    mask.prune(object.to_string().as_bytes(), &mut out)
+        .map_err(invalid)?;
     Ok(out)
 }
 

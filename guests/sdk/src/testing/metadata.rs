@@ -30,7 +30,11 @@ pub(super) fn of_status_write(kind: &str, metadata: &mut Value, written: &Value)
     for field in FIELDS.iter().filter(|field| is_taken(kind, field)) {
         match written.get(field) {
             Some(value) => metadata[field] = value.clone(),
-            None => drop(metadata.as_object_mut().and_then(|fields| fields.remove(*field))),
+            None => drop(
+                metadata
+                    .as_object_mut()
+                    .and_then(|fields| fields.remove(*field)),
+            ),
         }
     }
 }
@@ -63,9 +67,12 @@ mod tests {
     #[test]
     fn most_kinds_take_changed_metadata_with_a_status() {
         let taken = json!({"name": "a", "labels": 2, "annotations": 2, "ownerReferences": 2});
-        for kind in
-            ["apps/v1/ReplicaSet", "batch/v1/Job", "v1/Namespace", "certificates.k8s.io/v1/CertificateSigningRequest"]
-        {
+        for kind in [
+            "apps/v1/ReplicaSet",
+            "batch/v1/Job",
+            "v1/Namespace",
+            "certificates.k8s.io/v1/CertificateSigningRequest",
+        ] {
             assert_eq!(after(kind), taken, "{kind}");
         }
         assert_eq!(after("apps/v1/Deployment")["labels"], 1);
@@ -75,7 +82,11 @@ mod tests {
     #[test]
     fn custom_resources_and_some_newer_kinds_take_none() {
         for kind in ["example.com/v1/Widget", "resource.k8s.io/v1/ResourceClaim"] {
-            assert_eq!(after(kind), json!({"name": "a", "labels": 1, "annotations": 1, "finalizers": 1}), "{kind}");
+            assert_eq!(
+                after(kind),
+                json!({"name": "a", "labels": 1, "annotations": 1, "finalizers": 1}),
+                "{kind}"
+            );
         }
     }
 }

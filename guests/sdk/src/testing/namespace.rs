@@ -45,13 +45,18 @@ mod tests {
         let cluster = Cluster::with([namespace]);
         let host = cluster.host();
         let object = || cluster.object("v1/Namespace", "", "a");
-        let meta = || serde_json::from_value::<Meta>(object().unwrap()["metadata"].clone()).unwrap();
+        let meta =
+            || serde_json::from_value::<Meta>(object().unwrap()["metadata"].clone()).unwrap();
         host.delete("v1/Namespace", &meta()).unwrap();
         assert_eq!(object().unwrap()["status"]["phase"], "Terminating");
         let change = json!({"spec": {"finalizers": []}, "metadata": {"labels": {"a": "b"}}});
         host.modify("v1/Namespace", &meta(), &change).unwrap();
-        assert_eq!(object().unwrap()["spec"]["finalizers"], json!(["kubernetes"]));
-        host.write(Write::modify("v1/Namespace", &meta(), &change).on("finalize")).unwrap();
+        assert_eq!(
+            object().unwrap()["spec"]["finalizers"],
+            json!(["kubernetes"])
+        );
+        host.write(Write::modify("v1/Namespace", &meta(), &change).on("finalize"))
+            .unwrap();
         assert_eq!(object(), None);
     }
 }

@@ -29,7 +29,11 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
         *target = patch.clone();
         return;
     };
-    if !target.is_object() || patch.get("$patch").is_some_and(|directive| directive == "replace") {
+    if !target.is_object()
+        || patch
+            .get("$patch")
+            .is_some_and(|directive| directive == "replace")
+    {
         *target = Value::Object(serde_json::Map::new());
     }
     let fields = target.as_object_mut().expect("it was made one");
@@ -46,7 +50,9 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
         } else {
             match (merge_key(key), value) {
                 (Some(by), Value::Array(patch)) => {
-                    let list = fields.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+                    let list = fields
+                        .entry(key)
+                        .or_insert_with(|| Value::Array(Vec::new()));
                     merge_list(list, by, patch);
                 }
                 _ => strategic(fields.entry(key).or_insert(Value::Null), value),
@@ -60,7 +66,9 @@ fn merge_key(field: &str) -> Option<&'static str> {
     match field {
         "ownerReferences" => Some("uid"),
         "conditions" => Some("type"),
-        "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" | "secrets" => Some("name"),
+        "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" | "secrets" => {
+            Some("name")
+        }
         "finalizers" => Some(""),
         _ => None,
     }
@@ -72,7 +80,13 @@ fn merge_list(list: &mut Value, by: &str, patch: &[Value]) {
         return;
     };
     for change in patch {
-        let same = |item: &Value| if by.is_empty() { item == change } else { item[by] == change[by] };
+        let same = |item: &Value| {
+            if by.is_empty() {
+                item == change
+            } else {
+                item[by] == change[by]
+            }
+        };
         let at = items.iter().position(same);
         match (change.get("$patch").and_then(Value::as_str), at) {
             (Some("delete"), _) => items.retain(|item| !same(item)),
@@ -85,9 +99,14 @@ fn merge_list(list: &mut Value, by: &str, patch: &[Value]) {
 /// A JSON patch (RFC 6902): `add`, `replace`, `remove` and `test`.
 pub(super) fn json(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let fail = |message: String| ApiError::new(422, "Invalid", message);
-    for operation in patch.as_array().ok_or_else(|| fail("a JSON patch is a list".into()))? {
+    for operation in patch
+        .as_array()
+        .ok_or_else(|| fail("a JSON patch is a list".into()))?
+    {
         let [op, path] = ["op", "path"].map(|key| operation[key].as_str().unwrap_or_default());
-        let (parent, last) = path.rsplit_once('/').ok_or_else(|| fail(format!("`{path}` is not a path")))?;
+        let (parent, last) = path
+            .rsplit_once('/')
+            .ok_or_else(|| fail(format!("`{path}` is not a path")))?;
         let last = last.replace("~1", "/").replace("~0", "~");
         if op == "test" {
             let found = target.pointer(path).unwrap_or(&Value::Null);
@@ -130,20 +149,29 @@ mod tests {
             &mut pod,
             &json!({"metadata": {"ownerReferences": [{"uid": "2", "name": "b"}], "finalizers": ["x", "y"]}}),
         );
-        assert_eq!(pod["metadata"]["ownerReferences"], json!([{"uid": "1", "name": "a"}, {"uid": "2", "name": "b"}]));
+        assert_eq!(
+            pod["metadata"]["ownerReferences"],
+            json!([{"uid": "1", "name": "a"}, {"uid": "2", "name": "b"}])
+        );
         assert_eq!(pod["metadata"]["finalizers"], json!(["x", "y"]));
         strategic(
             &mut pod,
             &json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "1"}],
                                  "$deleteFromPrimitiveList/finalizers": ["x"]}}),
         );
-        assert_eq!(pod["metadata"], json!({"ownerReferences": [{"uid": "2", "name": "b"}], "finalizers": ["y"]}));
+        assert_eq!(
+            pod["metadata"],
+            json!({"ownerReferences": [{"uid": "2", "name": "b"}], "finalizers": ["y"]})
+        );
     }
 
     #[test]
     fn a_merge_patch_removes_what_is_null() {
         let mut object = json!({"a": {"b": 1, "c": 2}});
-        merge(&mut object, &json!({"a": {"b": null, "d": {"e": null, "f": 1}}}));
+        merge(
+            &mut object,
+            &json!({"a": {"b": null, "d": {"e": null, "f": 1}}}),
+        );
         assert_eq!(object, json!({"a": {"c": 2, "d": {"f": 1}}}));
     }
 
@@ -158,6 +186,12 @@ mod tests {
         ]);
         json(&mut object, &patch).unwrap();
         assert_eq!(object, json!({"list": [2, 3], "labels": {"a/b": "d"}}));
-        assert!(json(&mut object, &json!([{"op": "test", "path": "/list/0", "value": 1}])).is_err());
+        assert!(
+            json(
+                &mut object,
+                &json!([{"op": "test", "path": "/list/0", "value": 1}])
+            )
+            .is_err()
+        );
     }
 }

@@ -21,12 +21,20 @@ pub(super) struct Id {
 
 impl Id {
     pub(super) fn new(kind: &str, namespace: &str, name: &str) -> Self {
-        Self { kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        Self {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     pub(super) fn of_object(object: &Value) -> Self {
         let kind = Kind::of_object(text(object, "/apiVersion"), text(object, "/kind")).to_string();
-        Self::new(&kind, text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+        Self::new(
+            &kind,
+            text(object, "/metadata/namespace"),
+            text(object, "/metadata/name"),
+        )
     }
 }
 
@@ -48,7 +56,12 @@ pub(super) struct DeleteOptions {
 
 impl Store {
     pub(super) fn new(now: Time) -> Self {
-        Self { objects: BTreeMap::new(), version: 0, uid: 0, now }
+        Self {
+            objects: BTreeMap::new(),
+            version: 0,
+            uid: 0,
+            now,
+        }
     }
 
     pub(super) fn get(&self, id: &Id) -> Option<&Value> {
@@ -56,7 +69,10 @@ impl Store {
     }
 
     pub(super) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
-        self.objects.iter().filter(move |(id, _)| id.kind == kind).map(|(_, object)| object)
+        self.objects
+            .iter()
+            .filter(move |(id, _)| id.kind == kind)
+            .map(|(_, object)| object)
     }
 
     /// The kinds of which there are objects.
@@ -98,7 +114,12 @@ impl Store {
     }
 
     /// Creates an object: the server's own fields are the server's, whatever was sent.
-    pub(super) fn create(&mut self, kind: &str, namespace: &str, mut object: Value) -> Result<Value, ApiError> {
+    pub(super) fn create(
+        &mut self,
+        kind: &str,
+        namespace: &str,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
         let parsed = kind_of(kind);
         if !object.is_object() || !object["metadata"].is_object() {
             return Err(ApiError::new(422, "Invalid", "the object has no metadata"));
@@ -111,7 +132,11 @@ impl Store {
         if text(&object, "/metadata/name").is_empty() {
             let prefix = text(&object, "/metadata/generateName").to_owned();
             if prefix.is_empty() {
-                return Err(ApiError::new(422, "Invalid", "name or generateName is required"));
+                return Err(ApiError::new(
+                    422,
+                    "Invalid",
+                    "name or generateName is required",
+                ));
             }
             object["metadata"]["name"] = format!("{prefix}{}", suffix(self.version + 1)).into();
         }
@@ -127,10 +152,20 @@ impl Store {
             ));
         }
         if self.objects.contains_key(&id) {
-            return Err(ApiError::new(409, "AlreadyExists", format!("{kind} {:?} already exists", id.name)));
+            return Err(ApiError::new(
+                409,
+                "AlreadyExists",
+                format!("{kind} {:?} already exists", id.name),
+            ));
         }
         let metadata = object["metadata"].as_object_mut().expect("it was checked");
-        for own in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"] {
+        for own in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "generation",
+        ] {
             metadata.remove(own);
         }
         if object.get("spec").is_some() {
@@ -151,11 +186,18 @@ impl Store {
     ) -> Result<Value, ApiError> {
         let old = self.found(id)?;
         if text(old, "/metadata/resourceVersion") != version {
-            return Err(conflict(id, "the object has been modified; please apply your changes to the latest version"));
+            return Err(conflict(
+                id,
+                "the object has been modified; please apply your changes to the latest version",
+            ));
         }
         let mut new = old.clone();
         // Of a status, the whole comes from the change.
-        if let ("status", Some(fields), true) = (subresource, new.as_object_mut(), change.get("status").is_some()) {
+        if let ("status", Some(fields), true) = (
+            subresource,
+            new.as_object_mut(),
+            change.get("status").is_some(),
+        ) {
             fields.remove("status");
         }
         patch::merge(&mut new, change);
@@ -202,13 +244,27 @@ impl Store {
             }
             _ => match old.get("status") {
                 Some(status) => new["status"] = status.clone(),
-                None => drop(new.as_object_mut().and_then(|fields| fields.remove("status"))),
+                None => drop(
+                    new.as_object_mut()
+                        .and_then(|fields| fields.remove("status")),
+                ),
             },
         }
-        for own in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "resourceVersion"] {
+        for own in [
+            "name",
+            "namespace",
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "resourceVersion",
+        ] {
             match old["metadata"].get(own) {
                 Some(value) => new["metadata"][own] = value.clone(),
-                None => drop(new["metadata"].as_object_mut().and_then(|fields| fields.remove(own))),
+                None => drop(
+                    new["metadata"]
+                        .as_object_mut()
+                        .and_then(|fields| fields.remove(own)),
+                ),
             }
         }
         namespace::keep_finalizers(id, subresource, &old, &mut new);
@@ -216,11 +272,15 @@ impl Store {
             return Ok(old);
         }
         if new.get("spec") != old.get("spec") {
-            new["metadata"]["generation"] = (old["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
+            new["metadata"]["generation"] =
+                (old["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
         }
         self.touch(&mut new);
         let deleted = !new["metadata"]["deletionTimestamp"].is_null();
-        let graceful = new["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
+        let graceful = new["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .unwrap_or(0)
+            > 0;
         if deleted && !graceful && !has_finalizers(&new) && !namespace::is_held(id, &new) {
             self.objects.remove(id);
         } else {
@@ -233,9 +293,15 @@ impl Store {
     /// on a node.
     pub(super) fn delete(&mut self, id: &Id, options: &DeleteOptions) -> Result<Value, ApiError> {
         let mut object = self.found(id)?.clone();
-        let preconditions = [("/metadata/uid", &options.uid), ("/metadata/resourceVersion", &options.resource_version)];
+        let preconditions = [
+            ("/metadata/uid", &options.uid),
+            ("/metadata/resourceVersion", &options.resource_version),
+        ];
         for (path, wanted) in preconditions {
-            if wanted.as_ref().is_some_and(|wanted| wanted != text(&object, path)) {
+            if wanted
+                .as_ref()
+                .is_some_and(|wanted| wanted != text(&object, path))
+            {
                 return Err(conflict(id, &format!("the precondition on {path} failed")));
             }
         }
@@ -245,11 +311,21 @@ impl Store {
             _ => None,
         };
         if let Some(finalizer) = finalizer {
-            patch::strategic(&mut object, &json!({"metadata": {"finalizers": [finalizer]}}));
+            patch::strategic(
+                &mut object,
+                &json!({"metadata": {"finalizers": [finalizer]}}),
+            );
         }
         let on_node = id.kind == "v1/Pod" && !text(&object, "/spec/nodeName").is_empty();
-        let default = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
-        let grace = if on_node { options.grace_seconds.unwrap_or(default) } else { 0 };
+        let default = object
+            .pointer("/spec/terminationGracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or(30);
+        let grace = if on_node {
+            options.grace_seconds.unwrap_or(default)
+        } else {
+            0
+        };
         if grace == 0 && !has_finalizers(&object) && !namespace::is_held(id, &object) {
             self.objects.remove(id);
             return Ok(object);
@@ -268,35 +344,57 @@ impl Store {
     }
 
     fn found(&self, id: &Id) -> Result<&Value, ApiError> {
-        let missing = || ApiError::new(404, "NotFound", format!("{} {:?} not found", id.kind, id.name));
+        let missing = || {
+            ApiError::new(
+                404,
+                "NotFound",
+                format!("{} {:?} not found", id.kind, id.name),
+            )
+        };
         self.objects.get(id).ok_or_else(missing)
     }
 
     fn is_terminating(&self, namespace: &str) -> bool {
         let namespace = self.get(&Id::new("v1/Namespace", "", namespace));
         namespace.is_some_and(|namespace| {
-            !namespace["metadata"]["deletionTimestamp"].is_null() || namespace["status"]["phase"] == "Terminating"
+            !namespace["metadata"]["deletionTimestamp"].is_null()
+                || namespace["status"]["phase"] == "Terminating"
         })
     }
 }
 
 /// Five letters for a number, as `generateName` appends them; others for each of the next fourteen millions.
 fn suffix(number: u64) -> String {
-    let digits: Vec<u8> = (0..5).rev().map(|place| (number / 27_u64.pow(place) % 27) as u8).collect();
+    let digits: Vec<u8> = (0..5)
+        .rev()
+        .map(|place| (number / 27_u64.pow(place) % 27) as u8)
+        .collect();
     crate::hash::safe_letters(&digits)
 }
 
 fn has_finalizers(object: &Value) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|all| !all.is_empty())
 }
 
 fn conflict(id: &Id, message: &str) -> ApiError {
-    ApiError::new(409, "Conflict", format!("operation cannot be fulfilled on {} {:?}: {message}", id.kind, id.name))
+    ApiError::new(
+        409,
+        "Conflict",
+        format!(
+            "operation cannot be fulfilled on {} {:?}: {message}",
+            id.kind, id.name
+        ),
+    )
 }
 
 /// The text at a JSON pointer; empty where there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or("")
 }
 
 #[cfg(test)]
@@ -314,10 +412,24 @@ mod tests {
         let id = Id::new("apps/v1/ReplicaSet", "", "web");
         let change = json!({"metadata": {"annotations": {"a": null, "b": "2"}, "name": "other"},
                             "spec": {"replicas": 2}, "status": {"replicas": 3, "gone": null}});
-        let web = store.modify(&id, "status", "1", &change).expect("it is of this version");
-        assert_eq!((&web["metadata"]["annotations"], &web["metadata"]["name"]), (&json!({"b": "2"}), &"web".into()));
-        assert_eq!((&web["spec"], &web["status"]), (&json!({"replicas": 1}), &json!({"replicas": 3})));
-        assert_eq!((&web["metadata"]["generation"], &web["metadata"]["resourceVersion"]), (&1.into(), &"2".into()));
+        let web = store
+            .modify(&id, "status", "1", &change)
+            .expect("it is of this version");
+        assert_eq!(
+            (&web["metadata"]["annotations"], &web["metadata"]["name"]),
+            (&json!({"b": "2"}), &"web".into())
+        );
+        assert_eq!(
+            (&web["spec"], &web["status"]),
+            (&json!({"replicas": 1}), &json!({"replicas": 3}))
+        );
+        assert_eq!(
+            (
+                &web["metadata"]["generation"],
+                &web["metadata"]["resourceVersion"]
+            ),
+            (&1.into(), &"2".into())
+        );
     }
 
     #[test]
@@ -325,7 +437,9 @@ mod tests {
         let mut store = Store::new(Time::default());
         let mut made = HashSet::new();
         for _ in 0..1000 {
-            let pod = store.create("v1/Pod", "a", json!({"metadata": {"generateName": "web-"}})).expect("it is new");
+            let pod = store
+                .create("v1/Pod", "a", json!({"metadata": {"generateName": "web-"}}))
+                .expect("it is new");
             made.insert(text(&pod, "/metadata/name").to_owned());
         }
         assert_eq!(made.len(), 1000);

@@ -1,5 +1,9 @@
 //! A big cluster, served from memory.
-#![allow(dead_code, unreachable_pub, reason = "each measurement is a crate that uses a part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each measurement is a crate that uses a part of this"
+)]
 
 use std::sync::Arc;
 
@@ -49,8 +53,17 @@ impl Source for Pods {
         let Self { count, each } = *self;
         assert!(request.path.contains("sendInitialEvents"));
         let lines = futures::stream::iter((0..count).step_by(20)).map(move |first| {
-            let event = |number| format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number, number / each));
-            Ok(Bytes::from((first..count.min(first + 20)).map(event).collect::<String>()))
+            let event = |number| {
+                format!(
+                    "{{\"type\":\"ADDED\",\"object\":{}}}\n",
+                    pod(number, number / each)
+                )
+            };
+            Ok(Bytes::from(
+                (first..count.min(first + 20))
+                    .map(event)
+                    .collect::<String>(),
+            ))
         });
         let end = format!(
             "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{}\",\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}}}}}}}}\n",
@@ -78,7 +91,10 @@ pub fn masks() -> [(&'static str, Mask); 2] {
         "status.conditions[*].status",
     ];
     let mask = |paths: &[&str]| Mask::parse(paths).expect("paths");
-    [("small", mask(&["spec.nodeName", "status.phase"])), ("usual", mask(&usual))]
+    [
+        ("small", mask(&["spec.nodeName", "status.phase"])),
+        ("usual", mask(&usual)),
+    ]
 }
 
 /// The pods in the cache.

@@ -38,7 +38,9 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
     let selector = match selector {
         0 => Value::Null,
         1 => json!({"matchLabels": {"app": format!("a{app}")}}),
-        2 => json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["t0", "t1"]}]}),
+        2 => {
+            json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["t0", "t1"]}]})
+        }
         _ => json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}),
     };
     let mut labels = json!({"app": format!("a{app}")});
@@ -59,27 +61,55 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
 fn questions() -> Vec<ListQuery> {
     let node = || ("spec.nodeName".parse().unwrap(), "m1".to_owned());
     let list = || ("spec.list".parse().unwrap(), "x".to_owned());
-    let labels = |text: &str| ListQuery { labels: text.parse().unwrap(), ..ListQuery::default() };
+    let labels = |text: &str| ListQuery {
+        labels: text.parse().unwrap(),
+        ..ListQuery::default()
+    };
     let mut questions = vec![
         ListQuery::default(),
         labels("app=a1"),
         labels("app in (a1,a2),tier!=t1"),
         labels("!tier"),
         labels("app=none"),
-        ListQuery { orphans: true, ..ListQuery::default() },
-        ListQuery { owner: Some(Uid::new("u0")), ..ListQuery::default() },
-        ListQuery { controller: Some(Uid::new("u1")), ..ListQuery::default() },
-        ListQuery { controller: Some(Uid::new("u0")), ..ListQuery::default() },
-        ListQuery { fields: vec![node()], ..ListQuery::default() },
-        ListQuery { fields: vec![node(), list()], orphans: true, ..labels("app=a1") },
+        ListQuery {
+            orphans: true,
+            ..ListQuery::default()
+        },
+        ListQuery {
+            owner: Some(Uid::new("u0")),
+            ..ListQuery::default()
+        },
+        ListQuery {
+            controller: Some(Uid::new("u1")),
+            ..ListQuery::default()
+        },
+        ListQuery {
+            controller: Some(Uid::new("u0")),
+            ..ListQuery::default()
+        },
+        ListQuery {
+            fields: vec![node()],
+            ..ListQuery::default()
+        },
+        ListQuery {
+            fields: vec![node(), list()],
+            orphans: true,
+            ..labels("app=a1")
+        },
     ];
     let everywhere = questions.clone();
-    questions.extend(everywhere.into_iter().map(|question| ListQuery { namespace: "n1".into(), ..question }));
+    questions.extend(everywhere.into_iter().map(|question| ListQuery {
+        namespace: "n1".into(),
+        ..question
+    }));
     questions
 }
 
 fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
-    let mut names: Vec<String> = objects.into_iter().map(|object| format!("{object:?}")).collect();
+    let mut names: Vec<String> = objects
+        .into_iter()
+        .map(|object| format!("{object:?}"))
+        .collect();
     names.sort();
     names
 }
@@ -158,13 +188,36 @@ fn a_list_through_an_index_looks_at_what_it_returns() {
     let mut indexer = Indexer::new();
     indexer.add_path(&"spec.nodeName".parse().unwrap());
     for name in 0..100 {
-        indexer.upsert(put(name, 1 + name % 2, u64::from(name) + 1, [name % 10, 0, 0, name % 5, 0]), &mut Vec::new());
+        indexer.upsert(
+            put(
+                name,
+                1 + name % 2,
+                u64::from(name) + 1,
+                [name % 10, 0, 0, name % 5, 0],
+            ),
+            &mut Vec::new(),
+        );
     }
     let looked_at = |query: &ListQuery| indexer.candidates(query).len();
-    assert_eq!(looked_at(&ListQuery { labels: "app=a3".parse().unwrap(), ..ListQuery::namespace("n2") }), 10);
-    assert_eq!(looked_at(&ListQuery { labels: "app=a3".parse().unwrap(), ..ListQuery::default() }), 10);
     assert_eq!(
-        looked_at(&ListQuery { fields: vec![("spec.nodeName".parse().unwrap(), "m2".into())], ..ListQuery::default() }),
+        looked_at(&ListQuery {
+            labels: "app=a3".parse().unwrap(),
+            ..ListQuery::namespace("n2")
+        }),
+        10
+    );
+    assert_eq!(
+        looked_at(&ListQuery {
+            labels: "app=a3".parse().unwrap(),
+            ..ListQuery::default()
+        }),
+        10
+    );
+    assert_eq!(
+        looked_at(&ListQuery {
+            fields: vec![("spec.nodeName".parse().unwrap(), "m2".into())],
+            ..ListQuery::default()
+        }),
         20
     );
     assert_eq!(looked_at(&ListQuery::namespace("n1")), 50);

@@ -95,31 +95,58 @@ pub(super) fn message(number: u16) -> &'static Message {
 
 impl Schema {
     fn parse(text: &'static str) -> Self {
-        let line = |(name, fields)| Line { name, fields, message: OnceLock::new() };
-        let lines = text.lines().filter_map(|line| line.split_once(':')).map(line).collect();
-        let mut schema = Self { kinds: HashMap::new(), lines };
+        let line = |(name, fields)| Line {
+            name,
+            fields,
+            message: OnceLock::new(),
+        };
+        let lines = text
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(line)
+            .collect();
+        let mut schema = Self {
+            kinds: HashMap::new(),
+            lines,
+        };
         let kinds = text.lines().filter_map(|line| line.split_once(" = "));
-        schema.kinds = kinds.filter_map(|(kind, message)| Some((kind, schema.find(message)?))).collect();
+        schema.kinds = kinds
+            .filter_map(|(kind, message)| Some((kind, schema.find(message)?)))
+            .collect();
         schema
     }
 
     fn find(&self, message: &str) -> Option<u16> {
-        self.lines.binary_search_by_key(&message, |line| line.name).ok().map(|at| at as u16)
+        self.lines
+            .binary_search_by_key(&message, |line| line.name)
+            .ok()
+            .map(|at| at as u16)
     }
 }
 
 impl Message {
     fn parse(line: &Line) -> Self {
         let parts = line.fields.split(' ').filter(|part| !part.is_empty());
-        let fields: Vec<(usize, Field)> = parts.map(|part| Field::parse(part).unwrap_or_else(|| wrong(part))).collect();
+        let fields: Vec<(usize, Field)> = parts
+            .map(|part| Field::parse(part).unwrap_or_else(|| wrong(part)))
+            .collect();
         let highest = fields.iter().map(|(number, _)| *number).max().unwrap_or(0);
         let mut places = vec![0; highest + 1];
         for (at, (number, _)) in fields.iter().enumerate() {
             places[*number] = at as u8 + 1;
         }
         let fields: Box<[Field]> = fields.into_iter().map(|(_, field)| field).collect();
-        let always = (0..).zip(&fields).filter(|(_, field)| !field.optional).map(|(place, _)| place).collect();
-        Self { name: line.name, fields, always, places: places.into() }
+        let always = (0..)
+            .zip(&fields)
+            .filter(|(_, field)| !field.optional)
+            .map(|(place, _)| place)
+            .collect();
+        Self {
+            name: line.name,
+            fields,
+            always,
+            places: places.into(),
+        }
     }
 
     /// Where the field of this number is.
@@ -132,13 +159,27 @@ impl Field {
     fn parse(part: &'static str) -> Option<(usize, Self)> {
         if let Some((number, message)) = part.split_once(":...") {
             let of = Type::Message(SCHEMA.find(message)?);
-            return Some((number.parse().ok()?, Self { name: "", shape: Shape::Inline, of, optional: false }));
+            return Some((
+                number.parse().ok()?,
+                Self {
+                    name: "",
+                    shape: Shape::Inline,
+                    of,
+                    optional: false,
+                },
+            ));
         }
         let mut parts = part.splitn(3, ':');
         let (name, number, of) = (parts.next()?, parts.next()?, parts.next()?);
         let (of, optional) = of.strip_suffix('?').map_or((of, false), |of| (of, true));
-        let marks = [("*", Shape::Pointer), ("[]", Shape::List), ("{}", Shape::Map)];
-        let marked = marks.iter().find_map(|(mark, shape)| Some((of.strip_prefix(mark)?, *shape)));
+        let marks = [
+            ("*", Shape::Pointer),
+            ("[]", Shape::List),
+            ("{}", Shape::Map),
+        ];
+        let marked = marks
+            .iter()
+            .find_map(|(mark, shape)| Some((of.strip_prefix(mark)?, *shape)));
         let (of, shape) = marked.unwrap_or((of, Shape::One));
         let of = match of {
             "string" => Type::String,
@@ -153,7 +194,15 @@ impl Field {
             "raw" => Type::Raw,
             message => Type::Message(SCHEMA.find(message)?),
         };
-        Some((number.parse().ok()?, Self { name, shape, of, optional }))
+        Some((
+            number.parse().ok()?,
+            Self {
+                name,
+                shape,
+                of,
+                optional,
+            },
+        ))
     }
 }
 
@@ -169,10 +218,16 @@ mod tests {
     #[test]
     fn every_line_of_the_schema_can_be_read() {
         assert!(SCHEMA.lines.is_sorted_by_key(|line| line.name));
-        assert!(!SCHEMA.kinds.is_empty() && SCHEMA.kinds.keys().all(|kind| of_kind(kind).is_some()));
+        assert!(
+            !SCHEMA.kinds.is_empty() && SCHEMA.kinds.keys().all(|kind| of_kind(kind).is_some())
+        );
         for number in 0..SCHEMA.lines.len() {
             let message = message(number as u16);
-            assert!(message.fields.len() < usize::from(u8::MAX), "{}", message.name);
+            assert!(
+                message.fields.len() < usize::from(u8::MAX),
+                "{}",
+                message.name
+            );
         }
     }
 
@@ -180,6 +235,8 @@ mod tests {
     fn fields_are_found_by_their_number() {
         let pod = of_kind("v1/Pod").unwrap();
         assert_eq!(pod.place(2).map(|at| pod.fields[at].name), Some("spec"));
-        assert!(pod.place(0).is_none() && pod.place(4).is_none() && of_kind("v1/Nothing").is_none());
+        assert!(
+            pod.place(0).is_none() && pod.place(4).is_none() && of_kind("v1/Nothing").is_none()
+        );
     }
 }

@@ -69,7 +69,10 @@ impl<'m> Keep<'m> {
     }
 
     fn below(node: &'m Node) -> Self {
-        Self { node, level: Level::Below }
+        Self {
+            node,
+            level: Level::Below,
+        }
     }
 
     /// What is kept of a field; none if nothing is.
@@ -103,11 +106,22 @@ impl<'a> Transcoder<'a> {
         self.aside.clear();
         self.shown.clear();
         self.wants = wants;
-        self.message(message, raw, Keep { node, level: Level::Object }, out)
+        self.message(
+            message,
+            raw,
+            Keep {
+                node,
+                level: Level::Object,
+            },
+            out,
+        )
     }
 
     /// What was wanted of the metadata of the object that was made last: each field and its JSON. `out` is as it was then.
-    pub(crate) fn shown<'s>(&'s self, out: &'s [u8]) -> impl Iterator<Item = (&'static str, &'s [u8])> {
+    pub(crate) fn shown<'s>(
+        &'s self,
+        out: &'s [u8],
+    ) -> impl Iterator<Item = (&'static str, &'s [u8])> {
         self.shown.iter().map(move |shown| {
             let from = if shown.is_aside { &self.aside } else { out };
             (shown.field, &from[shown.json.clone()])
@@ -137,7 +151,10 @@ impl<'a> Transcoder<'a> {
         let begin = self.found.len();
         for field in Fields::new(bytes) {
             let (number, value) = field?;
-            let place = message.place(number).ok_or(ProtobufError::Field { message: message.name, number })?;
+            let place = message.place(number).ok_or(ProtobufError::Field {
+                message: message.name,
+                number,
+            })?;
             self.found.push((place as u8, value));
         }
         self.found[begin..].sort_by_key(|(place, _)| *place);
@@ -145,21 +162,33 @@ impl<'a> Transcoder<'a> {
         let mut always = message.always.iter().copied().peekable();
         loop {
             let found = self.found[at..end].first().map(|(place, _)| *place);
-            let Some(place) = found.into_iter().chain(always.peek().copied()).min() else { break };
+            let Some(place) = found.into_iter().chain(always.peek().copied()).min() else {
+                break;
+            };
             always.next_if_eq(&place);
             let first = at;
             while at < end && self.found[at].0 == place {
                 at += 1;
             }
-            let of = Of { message, field: &message.fields[usize::from(place)] };
+            let of = Of {
+                message,
+                field: &message.fields[usize::from(place)],
+            };
             if of.field.shape == Shape::Inline {
-                let Type::Message(number) = of.field.of else { continue };
-                let bytes = if first < at { self.found[at - 1].1.bytes()? } else { &[] };
+                let Type::Message(number) = of.field.of else {
+                    continue;
+                };
+                let bytes = if first < at {
+                    self.found[at - 1].1.bytes()?
+                } else {
+                    &[]
+                };
                 self.fields(schema::message(number), bytes, keep, out)?;
                 continue;
             }
             let kept = keep.field(of.field.name);
-            if keep.level == Level::Metadata && self.wants.is_some_and(|wants| wants(of.field.name)) {
+            if keep.level == Level::Metadata && self.wants.is_some_and(|wants| wants(of.field.name))
+            {
                 self.show(of, first..at, kept, out)?;
             } else if let Some(keep) = kept {
                 self.field(of, first..at, keep, out)?;
@@ -189,7 +218,11 @@ impl<'a> Transcoder<'a> {
         } else {
             self.field(of, found, Keep::all(), out)?
         };
-        self.shown.extend(json.map(|json| Shown { field: of.field.name, is_aside, json }));
+        self.shown.extend(json.map(|json| Shown {
+            field: of.field.name,
+            is_aside,
+            json,
+        }));
         Ok(())
     }
 
@@ -215,7 +248,8 @@ impl<'a> Transcoder<'a> {
             (_, Some(found)) => self.value(of, found, keep, out)?,
             (_, None) => Made::Null,
         };
-        let is_zero = of.field.shape == Shape::One && matches!(&out[value..], b"\"\"" | b"0" | b"false");
+        let is_zero =
+            of.field.shape == Shape::One && matches!(&out[value..], b"\"\"" | b"0" | b"false");
         let is_left_out = match made {
             Made::Json => of.field.optional && is_zero,
             Made::Null => of.field.optional || !keep.is_all(),
@@ -231,7 +265,13 @@ impl<'a> Transcoder<'a> {
         Ok(Some(value..out.len()))
     }
 
-    fn list(&mut self, of: Of, found: Range<usize>, node: &Node, out: &mut Vec<u8>) -> Result<Made, ProtobufError> {
+    fn list(
+        &mut self,
+        of: Of,
+        found: Range<usize>,
+        node: &Node,
+        out: &mut Vec<u8>,
+    ) -> Result<Made, ProtobufError> {
         // What is kept of an element may depend on all of it.
         let element = match node.element() {
             _ if node.is_filtered() => None,
@@ -258,7 +298,13 @@ impl<'a> Transcoder<'a> {
         Ok(Made::Json)
     }
 
-    fn map(&mut self, of: Of, found: Range<usize>, keep: Keep<'_>, out: &mut Vec<u8>) -> Result<Made, ProtobufError> {
+    fn map(
+        &mut self,
+        of: Of,
+        found: Range<usize>,
+        keep: Keep<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Made, ProtobufError> {
         out.push(b'{');
         for at in found {
             let (mut name, mut value) = ("", empty(of.field.of).unwrap_or(Value::Bytes(&[])));
@@ -269,7 +315,9 @@ impl<'a> Transcoder<'a> {
                     _ => {}
                 }
             }
-            let Some(keep) = keep.field(name) else { continue };
+            let Some(keep) = keep.field(name) else {
+                continue;
+            };
             let begin = out.len();
             separate(out);
             string(name, out);
@@ -285,7 +333,13 @@ impl<'a> Transcoder<'a> {
     }
 
     /// One value.
-    fn value(&mut self, of: Of, value: Value<'a>, keep: Keep<'_>, out: &mut Vec<u8>) -> Result<Made, ProtobufError> {
+    fn value(
+        &mut self,
+        of: Of,
+        value: Value<'a>,
+        keep: Keep<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Made, ProtobufError> {
         if let Type::Message(number) = of.field.of {
             self.message(schema::message(number), value.bytes()?, keep, out)?;
             return Ok(Made::Json);
@@ -300,14 +354,20 @@ impl<'a> Transcoder<'a> {
                 let text = Value::Bytes(only(value.bytes()?)?).text()?;
                 string(if text.is_empty() { "0" } else { text }, out);
             }
-            Type::Bool => out.extend_from_slice(if value.number()? == 0 { b"false" } else { b"true" }),
+            Type::Bool => out.extend_from_slice(if value.number()? == 0 {
+                b"false"
+            } else {
+                b"true"
+            }),
             Type::Int => write!(out, "{}", value.signed()?).map_err(|_| of.wrong())?,
             Type::Bytes => {
                 out.push(b'"');
                 let begin = out.len();
                 let bytes = value.bytes()?;
                 out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
-                BASE64_STANDARD.encode_slice(bytes, &mut out[begin..]).map_err(|_| of.wrong())?;
+                BASE64_STANDARD
+                    .encode_slice(bytes, &mut out[begin..])
+                    .map_err(|_| of.wrong())?;
                 out.push(b'"');
             }
             Type::Values => {
@@ -337,7 +397,8 @@ impl<'a> Transcoder<'a> {
                     write!(out, "\"{time}\"").map_err(|_| of.wrong())?;
                 } else {
                     // It is cut, not rounded.
-                    let time = Timestamp::new(seconds, nanos / 1000 * 1000).map_err(|_| of.wrong())?;
+                    let time =
+                        Timestamp::new(seconds, nanos / 1000 * 1000).map_err(|_| of.wrong())?;
                     write!(out, "\"{time:.6}\"").map_err(|_| of.wrong())?;
                 }
             }
@@ -371,7 +432,10 @@ impl<'a> Transcoder<'a> {
 
 impl Of {
     fn wrong(self) -> ProtobufError {
-        ProtobufError::Value { message: self.message.name, field: self.field.name }
+        ProtobufError::Value {
+            message: self.message.name,
+            field: self.field.name,
+        }
     }
 }
 

@@ -66,7 +66,11 @@ impl<'a> Iterator for Fields<'a> {
 
 impl<'a> Value<'a> {
     pub(super) fn bytes(self) -> Result<&'a [u8], WireError> {
-        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(WireError) }
+        if let Self::Bytes(bytes) = self {
+            Ok(bytes)
+        } else {
+            Err(WireError)
+        }
     }
 
     pub(super) fn text(self) -> Result<&'a str, WireError> {
@@ -74,7 +78,11 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn number(self) -> Result<u64, WireError> {
-        if let Self::Number(number) = self { Ok(number) } else { Err(WireError) }
+        if let Self::Number(number) = self {
+            Ok(number)
+        } else {
+            Err(WireError)
+        }
     }
 
     /// A number that may be negative.
@@ -100,20 +108,43 @@ mod tests {
 
     #[test]
     fn fields_are_numbers_and_bytes() {
-        let message =
-            [0x08, 0x96, 0x01, 0x12, 2, b'h', b'i', 0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        let message = [
+            0x08, 0x96, 0x01, 0x12, 2, b'h', b'i', 0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 1,
+        ];
         let fields: Vec<_> = Fields::new(&message).collect::<Result<_, _>>().unwrap();
-        assert_eq!(fields, [(1, Value::Number(150)), (2, Value::Bytes(b"hi")), (3, Value::Number(u64::MAX))]);
-        assert_eq!((fields[2].1.signed(), fields[1].1.text(), fields[0].1.text()), (Ok(-1), Ok("hi"), Err(WireError)));
-        assert_eq!((only(&[0x0a, 1, b'x']), only(&[])), (Ok(&b"x"[..]), Ok(&[][..])));
+        assert_eq!(
+            fields,
+            [
+                (1, Value::Number(150)),
+                (2, Value::Bytes(b"hi")),
+                (3, Value::Number(u64::MAX))
+            ]
+        );
+        assert_eq!(
+            (fields[2].1.signed(), fields[1].1.text(), fields[0].1.text()),
+            (Ok(-1), Ok("hi"), Err(WireError))
+        );
+        assert_eq!(
+            (only(&[0x0a, 1, b'x']), only(&[])),
+            (Ok(&b"x"[..]), Ok(&[][..]))
+        );
     }
 
     #[test]
     fn what_ends_early_or_is_of_another_type_is_refused() {
-        for message in
-            [&[0x08][..], &[0x12, 3, b'h'], &[0x80; 11], &[0x0d, 0, 0, 0, 0], &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 1]]
-        {
-            assert_eq!(Fields::new(message).last(), Some(Err(WireError)), "{message:?}");
+        for message in [
+            &[0x08][..],
+            &[0x12, 3, b'h'],
+            &[0x80; 11],
+            &[0x0d, 0, 0, 0, 0],
+            &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+        ] {
+            assert_eq!(
+                Fields::new(message).last(),
+                Some(Err(WireError)),
+                "{message:?}"
+            );
         }
     }
 }

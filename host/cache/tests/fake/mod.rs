@@ -1,7 +1,11 @@
 //! An API server in memory: one kind, lists in pages or streamed, watches with bookmarks, and every failure that a
 //! reflector has to live with. Time is tokio's, so tests pause it.
 
-#![allow(dead_code, unreachable_pub, reason = "a module of several tests, each of which uses its own part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "a module of several tests, each of which uses its own part"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,7 +13,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_cache::source::Chunks;
-use flyball_cache::{ApiResource, Get, Informer, InformerFactory, Interest, Scope, Source, SourceError};
+use flyball_cache::{
+    ApiResource, Get, Informer, InformerFactory, Interest, Scope, Source, SourceError,
+};
 use flyball_types::{Kind, LabelSelector, Mask};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -63,13 +69,23 @@ pub fn unreachable_error() -> SourceError {
 
 pub fn refused(code: u16, reason: &str, message: &str) -> SourceError {
     let (causes, retry_after) = (Vec::new(), None);
-    SourceError::Refused { code, reason: reason.into(), message: message.into(), causes, retry_after }
+    SourceError::Refused {
+        code,
+        reason: reason.into(),
+        message: message.into(),
+        causes,
+        retry_after,
+    }
 }
 
 impl Change {
     /// The event that a watch of these labels sees.
     fn event(&self, labels: &LabelSelector) -> Option<Value> {
-        let matches = |object: &Option<Value>| object.clone().filter(|object| labels.matches(&labels_of(object)));
+        let matches = |object: &Option<Value>| {
+            object
+                .clone()
+                .filter(|object| labels.matches(&labels_of(object)))
+        };
         let (event_type, mut object) = match (matches(&self.old), matches(&self.new)) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
@@ -93,7 +109,13 @@ fn key_of(object: &Value) -> String {
 /// Writes, and what an operator or an accident does.
 impl Server {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::new(Inner { version: 100, page_size: 3, ..Inner::default() }) })
+        Arc::new(Self {
+            inner: Mutex::new(Inner {
+                version: 100,
+                page_size: 3,
+                ..Inner::default()
+            }),
+        })
     }
 
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -156,8 +178,10 @@ impl Server {
 
     /// All watches are told this error.
     pub fn error_event(&self, code: u16, reason: &str) {
-        let status = json!({"kind": "Status", "code": code, "reason": reason, "message": "by the test"});
-        self.inner().tell(&json!({"type": "ERROR", "object": status}));
+        let status =
+            json!({"kind": "Status", "code": code, "reason": reason, "message": "by the test"});
+        self.inner()
+            .tell(&json!({"type": "ERROR", "object": status}));
     }
 
     /// All watches are told a change that is as old as `version`.
@@ -215,14 +239,27 @@ impl Server {
     }
 
     pub fn watchers(&self) -> usize {
-        self.inner().watchers.iter().filter(|watcher| !watcher.sender.is_closed()).count()
+        self.inner()
+            .watchers
+            .iter()
+            .filter(|watcher| !watcher.sender.is_closed())
+            .count()
     }
 
     /// `key=version` of each object.
     pub fn contents(&self) -> Vec<String> {
         let inner = self.inner();
-        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        inner.objects.iter().map(|(key, object)| format!("{key}={}", version(object))).collect()
+        let version = |object: &Value| {
+            object["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        inner
+            .objects
+            .iter()
+            .map(|(key, object)| format!("{key}={}", version(object)))
+            .collect()
     }
 }
 
@@ -230,7 +267,9 @@ fn is_gone(object: &Value) -> bool {
     let count = |finalizers: &Value| finalizers.as_array().map_or(0, Vec::len);
     let metadata = &object["metadata"];
     let finalizers = count(&metadata["finalizers"]) + count(&object["spec"]["finalizers"]);
-    metadata["deletionTimestamp"].is_string() && finalizers == 0 && metadata["deletionGracePeriodSeconds"].is_null()
+    metadata["deletionTimestamp"].is_string()
+        && finalizers == 0
+        && metadata["deletionGracePeriodSeconds"].is_null()
 }
 
 fn bookmark(version: u64, initial_end: bool) -> Value {
@@ -247,9 +286,17 @@ impl Inner {
             Some(new) => self.objects.insert(key_of(object), new.clone()),
             None => self.objects.remove(&key_of(object)),
         };
-        let change = Change { version: self.version, old, new };
+        let change = Change {
+            version: self.version,
+            old,
+            new,
+        };
         self.history.push(change.clone());
-        if self.holding { self.held.push(change) } else { self.tell_change(&change) }
+        if self.holding {
+            self.held.push(change)
+        } else {
+            self.tell_change(&change)
+        }
     }
 
     fn tell_change(&mut self, change: &Change) {
@@ -266,18 +313,36 @@ impl Inner {
         }
     }
 
-    fn list(&self, parameters: &BTreeMap<String, String>, labels: &LabelSelector) -> Result<Chunks, SourceError> {
+    fn list(
+        &self,
+        parameters: &BTreeMap<String, String>,
+        labels: &LabelSelector,
+    ) -> Result<Chunks, SourceError> {
         self.check_version(parameters)?;
-        let items: Vec<&Value> = self.objects.values().filter(|object| labels.matches(&labels_of(object))).collect();
-        let from = match parameters.get("continue").map(|token| token.split_once('-').unwrap()) {
-            Some((version, _)) if version.parse::<u64>().unwrap() < self.version.min(self.compacted) => {
-                return Err(refused(410, "Expired", "The provided continue parameter is too old"));
+        let items: Vec<&Value> = self
+            .objects
+            .values()
+            .filter(|object| labels.matches(&labels_of(object)))
+            .collect();
+        let from = match parameters
+            .get("continue")
+            .map(|token| token.split_once('-').unwrap())
+        {
+            Some((version, _))
+                if version.parse::<u64>().unwrap() < self.version.min(self.compacted) =>
+            {
+                return Err(refused(
+                    410,
+                    "Expired",
+                    "The provided continue parameter is too old",
+                ));
             }
             Some((_, from)) => from.parse().unwrap(),
             None => 0,
         };
-        let limit =
-            parameters.get("limit").map_or(usize::MAX, |limit| limit.parse::<usize>().unwrap().min(self.page_size));
+        let limit = parameters.get("limit").map_or(usize::MAX, |limit| {
+            limit.parse::<usize>().unwrap().min(self.page_size)
+        });
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         let end = items.len().min(from + limit.min(items.len()));
         if end < items.len() {
@@ -285,31 +350,52 @@ impl Inner {
         }
         let strip = |object: &&Value| {
             let mut object = (*object).clone();
-            object.as_object_mut().unwrap().retain(|field, _| field != "kind" && field != "apiVersion");
+            object
+                .as_object_mut()
+                .unwrap()
+                .retain(|field, _| field != "kind" && field != "apiVersion");
             object
         };
         let items: Vec<Value> = items[from.min(end)..end].iter().map(strip).collect();
-        let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items});
+        let list =
+            json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items});
         Ok(chunks(list.to_string()))
     }
 
     fn check_version(&self, parameters: &BTreeMap<String, String>) -> Result<(), SourceError> {
-        let version: u64 = parameters.get("resourceVersion").map_or(0, |version| version.parse().unwrap());
+        let version: u64 = parameters
+            .get("resourceVersion")
+            .map_or(0, |version| version.parse().unwrap());
         if version > self.version {
             return Err(refused(504, "Timeout", "Too large resource version"));
         }
         Ok(())
     }
 
-    fn watch(&mut self, parameters: &BTreeMap<String, String>, labels: LabelSelector) -> Result<Chunks, SourceError> {
+    fn watch(
+        &mut self,
+        parameters: &BTreeMap<String, String>,
+        labels: LabelSelector,
+    ) -> Result<Chunks, SourceError> {
         let (sender, receiver) = mpsc::unbounded_channel();
         if parameters.contains_key("sendInitialEvents") {
             if self.no_stream_lists {
-                return Err(refused(422, "Invalid", "sendInitialEvents is forbidden for watch"));
+                return Err(refused(
+                    422,
+                    "Invalid",
+                    "sendInitialEvents is forbidden for watch",
+                ));
             }
             self.check_version(parameters)?;
-            for object in self.objects.values().filter(|object| labels.matches(&labels_of(object))) {
-                let _ = sender.send(Ok(format!("{}\n", json!({"type": "ADDED", "object": object}))));
+            for object in self
+                .objects
+                .values()
+                .filter(|object| labels.matches(&labels_of(object)))
+            {
+                let _ = sender.send(Ok(format!(
+                    "{}\n",
+                    json!({"type": "ADDED", "object": object})
+                )));
             }
             let _ = sender.send(Ok(format!("{}\n", bookmark(self.version, true))));
         } else {
@@ -317,25 +403,37 @@ impl Inner {
             if after < self.compacted {
                 return Err(refused(410, "Expired", "too old resource version"));
             }
-            for event in
-                self.history.iter().filter(|change| change.version > after).filter_map(|own| own.event(&labels))
+            for event in self
+                .history
+                .iter()
+                .filter(|change| change.version > after)
+                .filter_map(|own| own.event(&labels))
             {
                 let _ = sender.send(Ok(format!("{event}\n")));
             }
         }
         self.watchers.push(Watcher { sender, labels });
-        Ok(stream(receiver, Duration::from_secs(parameters["timeoutSeconds"].parse().unwrap())))
+        Ok(stream(
+            receiver,
+            Duration::from_secs(parameters["timeoutSeconds"].parse().unwrap()),
+        ))
     }
 }
 
 /// A body in small pieces, so that nothing relies on where they are cut.
 fn chunks(body: String) -> Chunks {
-    let pieces: Vec<Result<Bytes, SourceError>> =
-        body.into_bytes().chunks(97).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    let pieces: Vec<Result<Bytes, SourceError>> = body
+        .into_bytes()
+        .chunks(97)
+        .map(|piece| Ok(Bytes::copy_from_slice(piece)))
+        .collect();
     futures::stream::iter(pieces).boxed()
 }
 
-fn stream(receiver: mpsc::UnboundedReceiver<Result<String, SourceError>>, limit: Duration) -> Chunks {
+fn stream(
+    receiver: mpsc::UnboundedReceiver<Result<String, SourceError>>,
+    limit: Duration,
+) -> Chunks {
     let end = Instant::now() + limit;
     let next = move |mut receiver: mpsc::UnboundedReceiver<Result<String, SourceError>>| async move {
         tokio::select! {
@@ -363,16 +461,27 @@ impl Source for Connection {
                 .filter_map(|pair| pair.split_once('='))
                 .map(|(key, value)| (key.into(), value.replace("%3D", "=")))
                 .collect();
-            let labels = parameters.get("labelSelector").map_or("", |labels| labels).parse().unwrap();
+            let labels = parameters
+                .get("labelSelector")
+                .map_or("", |labels| labels)
+                .parse()
+                .unwrap();
             let mut inner = self.0.inner();
-            let shown =
-                query.split('&').filter(|pair| !pair.starts_with("timeoutSeconds")).collect::<Vec<_>>().join("&");
+            let shown = query
+                .split('&')
+                .filter(|pair| !pair.starts_with("timeoutSeconds"))
+                .collect::<Vec<_>>()
+                .join("&");
             inner.requests.push(shown);
             inner.accepts.push(request.accept);
             if inner.unreachable {
                 return Err(unreachable_error());
             }
-            if let Some(protobuf) = inner.protobuf.clone().filter(|_| request.accept.contains("protobuf")) {
+            if let Some(protobuf) = inner
+                .protobuf
+                .clone()
+                .filter(|_| request.accept.contains("protobuf"))
+            {
                 return Ok(futures::stream::iter([Ok(protobuf.into())]).boxed());
             }
             if !parameters.contains_key("watch") {

@@ -83,8 +83,14 @@ pub(crate) struct Host {
 /// Asks, and prints what is answered.
 pub(crate) fn run(ask: Ask) -> anyhow::Result<()> {
     match ask {
-        Ask::Status { watch, output, host } => loop {
-            let Answer::Status(plugins) = host.ask(&Request::Status)? else { return Err(strange()) };
+        Ask::Status {
+            watch,
+            output,
+            host,
+        } => loop {
+            let Answer::Status(plugins) = host.ask(&Request::Status)? else {
+                return Err(strange());
+            };
             let text = match output {
                 Format::Json => serde_json::to_string_pretty(&plugins)? + "\n",
                 Format::Text => table::status(&plugins),
@@ -93,43 +99,71 @@ pub(crate) fn run(ask: Ask) -> anyhow::Result<()> {
                 return print(&text);
             }
             // The screen is cleared only where there is one.
-            let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+            let clear = if std::io::stdout().is_terminal() {
+                "\x1b[H\x1b[2J"
+            } else {
+                ""
+            };
             print(&format!("{clear}{text}"))?;
             std::thread::sleep(REDRAW);
         },
-        Ask::Why { object, output, host } => {
-            let Answer::Why(reconciles) = host.ask(&Request::Why { object: object.clone() })? else {
+        Ask::Why {
+            object,
+            output,
+            host,
+        } => {
+            let Answer::Why(reconciles) = host.ask(&Request::Why {
+                object: object.clone(),
+            })?
+            else {
                 return Err(strange());
             };
             match output {
                 Format::Json => print(&(serde_json::to_string_pretty(&reconciles)? + "\n")),
-                Format::Text if reconciles.is_empty() => {
-                    print(&format!("none of the last reconciles of any plugin was about {object}\n"))
-                }
+                Format::Text if reconciles.is_empty() => print(&format!(
+                    "none of the last reconciles of any plugin was about {object}\n"
+                )),
                 Format::Text => print(&table::why(&reconciles)),
             }
         }
-        Ask::Logs { plugin, follow, host } => {
+        Ask::Logs {
+            plugin,
+            follow,
+            host,
+        } => {
             for answer in host.converse(&Request::Logs { plugin, follow })? {
-                let Answer::Logs(lines) = answer? else { return Err(strange()) };
-                print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+                let Answer::Logs(lines) = answer? else {
+                    return Err(strange());
+                };
+                print(
+                    &lines
+                        .iter()
+                        .map(|line| format!("{line}\n"))
+                        .collect::<String>(),
+                )?;
             }
             Ok(())
         }
         Ask::Approve { plugin, host } => {
-            let done = host.done(&Request::Approve { plugin: plugin.clone() })?;
+            let done = host.done(&Request::Approve {
+                plugin: plugin.clone(),
+            })?;
             print(&format!(
                 "{done}\nIts account needs rights in the cluster too: flyball rbac {plugin} | kubectl apply -f -\n"
             ))
         }
-        Ask::Rollback { plugin, host } => print(&(host.done(&Request::Rollback { plugin })? + "\n")),
+        Ask::Rollback { plugin, host } => {
+            print(&(host.done(&Request::Rollback { plugin })? + "\n"))
+        }
         Ask::Resume { plugin, host } => print(&(host.done(&Request::Resume { plugin })? + "\n")),
     }
 }
 
 /// What a running host knows of a plugin.
 pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<Described> {
-    match host.ask(&Request::Describe { plugin: plugin.to_owned() })? {
+    match host.ask(&Request::Describe {
+        plugin: plugin.to_owned(),
+    })? {
         Answer::Described(described) => Ok(*described),
         _ => Err(strange()),
     }
@@ -138,7 +172,9 @@ pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<Described> {
 impl Host {
     fn ask(&self, request: &Request) -> anyhow::Result<Answer> {
         let mut answers = self.converse(request)?;
-        answers.next().unwrap_or_else(|| Err(anyhow!("the host ended before it answered")))
+        answers
+            .next()
+            .unwrap_or_else(|| Err(anyhow!("the host ended before it answered")))
     }
 
     fn done(&self, request: &Request) -> anyhow::Result<String> {
@@ -149,27 +185,35 @@ impl Host {
     }
 
     /// Sends a request; yields the answers as they come. The first that is an error ends the conversation.
-    fn converse(&self, request: &Request) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Answer>> + use<>> {
+    fn converse(
+        &self,
+        request: &Request,
+    ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Answer>> + use<>> {
         let path = match &self.admin_socket {
             Some(path) => path.clone(),
-            None => {
-                default_socket().context("there is no usual place for the admin socket: name it with --admin-socket")?
-            }
+            None => default_socket().context(
+                "there is no usual place for the admin socket: name it with --admin-socket",
+            )?,
         };
         let mut stream = connect(&path)?;
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         stream.write_all(&line)?;
-        Ok(BufReader::new(stream).lines().map(|line| match serde_json::from_str(&line?)? {
-            Answer::Error(error) => bail!(error),
-            answer => Ok(answer),
-        }))
+        Ok(BufReader::new(stream)
+            .lines()
+            .map(|line| match serde_json::from_str(&line?)? {
+                Answer::Error(error) => bail!(error),
+                answer => Ok(answer),
+            }))
     }
 }
 
 fn connect(path: &Path) -> anyhow::Result<UnixStream> {
     UnixStream::connect(path).with_context(|| {
-        format!("can't reach a running host at {}: start one, or name its socket with --admin-socket", path.display())
+        format!(
+            "can't reach a running host at {}: start one, or name its socket with --admin-socket",
+            path.display()
+        )
     })
 }
 
@@ -179,7 +223,10 @@ fn strange() -> anyhow::Error {
 
 /// A reader that has gone (`| head`) is no error.
 fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+    match std::io::stdout()
+        .write_all(text.as_bytes())
+        .and_then(|()| std::io::stdout().flush())
+    {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         done => Ok(done?),
     }

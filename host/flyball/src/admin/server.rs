@@ -28,7 +28,9 @@ pub(crate) async fn serve(
     recent: Recent,
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    let listener = bind(path).await.with_context(|| format!("can't serve the admin socket {}", path.display()))?;
+    let listener = bind(path)
+        .await
+        .with_context(|| format!("can't serve the admin socket {}", path.display()))?;
     let path = path.to_owned();
     Ok(async move {
         let connections = TaskTracker::new();
@@ -61,8 +63,14 @@ pub(crate) async fn serve(
 
 /// Binds the socket, open to this user alone. One that nobody serves any more makes way.
 async fn bind(path: &Path) -> anyhow::Result<UnixListener> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
     }
     if UnixStream::connect(path).await.is_ok() {
         bail!("another host serves it: name another one with --admin-socket");
@@ -81,22 +89,30 @@ async fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 /// Whether the other end is a process of this user: the file's mode says so too, but only since it was set.
 fn is_own(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
 async fn converse(mut stream: UnixStream, control: &Control, recent: &Recent) -> io::Result<()> {
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
-    BufReader::new(tokio::io::AsyncReadExt::take(reading, REQUEST)).read_line(&mut line).await?;
+    BufReader::new(tokio::io::AsyncReadExt::take(reading, REQUEST))
+        .read_line(&mut line)
+        .await?;
     let request = match serde_json::from_str(&line) {
         Ok(request) => request,
         Err(error) => {
-            let answer = Answer::Error(format!("the request is none that this host knows: {error}"));
+            let answer =
+                Answer::Error(format!("the request is none that this host knows: {error}"));
             return send(&mut writing, &answer).await;
         }
     };
     let follow = match &request {
-        Request::Logs { plugin, follow: true } => Some(recent.follow(plugin)),
+        Request::Logs {
+            plugin,
+            follow: true,
+        } => Some(recent.follow(plugin)),
         _ => None,
     };
     send(&mut writing, &answer(request, control, recent).await).await?;
@@ -119,7 +135,10 @@ async fn answer(request: Request, control: &Control, recent: &Recent) -> Answer 
         Request::Approve { plugin } => control.approve(&plugin).await.map(Answer::Done),
         Request::Rollback { plugin } => control.roll_back(&plugin).await.map(Answer::Done),
         Request::Resume { plugin } => control.resume(&plugin).await.map(Answer::Done),
-        Request::Describe { plugin } => control.describe(&plugin).await.map(|told| Answer::Described(Box::new(told))),
+        Request::Describe { plugin } => control
+            .describe(&plugin)
+            .await
+            .map(|told| Answer::Described(Box::new(told))),
     };
     done.unwrap_or_else(|error| Answer::Error(error.to_string()))
 }
@@ -140,8 +159,18 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("flyball/admin.sock");
         let listener = bind(&path).await.unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(
+            fs::metadata(path.parent().unwrap())
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777,
+            0o700
+        );
         let error = bind(&path).await.unwrap_err().to_string();
         assert!(error.contains("another host serves it"), "{error}");
         drop(listener);

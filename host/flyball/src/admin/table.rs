@@ -5,7 +5,12 @@ use flyball_manager::{PluginState, PluginStatus, Reconciled};
 /// Columns that line up; the last one is as long as it is.
 fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| Some(row.get(column)?.chars().count()))
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..count).map(width).collect();
     let mut text = String::new();
     for row in rows {
@@ -79,7 +84,11 @@ pub(super) fn why(reconciles: &[Reconciled]) -> String {
             (None, []) => "nothing to do".to_owned(),
             (None, wrote) => wrote.join(", "),
         };
-        let more = if done.coalesced > 0 { format!(" (and {} more)", done.coalesced) } else { String::new() };
+        let more = if done.coalesced > 0 {
+            format!(" (and {} more)", done.coalesced)
+        } else {
+            String::new()
+        };
         rows.push(vec![
             done.at.clone(),
             done.plugin.clone(),
@@ -104,7 +113,11 @@ fn word(state: PluginState) -> &'static str {
 }
 
 fn milliseconds(value: f64) -> String {
-    if value < 10.0 { format!("{value:.2} ms") } else { format!("{value:.0} ms") }
+    if value < 10.0 {
+        format!("{value:.2} ms")
+    } else {
+        format!("{value:.0} ms")
+    }
 }
 
 fn mebibytes(bytes: usize) -> String {
@@ -117,7 +130,10 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_no_line_ends_with_blanks() {
-        let rows = [vec!["a".to_owned(), "long".to_owned()], vec!["longer".to_owned(), "b".to_owned()]];
+        let rows = [
+            vec!["a".to_owned(), "long".to_owned()],
+            vec!["longer".to_owned(), "b".to_owned()],
+        ];
         assert_eq!(columns(&rows), "a       long\nlonger  b\n");
     }
 
@@ -136,8 +152,18 @@ mod tests {
             failed: None,
             wrote: vec!["create Pod demo/web-2".into()],
         };
-        let text = why(&[done.clone(), Reconciled { wrote: Vec::new(), failed: Some("no".into()), ..done }]);
-        assert!(text.contains("Pod demo/web-1 added (and 2 more)  12 ms  create Pod demo/web-2"), "{text}");
+        let text = why(&[
+            done.clone(),
+            Reconciled {
+                wrote: Vec::new(),
+                failed: Some("no".into()),
+                ..done
+            },
+        ]);
+        assert!(
+            text.contains("Pod demo/web-1 added (and 2 more)  12 ms  create Pod demo/web-2"),
+            "{text}"
+        );
         assert!(text.contains("failed: no"), "{text}");
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use flyball_serving::{
-    AuthenticationOptions, AuthorizationOptions, Certificate, RequestHeaderOptions, ServingOptions, TlsOptions,
+    AuthenticationOptions, AuthorizationOptions, Certificate, RequestHeaderOptions, ServingOptions,
+    TlsOptions,
 };
 
 use super::{ClusterSource, LeaderElection, LogOptions, RunConfig, Selection, ServingConfig};
@@ -21,23 +22,50 @@ const CONCURRENCY: &[(&str, &str)] = &[
     ("concurrent-cron-job-syncs", "cronjob-controller"),
     ("concurrent-daemonset-syncs", "daemonset-controller"),
     ("concurrent-deployment-syncs", "deployment-controller"),
-    ("concurrent-device-taint-eviction-syncs", "device-taint-eviction-controller"),
+    (
+        "concurrent-device-taint-eviction-syncs",
+        "device-taint-eviction-controller",
+    ),
     ("concurrent-endpoint-syncs", "endpoints-controller"),
-    ("concurrent-ephemeralvolume-syncs", "ephemeral-volume-controller"),
+    (
+        "concurrent-ephemeralvolume-syncs",
+        "ephemeral-volume-controller",
+    ),
     ("concurrent-gc-syncs", "garbage-collector-controller"),
-    ("concurrent-horizontal-pod-autoscaler-syncs", "horizontal-pod-autoscaler-controller"),
+    (
+        "concurrent-horizontal-pod-autoscaler-syncs",
+        "horizontal-pod-autoscaler-controller",
+    ),
     ("concurrent-job-syncs", "job-controller"),
     ("concurrent-namespace-syncs", "namespace-controller"),
     ("concurrent-rc-syncs", "replicationcontroller-controller"),
     ("concurrent-replicaset-syncs", "replicaset-controller"),
-    ("concurrent-resource-quota-syncs", "resourcequota-controller"),
+    (
+        "concurrent-resource-quota-syncs",
+        "resourcequota-controller",
+    ),
     ("concurrent-resourceclaim-syncs", "resourceclaim-controller"),
-    ("concurrent-service-endpoint-syncs", "endpointslice-controller"),
-    ("concurrent-serviceaccount-token-syncs", "serviceaccount-token-controller"),
+    (
+        "concurrent-service-endpoint-syncs",
+        "endpointslice-controller",
+    ),
+    (
+        "concurrent-serviceaccount-token-syncs",
+        "serviceaccount-token-controller",
+    ),
     ("concurrent-statefulset-syncs", "statefulset-controller"),
-    ("concurrent-ttl-after-finished-syncs", "ttl-after-finished-controller"),
-    ("concurrent-validating-admission-policy-status-syncs", "validatingadmissionpolicy-status-controller"),
-    ("mirroring-concurrent-service-endpoint-syncs", "endpointslice-mirroring-controller"),
+    (
+        "concurrent-ttl-after-finished-syncs",
+        "ttl-after-finished-controller",
+    ),
+    (
+        "concurrent-validating-admission-policy-status-syncs",
+        "validatingadmissionpolicy-status-controller",
+    ),
+    (
+        "mirroring-concurrent-service-endpoint-syncs",
+        "endpointslice-mirroring-controller",
+    ),
 ];
 
 /// A flag's value that can't be meant, as a sentence.
@@ -69,14 +97,26 @@ impl RunConfig {
                 context: flags.text("context"),
                 master: flags.text("master"),
             },
-            plugin_dirs: flags.list("plugin-dir").into_iter().map(PathBuf::from).collect(),
+            plugin_dirs: flags
+                .list("plugin-dir")
+                .into_iter()
+                .map(PathBuf::from)
+                .collect(),
             policy: flags.path("policy"),
             admin_socket: flags.path("admin-socket"),
             state_dir: flags.path("state-dir"),
             trust_plugins: flags.bool("trust-plugins"),
             controllers: Selection::new(&flags.list("controllers")),
-            qps: if qps == 0.0 { Some(5.0) } else { Some(qps).filter(|qps| *qps > 0.0) },
-            burst: if burst == 0 { 10 } else { flags.at_least("kube-api-burst", 1)? },
+            qps: if qps == 0.0 {
+                Some(5.0)
+            } else {
+                Some(qps).filter(|qps| *qps > 0.0)
+            },
+            burst: if burst == 0 {
+                10
+            } else {
+                flags.at_least("kube-api-burst", 1)?
+            },
             concurrency,
             plugin_config: flags.plugin_config()?,
             enable_garbage_collector: flags.bool("enable-garbage-collector"),
@@ -88,7 +128,11 @@ impl RunConfig {
             serving: flags.serving()?,
             logging: flags.logging()?,
             leader_election: flags.leader_election()?,
-            warnings: flags.without_effect().into_iter().chain(flags.unknown_gates()).collect(),
+            warnings: flags
+                .without_effect()
+                .into_iter()
+                .chain(flags.unknown_gates())
+                .collect(),
         })
     }
 }
@@ -104,7 +148,9 @@ impl Flags<'_> {
 
     /// None if it is empty.
     fn text(&self, name: &str) -> Option<String> {
-        self.raw(name).filter(|text| !text.is_empty()).map(str::to_owned)
+        self.raw(name)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
@@ -112,24 +158,32 @@ impl Flags<'_> {
     }
 
     fn bool(&self, name: &str) -> bool {
-        self.raw(name).is_some_and(|text| flag::bool(text) == Ok(true))
+        self.raw(name)
+            .is_some_and(|text| flag::bool(text) == Ok(true))
     }
 
     fn int(&self, name: &str) -> i64 {
-        self.raw(name).and_then(|text| flag::int(text, i64::MIN, i64::MAX).ok()).unwrap_or_default()
+        self.raw(name)
+            .and_then(|text| flag::int(text, i64::MIN, i64::MAX).ok())
+            .unwrap_or_default()
     }
 
     fn float(&self, name: &str) -> f64 {
-        self.raw(name).and_then(|text| flag::float(text).ok()).unwrap_or_default()
+        self.raw(name)
+            .and_then(|text| flag::float(text).ok())
+            .unwrap_or_default()
     }
 
     fn duration(&self, name: &str) -> Duration {
-        self.raw(name).and_then(|text| flag::duration(text).ok()).unwrap_or_default()
+        self.raw(name)
+            .and_then(|text| flag::duration(text).ok())
+            .unwrap_or_default()
     }
 
     fn list(&self, name: &str) -> Vec<String> {
         let uses = self.0.get_many::<String>(name).into_iter().flatten();
-        uses.flat_map(|text| flag::list(text).unwrap_or_default()).collect()
+        uses.flat_map(|text| flag::list(text).unwrap_or_default())
+            .collect()
     }
 
     fn at_least(&self, name: &'static str, min: u32) -> Result<u32, ConfigError> {
@@ -139,7 +193,11 @@ impl Flags<'_> {
     }
 
     fn error(&self, flag: &'static str, reason: impl Into<String>) -> ConfigError {
-        ConfigError { flag, value: self.raw(flag).unwrap_or_default().to_owned(), reason: reason.into() }
+        ConfigError {
+            flag,
+            value: self.raw(flag).unwrap_or_default().to_owned(),
+            reason: reason.into(),
+        }
     }
 
     fn logging(&self) -> Result<LogOptions, ConfigError> {
@@ -148,7 +206,10 @@ impl Flags<'_> {
             Some("text" | "") | None => false,
             Some(_) => return Err(self.error("logging-format", "it must be text or json")),
         };
-        Ok(LogOptions { json, verbosity: self.int("v") })
+        Ok(LogOptions {
+            json,
+            verbosity: self.int("v"),
+        })
     }
 
     fn serving(&self) -> Result<Option<ServingConfig>, ConfigError> {
@@ -157,24 +218,39 @@ impl Flags<'_> {
         if port == 0 {
             return Ok(None);
         }
-        let address: IpAddr =
-            self.raw("bind-address").and_then(|text| text.parse().ok()).unwrap_or([0, 0, 0, 0].into());
-        let certificate = match (self.path("tls-cert-file"), self.path("tls-private-key-file")) {
+        let address: IpAddr = self
+            .raw("bind-address")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or([0, 0, 0, 0].into());
+        let certificate = match (
+            self.path("tls-cert-file"),
+            self.path("tls-private-key-file"),
+        ) {
             (Some(certificate), Some(key)) => Certificate::Files { certificate, key },
             (None, None) => Certificate::SelfSigned,
-            (Some(_), None) => return Err(self.error("tls-cert-file", "--tls-private-key-file is missing")),
-            (None, Some(_)) => return Err(self.error("tls-private-key-file", "--tls-cert-file is missing")),
+            (Some(_), None) => {
+                return Err(self.error("tls-cert-file", "--tls-private-key-file is missing"));
+            }
+            (None, Some(_)) => {
+                return Err(self.error("tls-private-key-file", "--tls-cert-file is missing"));
+            }
         };
         let tls13_only = match self.raw("tls-min-version") {
             Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => false,
             Some("VersionTLS13") => true,
-            Some(_) => return Err(self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13")),
+            Some(_) => {
+                return Err(self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13"));
+            }
         };
         let streams = self.at_least("http2-max-streams-per-connection", 0)?;
         Ok(Some(ServingConfig {
             options: ServingOptions {
                 address: SocketAddr::new(address, port),
-                tls: TlsOptions { certificate, tls13_only, http2: !self.bool("disable-http2-serving") },
+                tls: TlsOptions {
+                    certificate,
+                    tls13_only,
+                    http2: !self.bool("disable-http2-serving"),
+                },
                 http2_max_streams: if streams == 0 { 100 } else { streams },
             },
             authentication: AuthenticationOptions {
@@ -203,14 +279,30 @@ impl Flags<'_> {
     /// `<controller>.<key>=<value>`: the controller's name ends at the first dot, and the value may hold anything.
     fn plugin_config(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ConfigError> {
         let mut config: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        for text in self.0.get_many::<String>("plugin-config").into_iter().flatten() {
-            let parts = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
-            let Some(((controller, key), value)) = parts.filter(|((c, k), _)| !c.is_empty() && !k.is_empty()) else {
+        for text in self
+            .0
+            .get_many::<String>("plugin-config")
+            .into_iter()
+            .flatten()
+        {
+            let parts = text
+                .split_once('=')
+                .and_then(|(path, value)| Some((path.split_once('.')?, value)));
+            let Some(((controller, key), value)) =
+                parts.filter(|((c, k), _)| !c.is_empty() && !k.is_empty())
+            else {
                 let reason = "it must be <controller>.<key>=<value>".to_owned();
-                return Err(ConfigError { flag: "plugin-config", value: text.clone(), reason });
+                return Err(ConfigError {
+                    flag: "plugin-config",
+                    value: text.clone(),
+                    reason,
+                });
             };
             let controller = canonical(controller).unwrap_or(controller).to_owned();
-            config.entry(controller).or_default().insert(key.to_owned(), value.to_owned());
+            config
+                .entry(controller)
+                .or_default()
+                .insert(key.to_owned(), value.to_owned());
         }
         Ok(config)
     }
@@ -222,17 +314,30 @@ impl Flags<'_> {
             lease_duration: self.duration("leader-elect-lease-duration"),
             renew_deadline: self.duration("leader-elect-renew-deadline"),
             retry_period: self.duration("leader-elect-retry-period"),
-            name: self.text("leader-elect-resource-name").filter(|_| self.is_given("leader-elect-resource-name")),
-            namespace: self.text("leader-elect-resource-namespace").unwrap_or_default(),
+            name: self
+                .text("leader-elect-resource-name")
+                .filter(|_| self.is_given("leader-elect-resource-name")),
+            namespace: self
+                .text("leader-elect-resource-namespace")
+                .unwrap_or_default(),
         };
-        let LeaderElection { lease_duration, renew_deadline, retry_period, .. } = election;
+        let LeaderElection {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+            ..
+        } = election;
         let problems = [
             (
                 self.text("leader-elect-resource-lock").as_deref() != Some("leases"),
                 "leader-elect-resource-lock",
                 "the only kind that can be held is leases",
             ),
-            (election.namespace.is_empty(), "leader-elect-resource-namespace", "a Lease needs a namespace"),
+            (
+                election.namespace.is_empty(),
+                "leader-elect-resource-namespace",
+                "a Lease needs a namespace",
+            ),
             (
                 lease_duration.is_zero() || lease_duration.subsec_nanos() > 0,
                 "leader-elect-lease-duration",
@@ -249,7 +354,10 @@ impl Flags<'_> {
                 "1.2 times as much must be shorter than --leader-elect-renew-deadline, and it can't be 0",
             ),
         ];
-        match problems.into_iter().find(|(is_wrong, ..)| election.enabled && *is_wrong) {
+        match problems
+            .into_iter()
+            .find(|(is_wrong, ..)| election.enabled && *is_wrong)
+        {
             Some((_, flag, reason)) => Err(self.error(flag, reason)),
             None => Ok(election),
         }
@@ -257,21 +365,31 @@ impl Flags<'_> {
 
     /// One sentence that names the flags given that have no effect yet.
     fn without_effect(&self) -> Option<String> {
-        let ignored =
-            kcm::flags::FLAGS.iter().filter(|flag| self.is_given(flag.name)).filter(|flag| match flag.effect {
+        let ignored = kcm::flags::FLAGS
+            .iter()
+            .filter(|flag| self.is_given(flag.name))
+            .filter(|flag| match flag.effect {
                 Effect::Yes(_) => false,
                 Effect::NotYet => true,
-                Effect::Already(values) => !self.raw(flag.name).is_some_and(|text| match flag.kind {
-                    Kind::Bool => values.iter().any(|value| flag::bool(value) == flag::bool(text)),
-                    _ => values.contains(&text),
-                }),
+                Effect::Already(values) => {
+                    !self.raw(flag.name).is_some_and(|text| match flag.kind {
+                        Kind::Bool => values
+                            .iter()
+                            .any(|value| flag::bool(value) == flag::bool(text)),
+                        _ => values.contains(&text),
+                    })
+                }
             });
         let names: Vec<String> = ignored.map(|flag| format!("--{}", flag.name)).collect();
         (!names.is_empty()).then(|| format!("these flags have no effect yet: {}", names.join(", ")))
     }
 
     fn unknown_gates(&self) -> Vec<String> {
-        let uses = self.0.get_many::<String>("feature-gates").into_iter().flatten();
+        let uses = self
+            .0
+            .get_many::<String>("feature-gates")
+            .into_iter()
+            .flatten();
         let gates = uses.flat_map(|text| flag::pairs(text).unwrap_or_default().into_keys());
         // A gate may be given for one component, as in `kube:JobBackoffLimitPerIndex`.
         let gates = gates.map(|gate| gate.rsplit(':').next().unwrap_or_default().to_owned());
@@ -279,7 +397,10 @@ impl Flags<'_> {
         if unknown.is_empty() {
             return Vec::new();
         }
-        vec![format!("these feature gates are not known in Kubernetes 1.36: {}", unknown.join(", "))]
+        vec![format!(
+            "these feature gates are not known in Kubernetes 1.36: {}",
+            unknown.join(", ")
+        )]
     }
 }
 
@@ -293,7 +414,9 @@ mod tests {
     }
 
     fn error(args: &[&str]) -> String {
-        RunConfig::read(&parse_run(args).expect("they parse")).expect_err("they can't be meant").to_string()
+        RunConfig::read(&parse_run(args).expect("they parse"))
+            .expect_err("they can't be meant")
+            .to_string()
     }
 
     #[test]
@@ -302,9 +425,15 @@ mod tests {
         assert_eq!((config.qps, config.burst), (Some(20.0), 30));
         assert_eq!(config.cluster, ClusterSource::default());
         let serving = config.serving.expect("it serves");
-        assert_eq!(serving.options.address, SocketAddr::from(([0, 0, 0, 0], 10257)));
+        assert_eq!(
+            serving.options.address,
+            SocketAddr::from(([0, 0, 0, 0], 10257))
+        );
         assert_eq!(serving.authorization, AuthorizationOptions::default());
-        assert_eq!(serving.authentication.request_header, RequestHeaderOptions::default());
+        assert_eq!(
+            serving.authentication.request_header,
+            RequestHeaderOptions::default()
+        );
         assert_eq!(config.shutdown_timeout, Duration::from_secs(10));
         assert!(config.controllers.enables("deployment-controller"));
         assert_eq!(config.warnings, Vec::<String>::new());
@@ -325,16 +454,24 @@ mod tests {
         ]);
         let expected = "these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr";
         assert_eq!(config.warnings, [expected]);
-        assert!(config.use_service_account_credentials && config.controllers.enables("token-cleaner-controller"));
+        assert!(
+            config.use_service_account_credentials
+                && config.controllers.enables("token-cleaner-controller")
+        );
     }
 
     #[test]
     fn bounds_of_an_election_by_which_two_could_lead_are_refused() {
         let refused = |args: &[&str]| {
-            RunConfig::read(&parse_run(args).expect("it parses")).expect_err("it is refused").to_string()
+            RunConfig::read(&parse_run(args).expect("it parses"))
+                .expect_err("it is refused")
+                .to_string()
         };
         for (args, expected) in [
-            (&["--leader-elect-lease-duration=10s"][..], "longer than --leader-elect-renew-deadline"),
+            (
+                &["--leader-elect-lease-duration=10s"][..],
+                "longer than --leader-elect-renew-deadline",
+            ),
             (&["--leader-elect-lease-duration=15500ms"], "whole seconds"),
             (&["--leader-elect-retry-period=9s"], "1.2 times as much"),
             (&["--leader-elect-resource-lock=endpoints"], "is leases"),
@@ -343,7 +480,11 @@ mod tests {
             let said = refused(args);
             assert!(said.contains(expected), "{args:?}: {said}");
         }
-        assert!(!read(&["--leader-elect=false", "--leader-elect-lease-duration=1s"]).leader_election.enabled);
+        assert!(
+            !read(&["--leader-elect=false", "--leader-elect-lease-duration=1s"])
+                .leader_election
+                .enabled
+        );
     }
 
     #[test]
@@ -355,15 +496,24 @@ mod tests {
             "--plugin-config=replicaset.burst=5",
             "--plugin-config=greeter.greeting=Hello, a=b.c",
         ]);
-        let expected = [("deployment-controller", 9), ("replicationcontroller-controller", 2)];
-        assert_eq!(config.concurrency, expected.map(|(name, n)| (name.to_owned(), n)).into());
+        let expected = [
+            ("deployment-controller", 9),
+            ("replicationcontroller-controller", 2),
+        ];
+        assert_eq!(
+            config.concurrency,
+            expected.map(|(name, n)| (name.to_owned(), n)).into()
+        );
         assert_eq!(config.plugin_config["replicaset-controller"]["burst"], "5");
         assert_eq!(config.plugin_config["greeter"]["greeting"], "Hello, a=b.c");
     }
 
     #[test]
     fn a_value_that_cannot_be_meant_is_an_error() {
-        assert_eq!(error(&["--concurrent-job-syncs=0"]), "--concurrent-job-syncs=0: it must be at least 1");
+        assert_eq!(
+            error(&["--concurrent-job-syncs=0"]),
+            "--concurrent-job-syncs=0: it must be at least 1"
+        );
         assert!(error(&["--secure-port=70000"]).contains("between 0 and 65535"));
         assert!(error(&["--tls-cert-file=a"]).contains("--tls-private-key-file is missing"));
         assert!(error(&["--plugin-config=a=b"]).contains("<controller>.<key>=<value>"));
@@ -375,7 +525,10 @@ mod tests {
     fn an_unknown_feature_gate_is_warned_about() {
         let config = read(&["--feature-gates=NoSuchGate=true,kube:AllAlpha=false"]);
         assert!(
-            config.warnings.iter().any(|w| w.ends_with("not known in Kubernetes 1.36: NoSuchGate")),
+            config
+                .warnings
+                .iter()
+                .any(|w| w.ends_with("not known in Kubernetes 1.36: NoSuchGate")),
             "{:?}",
             config.warnings
         );

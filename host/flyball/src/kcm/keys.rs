@@ -17,7 +17,9 @@ pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
     if let Some(file) = &config.service_account_key_file {
         let flag = || format!("--service-account-private-key-file={}", file.display());
-        let pem = std::fs::read(file).context("can't read it").with_context(flag)?;
+        let pem = std::fs::read(file)
+            .context("can't read it")
+            .with_context(flag)?;
         signer.add(SERVICE_ACCOUNT, &pem).with_context(flag)?;
     }
     Ok(signer)
@@ -35,7 +37,10 @@ mod tests {
     #[test]
     fn the_key_of_the_flag_signs_for_service_accounts() {
         assert_eq!(format!("{:?}", read(&[]).unwrap()), "{}");
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../manager/testdata/keys/p256.pem");
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../manager/testdata/keys/p256.pem"
+        );
         let signer = read(&[&format!("--service-account-private-key-file={file}")]).unwrap();
         assert_eq!(format!("{signer:?}"), r#"{"service-account"}"#);
     }
@@ -46,10 +51,13 @@ mod tests {
             let error = read(&[&format!("--service-account-private-key-file={file}")]).unwrap_err();
             format!("{error:#}")
         };
-        assert!(
-            said("/nowhere").starts_with("--service-account-private-key-file=/nowhere: can't read it: No such file")
+        assert!(said("/nowhere").starts_with(
+            "--service-account-private-key-file=/nowhere: can't read it: No such file"
+        ));
+        let public = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../manager/testdata/keys/rsa-public.pem"
         );
-        let public = concat!(env!("CARGO_MANIFEST_DIR"), "/../manager/testdata/keys/rsa-public.pem");
         assert!(said(public).ends_with("rsa-public.pem: it holds no RSA or EC private key"));
     }
 }

@@ -28,7 +28,11 @@ pub(crate) fn values(
     ];
     let mut values = config.plugin_config.clone();
     for (controller, key, value) in from_flags {
-        values.entry(controller.to_owned()).or_default().entry(key.to_owned()).or_insert(value);
+        values
+            .entry(controller.to_owned())
+            .or_default()
+            .entry(key.to_owned())
+            .or_insert(value);
     }
     Ok(values)
 }
@@ -37,15 +41,27 @@ pub(crate) fn values(
 /// whatever answers.
 fn root_ca(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<String> {
     let Some(file) = &config.root_ca_file else {
-        let certificates = cluster.root_cert.iter().flatten().map(|der| pem::Pem::new("CERTIFICATE", der.as_slice()));
+        let certificates = cluster
+            .root_cert
+            .iter()
+            .flatten()
+            .map(|der| pem::Pem::new("CERTIFICATE", der.as_slice()));
         let as_files_are = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
-        return Ok(pem::encode_many_config(&certificates.collect::<Vec<_>>(), as_files_are));
+        return Ok(pem::encode_many_config(
+            &certificates.collect::<Vec<_>>(),
+            as_files_are,
+        ));
     };
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("--root-ca-file={}: can't read it", file.display()))?;
-    let parsed = pem::parse_many(&text).with_context(|| format!("--root-ca-file={} is no PEM", file.display()))?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("--root-ca-file={}: can't read it", file.display()))?;
+    let parsed = pem::parse_many(&text)
+        .with_context(|| format!("--root-ca-file={} is no PEM", file.display()))?;
     let holds_one = parsed.iter().any(|part| part.tag() == "CERTIFICATE");
-    ensure!(holds_one, "--root-ca-file={} holds no certificate", file.display());
+    ensure!(
+        holds_one,
+        "--root-ca-file={} holds no certificate",
+        file.display()
+    );
     Ok(text)
 }
 
@@ -80,15 +96,31 @@ mod tests {
     fn a_bundle_without_a_certificate_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let flag = format!("--root-ca-file={}", file.path().display());
-        assert!(read(&[&flag]).unwrap_err().to_string().ends_with("holds no certificate"));
-        assert!(read(&["--root-ca-file=/nowhere"]).unwrap_err().to_string().contains("can't read"));
+        assert!(
+            read(&[&flag])
+                .unwrap_err()
+                .to_string()
+                .ends_with("holds no certificate")
+        );
+        assert!(
+            read(&["--root-ca-file=/nowhere"])
+                .unwrap_err()
+                .to_string()
+                .contains("can't read")
+        );
     }
 
     #[test]
     fn a_value_that_is_given_wins_over_a_flags() {
         let flag = "--legacy-service-account-token-clean-up-period=1h30m";
-        assert_eq!(read(&[flag]).unwrap()[TOKEN_CLEANER]["clean-up-period"], "5400000ms");
+        assert_eq!(
+            read(&[flag]).unwrap()[TOKEN_CLEANER]["clean-up-period"],
+            "5400000ms"
+        );
         let value = format!("--plugin-config={TOKEN_CLEANER}.clean-up-period=1s");
-        assert_eq!(read(&[flag, &value]).unwrap()[TOKEN_CLEANER]["clean-up-period"], "1s");
+        assert_eq!(
+            read(&[flag, &value]).unwrap()[TOKEN_CLEANER]["clean-up-period"],
+            "1s"
+        );
     }
 }

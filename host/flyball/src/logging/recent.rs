@@ -51,13 +51,20 @@ impl Recent {
 
     /// The last lines about a plugin, the oldest first.
     pub(crate) fn lines(&self, plugin: &str) -> Vec<String> {
-        self.all().get(plugin).map(|lines| lines.last.iter().cloned().collect()).unwrap_or_default()
+        self.all()
+            .get(plugin)
+            .map(|lines| lines.last.iter().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Each further line about a plugin.
     pub(crate) fn follow(&self, plugin: &str) -> mpsc::Receiver<String> {
         let (sender, lines) = mpsc::channel(LAG);
-        self.all().entry(plugin.to_owned()).or_default().followers.push(sender);
+        self.all()
+            .entry(plugin.to_owned())
+            .or_default()
+            .followers
+            .push(sender);
         lines
     }
 
@@ -68,7 +75,10 @@ impl Recent {
         }
         let lines = all.entry(plugin).or_default();
         lines.followers.retain(|follower| !follower.is_closed());
-        lines.followers.iter().for_each(|follower| drop(follower.try_send(line.clone())));
+        lines
+            .followers
+            .iter()
+            .for_each(|follower| drop(follower.try_send(line.clone())));
         if lines.last.len() == LINES {
             lines.last.pop_front();
         }
@@ -89,9 +99,17 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
         let mut line = Line::default();
         event.record(&mut line);
         let at = jiff::Timestamp::now();
-        let mut text = format!("{at:.3} {:>5} {}{}", event.metadata().level(), line.message, line.fields);
+        let mut text = format!(
+            "{at:.3} {:>5} {}{}",
+            event.metadata().level(),
+            line.message,
+            line.fields
+        );
         if text.len() > LINE {
-            let end = (0..=LINE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+            let end = (0..=LINE)
+                .rev()
+                .find(|end| text.is_char_boundary(*end))
+                .unwrap_or_default();
             text.truncate(end);
             text.push('…');
         }
@@ -127,15 +145,22 @@ mod tests {
     fn lines_are_found_by_the_plugin_that_they_are_about() {
         let recent = Recent::default();
         let mut followed = recent.follow("hello");
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(recent.layer()), || {
-            tracing::info!(plugin = "hello", key = "demo/web", "greeted");
-            tracing::info!(controller = %"other", "did not");
-            tracing::info!("about nobody");
-            tracing::warn!(controller = "hello", "{}", "é".repeat(LINE));
-        });
+        tracing::subscriber::with_default(
+            tracing_subscriber::registry().with(recent.layer()),
+            || {
+                tracing::info!(plugin = "hello", key = "demo/web", "greeted");
+                tracing::info!(controller = %"other", "did not");
+                tracing::info!("about nobody");
+                tracing::warn!(controller = "hello", "{}", "é".repeat(LINE));
+            },
+        );
         let lines = recent.lines("hello");
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].ends_with(" INFO greeted key=\"demo/web\""), "{}", lines[0]);
+        assert!(
+            lines[0].ends_with(" INFO greeted key=\"demo/web\""),
+            "{}",
+            lines[0]
+        );
         assert!(lines[1].len() <= LINE + 3 && lines[1].ends_with('…'));
         assert_eq!(recent.lines("other").len(), 1);
         assert_eq!(followed.try_recv().ok().as_ref(), lines.first());
@@ -145,6 +170,12 @@ mod tests {
     fn the_oldest_lines_are_forgotten() {
         let recent = Recent::default();
         (0..LINES + 1).for_each(|number| recent.add("hello".into(), number.to_string()));
-        assert_eq!((recent.lines("hello").len(), recent.lines("hello")[0].as_str()), (LINES, "1"));
+        assert_eq!(
+            (
+                recent.lines("hello").len(),
+                recent.lines("hello")[0].as_str()
+            ),
+            (LINES, "1")
+        );
     }
 }

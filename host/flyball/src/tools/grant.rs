@@ -22,7 +22,11 @@ pub(super) fn policy(description: &Description) -> String {
         string(&format!("{ACCOUNTS_NAMESPACE}/{name}")),
     );
     if !granted.imports.is_empty() {
-        let _ = write!(text, "# Imports that need a grant.\nimports = {}\n", strings(&granted.imports));
+        let _ = write!(
+            text,
+            "# Imports that need a grant.\nimports = {}\n",
+            strings(&granted.imports)
+        );
     }
     if granted.imports.contains("signer") {
         text.push_str("# The host's keys that it may sign with. Whoever can sign tokens can be any service account.\n");
@@ -33,7 +37,13 @@ pub(super) fn policy(description: &Description) -> String {
         let _ = write!(text, "\n# [plugins.{name}.config]\n");
         for (key, value) in &description.config {
             let default = value.default.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "# {} = {}  # {}", string(key), string(default), printable(&value.help));
+            let _ = writeln!(
+                text,
+                "# {} = {}  # {}",
+                string(key),
+                string(default),
+                printable(&value.help)
+            );
         }
     }
     for rule in granted.allow.iter().filter(|rule| !rule.kinds.is_empty()) {
@@ -49,7 +59,11 @@ pub(super) fn policy(description: &Description) -> String {
 
 /// What a rule is for, where its words don't say it.
 fn remark(rule: &Rule) -> &'static str {
-    if rule.verbs.iter().eq(["watch"]) { "  # Read from the host's cache, and follow." } else { "" }
+    if rule.verbs.iter().eq(["watch"]) {
+        "  # Read from the host's cache, and follow."
+    } else {
+        ""
+    }
 }
 
 /// A basic string of TOML: one of JSON, but that TOML wants DEL escaped.
@@ -85,18 +99,26 @@ mod tests {
         }"#;
         let description = Description::read(document).expect("it is valid");
         let text = policy(&description);
-        let read = Policy::parse(Path::new("printed"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let read = Policy::parse(Path::new("printed"), &text)
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(read.plugins.keys().collect::<Vec<_>>(), ["full"]);
         let (read, trusted) = (&read.plugins["full"], PluginPolicy::trusting(&description));
-        assert_eq!((&read.allow, &read.imports), (&trusted.allow, &trusted.imports));
+        assert_eq!(
+            (&read.allow, &read.imports),
+            (&trusted.allow, &trusted.imports)
+        );
         assert_eq!(read.service_account.as_deref(), Some("flyball-system/full"));
         // All else is as where nothing is said.
-        assert_eq!((read.concurrency, read.config.len(), read.signer_keys.len()), (None, 0, 0));
+        assert_eq!(
+            (read.concurrency, read.config.len(), read.signer_keys.len()),
+            (None, 0, 0)
+        );
     }
 
     #[test]
     fn a_plugin_that_asks_for_nothing_is_granted_nothing() {
-        let description = Description::read(r#"{"format": 1, "name": "idle", "queues": [{"name": "q"}]}"#);
+        let description =
+            Description::read(r#"{"format": 1, "name": "idle", "queues": [{"name": "q"}]}"#);
         let text = policy(&description.expect("it is valid"));
         let read = Policy::parse(Path::new("printed"), &text).expect("it reads back");
         assert!(read.plugins["idle"].allow.is_empty());

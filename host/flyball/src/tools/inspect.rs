@@ -27,7 +27,11 @@ pub(super) async fn run(file: &Path, format: Format) -> anyhow::Result<String> {
 }
 
 fn world(outside: &Outside) -> String {
-    let version = outside.exports.iter().find_map(|name| name.strip_prefix(GUEST)).unwrap_or("0.1.0");
+    let version = outside
+        .exports
+        .iter()
+        .find_map(|name| name.strip_prefix(GUEST))
+        .unwrap_or("0.1.0");
     format!("flyball:controller/controller@{version}")
 }
 
@@ -49,28 +53,63 @@ fn text(file: &Path, trial: &Trial, outside: &Outside) -> String {
     let mut page = Page::default();
     page.line("name", &description.name);
     page.line("version", &description.version);
-    page.line("file", &format!("{}, {} bytes", file.display(), trial.wasm.len()));
+    page.line(
+        "file",
+        &format!("{}, {} bytes", file.display(), trial.wasm.len()),
+    );
     page.line("digest", &format!("sha256:{}", trial.digest));
     page.line("world", &world(outside));
     for (field, names) in &outside.producers {
-        page.line(field, &names.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
+        page.line(
+            field,
+            &names
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
     }
     page.line("imports", &short_imports(outside));
     page.line("concurrency", &description.concurrency.max(1).to_string());
-    description.watches.iter().for_each(|watch| page.item("watches", &watch_of(watch)));
+    description
+        .watches
+        .iter()
+        .for_each(|watch| page.item("watches", &watch_of(watch)));
     for index in &description.indexes {
-        page.item("indexes", &format!("{} of {} by {}", index.name, index.kind, index.path));
+        page.item(
+            "indexes",
+            &format!("{} of {} by {}", index.name, index.kind, index.path),
+        );
     }
-    description.queues.iter().for_each(|queue| page.item("queues", &queue_of(queue)));
+    description
+        .queues
+        .iter()
+        .for_each(|queue| page.item("queues", &queue_of(queue)));
     for ticker in &description.tickers {
-        page.item("tickers", &format!("{:?} every {}", ticker.key, period(ticker.period_ms, &ticker.config)));
+        page.item(
+            "tickers",
+            &format!(
+                "{:?} every {}",
+                ticker.key,
+                period(ticker.period_ms, &ticker.config)
+            ),
+        );
     }
-    wants(description).iter().for_each(|want| page.item("wants", want));
+    wants(description)
+        .iter()
+        .for_each(|want| page.item("wants", want));
     for (key, value) in &description.config {
-        let default = value.default.as_ref().map(|default| format!(" = {default:?}")).unwrap_or_default();
+        let default = value
+            .default
+            .as_ref()
+            .map(|default| format!(" = {default:?}"))
+            .unwrap_or_default();
         page.item("config", &format!("{key}{default}  {}", value.help));
     }
-    description.metrics.iter().for_each(|metric| page.item("metrics", &format!("{}  {}", metric.name, metric.help)));
+    description
+        .metrics
+        .iter()
+        .for_each(|metric| page.item("metrics", &format!("{}  {}", metric.name, metric.help)));
     page.text
 }
 
@@ -94,7 +133,11 @@ impl Page {
         let shown = if self.last == name { "" } else { name };
         self.last = name;
         for (number, line) in value.lines().enumerate() {
-            let (name, indent) = if number == 0 { (shown, "") } else { ("", "    ") };
+            let (name, indent) = if number == 0 {
+                (shown, "")
+            } else {
+                ("", "    ")
+            };
             let _ = writeln!(self.text, "{name:<13} {indent}{}", printable(line));
         }
     }
@@ -104,9 +147,17 @@ impl Page {
 fn short_imports(outside: &Outside) -> String {
     let short = |name: &String| {
         let plain = name.split_once('@').map_or(name.as_str(), |(name, _)| name);
-        plain.strip_prefix("flyball:controller/").unwrap_or(plain).to_owned()
+        plain
+            .strip_prefix("flyball:controller/")
+            .unwrap_or(plain)
+            .to_owned()
     };
-    outside.imports.iter().map(short).collect::<Vec<_>>().join(", ")
+    outside
+        .imports
+        .iter()
+        .map(short)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn watch_of(watch: &Watch) -> String {
@@ -114,14 +165,23 @@ fn watch_of(watch: &Watch) -> String {
         (Some(kind), _) => kind.to_string(),
         (None, Some(discovered)) => {
             let verbs: Vec<&str> = discovered.verbs.iter().map(String::as_str).collect();
-            let can = if verbs.is_empty() { String::new() } else { format!(" that one can {}", verbs.join(" and ")) };
-            format!("every kind{can}, asked for every {}", period(discovered.period_ms, &discovered.config))
+            let can = if verbs.is_empty() {
+                String::new()
+            } else {
+                format!(" that one can {}", verbs.join(" and "))
+            };
+            format!(
+                "every kind{can}, asked for every {}",
+                period(discovered.period_ms, &discovered.config)
+            )
         }
         (None, None) => String::new(),
     };
-    for (what, value) in
-        [("in the namespace", &watch.namespace), ("labelled", &watch.label_selector), ("with", &watch.field_selector)]
-    {
+    for (what, value) in [
+        ("in the namespace", &watch.namespace),
+        ("labelled", &watch.label_selector),
+        ("with", &watch.field_selector),
+    ] {
         if !value.is_empty() {
             let _ = write!(text, ", {what} {value}");
         }
@@ -148,8 +208,13 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Owner { kind } => format!("each {kind} that owns it"),
         To::Named { path, .. } => format!("what {path} names"),
         To::Selecting { kind, path, whose } => {
-            let whose = whose.iter().map(|whose| format!(" and whose {} is {:?}", whose.path, whose.value));
-            format!("each {kind} whose {path} selects it{}", whose.collect::<String>())
+            let whose = whose
+                .iter()
+                .map(|whose| format!(" and whose {} is {:?}", whose.path, whose.value));
+            format!(
+                "each {kind} whose {path} selects it{}",
+                whose.collect::<String>()
+            )
         }
         To::InNamespace { kind } => format!("each {kind} in its namespace"),
         To::All { kind } => format!("each {kind}"),
@@ -157,8 +222,12 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Constant { key } => format!("the key {key:?}"),
         To::Reference => "a reference to it".into(),
         To::Dependents => "what names it as an owner".into(),
-        To::OwnerReferences { which: Owners::Missing } => "its owners that are missing".into(),
-        To::OwnerReferences { which: Owners::Deleting } => "its owners that are being deleted".into(),
+        To::OwnerReferences {
+            which: Owners::Missing,
+        } => "its owners that are missing".into(),
+        To::OwnerReferences {
+            which: Owners::Deleting,
+        } => "its owners that are being deleted".into(),
         To::Route => "what the plugin's `route` says".into(),
     };
     if mapping.orphans {
@@ -188,7 +257,11 @@ fn mapping_of(mapping: &Mapping) -> String {
 }
 
 fn queue_of(queue: &Queue) -> String {
-    let retries = queue.max_retries.map_or("without end".to_owned(), |retries| format!("{retries} times"));
+    let retries = queue
+        .max_retries
+        .map_or("without end".to_owned(), |retries| {
+            format!("{retries} times")
+        });
     let name = &queue.name;
     let (first, last) = (millis(queue.base_delay_ms), millis(queue.max_delay_ms));
     format!("{name}: retries {retries}, after {first}, doubled up to {last}")
@@ -209,8 +282,24 @@ fn millis(ms: u32) -> String {
 fn wants(description: &Description) -> Vec<String> {
     let permission = description.permissions.iter().map(|permission| {
         let verbs: Vec<&str> = permission.verbs.iter().map(String::as_str).collect();
-        let slash = if permission.subresource.is_empty() { "" } else { "/" };
-        format!("{} {}{slash}{}", verbs.join(", "), permission.kind, permission.subresource)
+        let slash = if permission.subresource.is_empty() {
+            ""
+        } else {
+            "/"
+        };
+        format!(
+            "{} {}{slash}{}",
+            verbs.join(", "),
+            permission.kind,
+            permission.subresource
+        )
     });
-    permission.chain(description.imports.iter().map(|import| format!("the import {import}"))).collect()
+    permission
+        .chain(
+            description
+                .imports
+                .iter()
+                .map(|import| format!("the import {import}")),
+        )
+        .collect()
 }

@@ -10,12 +10,27 @@ const OWN_SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk");
 
 /// The files of a project in Rust. `NAME`, `CRATE` and `SDK` in double braces are filled in.
 const FILES: [(&str, &str); 6] = [
-    ("Cargo.toml", include_str!("../../templates/rust/Cargo.toml.in")),
-    (".cargo/config.toml", include_str!("../../templates/rust/config.toml.in")),
-    (".gitignore", include_str!("../../templates/rust/gitignore.in")),
-    ("README.md", include_str!("../../templates/rust/README.md.in")),
+    (
+        "Cargo.toml",
+        include_str!("../../templates/rust/Cargo.toml.in"),
+    ),
+    (
+        ".cargo/config.toml",
+        include_str!("../../templates/rust/config.toml.in"),
+    ),
+    (
+        ".gitignore",
+        include_str!("../../templates/rust/gitignore.in"),
+    ),
+    (
+        "README.md",
+        include_str!("../../templates/rust/README.md.in"),
+    ),
     ("src/lib.rs", include_str!("../../templates/rust/lib.rs.in")),
-    ("tests/controller.rs", include_str!("../../templates/rust/controller.rs.in")),
+    (
+        "tests/controller.rs",
+        include_str!("../../templates/rust/controller.rs.in"),
+    ),
 ];
 
 /// Names that cargo refuses for a crate, though they would do for a plugin.
@@ -35,8 +50,11 @@ pub(super) fn run(name: &str, dir: Option<PathBuf>, sdk: Option<&str>) -> anyhow
     for (file, template) in FILES {
         let path = dir.join(file);
         let folder = path.parent().unwrap_or(&dir);
-        std::fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
-        let text = template.replace("{{CRATE}}", &name.replace('-', "_")).replace("{{NAME}}", name);
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make {}", folder.display()))?;
+        let text = template
+            .replace("{{CRATE}}", &name.replace('-', "_"))
+            .replace("{{NAME}}", name);
         let text = text.replace("{{SDK}}", &dependency);
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
@@ -54,7 +72,10 @@ fn check(name: &str) -> anyhow::Result<()> {
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && !name.ends_with('-')
         && !name.contains("--");
-    ensure!(is_name, "`{name}` can't be a plugin's name: use lower-case letters, digits and dashes, a letter first");
+    ensure!(
+        is_name,
+        "`{name}` can't be a plugin's name: use lower-case letters, digits and dashes, a letter first"
+    );
     ensure!(
         !TAKEN.contains(&name) && !is_keyword(name),
         "`{name}` can't be a crate's name: Rust has it for itself; choose another"
@@ -72,24 +93,34 @@ fn is_keyword(name: &str) -> bool {
 
 /// The SDK as a dependency in `Cargo.toml`.
 fn dependency(sdk: Option<&str>) -> anyhow::Result<String> {
-    let is_url =
-        |text: &str| ["https://", "http://", "ssh://", "git://", "file://"].iter().any(|at| text.starts_with(at));
+    let is_url = |text: &str| {
+        ["https://", "http://", "ssh://", "git://", "file://"]
+            .iter()
+            .any(|at| text.starts_with(at))
+    };
     if let Some(url) = sdk.filter(|sdk| is_url(sdk)) {
         return Ok(format!("{{ git = {} }}", json!(url)));
     }
     let path = Path::new(sdk.unwrap_or(OWN_SDK));
     let manifest = path.join("Cargo.toml");
-    let is_sdk = std::fs::read_to_string(&manifest).is_ok_and(|text| text.contains("name = \"flyball-sdk\""));
+    let is_sdk = std::fs::read_to_string(&manifest)
+        .is_ok_and(|text| text.contains("name = \"flyball-sdk\""));
     match (is_sdk, sdk) {
         (true, _) => {}
-        (false, Some(given)) => bail!("--sdk {given} is not Flyball's SDK: name the folder `guests/sdk` of a checkout"),
+        (false, Some(given)) => {
+            bail!("--sdk {given} is not Flyball's SDK: name the folder `guests/sdk` of a checkout")
+        }
         (false, None) => bail!(
             "the SDK is not published yet, and the checkout that this binary was built from is gone: name the folder \
              `guests/sdk` of another with --sdk, or the URL of its git repository"
         ),
     }
-    let path = path.canonicalize().with_context(|| format!("can't find {}", path.display()))?;
-    let path = path.to_str().with_context(|| format!("the path {} is not Unicode", path.display()))?;
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("can't find {}", path.display()))?;
+    let path = path
+        .to_str()
+        .with_context(|| format!("the path {} is not Unicode", path.display()))?;
     Ok(format!("{{ path = {} }}", json!(path)))
 }
 
@@ -109,10 +140,22 @@ mod tests {
 
     #[test]
     fn the_sdk_is_a_folder_or_a_repository() {
-        assert_eq!(dependency(Some("https://x/y")).expect("a URL"), r#"{ git = "https://x/y" }"#);
-        assert!(dependency(None).expect("the checkout").ends_with("guests/sdk\" }"));
-        let error = dependency(Some("/no/such")).expect_err("it is not there").to_string();
-        assert!(error.contains("--sdk /no/such is not Flyball's SDK"), "{error}");
+        assert_eq!(
+            dependency(Some("https://x/y")).expect("a URL"),
+            r#"{ git = "https://x/y" }"#
+        );
+        assert!(
+            dependency(None)
+                .expect("the checkout")
+                .ends_with("guests/sdk\" }")
+        );
+        let error = dependency(Some("/no/such"))
+            .expect_err("it is not there")
+            .to_string();
+        assert!(
+            error.contains("--sdk /no/such is not Flyball's SDK"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -120,7 +163,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("Cargo.toml");
         std::fs::write(&file, "mine").expect("it is written");
-        let error = run("a", Some(folder.path().into()), None).expect_err("it is refused").to_string();
+        let error = run("a", Some(folder.path().into()), None)
+            .expect_err("it is refused")
+            .to_string();
         assert!(error.contains("not empty"), "{error}");
         assert_eq!(std::fs::read_to_string(file).expect("it is there"), "mine");
     }

@@ -14,15 +14,27 @@ pub(super) async fn push(file: &Path, to: &str, plain_http: bool) -> anyhow::Res
     let to: Source = to.parse()?;
     let trial = trial(file).await?;
     let outside = producers::read(&trial.wasm);
-    let annotations = [("title", &trial.description.name), ("version", &trial.description.version)];
-    let annotations = annotations.map(|(name, value)| (format!("org.opencontainers.image.{name}"), value.clone()));
+    let annotations = [
+        ("title", &trial.description.name),
+        ("version", &trial.description.version),
+    ];
+    let annotations = annotations
+        .map(|(name, value)| (format!("org.opencontainers.image.{name}"), value.clone()));
     let package = Package {
         wasm: trial.wasm,
         exports: outside.exports,
         imports: outside.imports,
         annotations: BTreeMap::from(annotations),
     };
-    let pinned = flyball_registry::push(&to, package, &Options { plain_http, ..Options::default() }).await?;
+    let pinned = flyball_registry::push(
+        &to,
+        package,
+        &Options {
+            plain_http,
+            ..Options::default()
+        },
+    )
+    .await?;
     Ok(format!("{pinned}\n"))
 }
 
@@ -35,17 +47,29 @@ pub(super) async fn pull(
 ) -> anyhow::Result<String> {
     let from: Source = from.parse()?;
     let key = signed_by.map(key).transpose()?;
-    let options = Options { plain_http, ..Options::default() };
+    let options = Options {
+        plain_http,
+        ..Options::default()
+    };
     let pulled = flyball_registry::pull(&from, key.as_ref(), &options).await?;
     let name = from.repository().rsplit('/').next().unwrap_or_default();
     let output = output.unwrap_or_else(|| format!("{name}.wasm").into());
-    std::fs::write(&output, &pulled.wasm).with_context(|| format!("can't write {}", output.display()))?;
-    let signed = if key.is_some() { ", signed by the key" } else { "" };
-    Ok(format!("{}: {}{signed}\n", output.display(), from.pinned(&pulled.digest)))
+    std::fs::write(&output, &pulled.wasm)
+        .with_context(|| format!("can't write {}", output.display()))?;
+    let signed = if key.is_some() {
+        ", signed by the key"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "{}: {}{signed}\n",
+        output.display(),
+        from.pinned(&pulled.digest)
+    ))
 }
 
 fn key(path: &Path) -> anyhow::Result<PublicKey> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("can't read the public key {}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("can't read the public key {}", path.display()))?;
     PublicKey::from_pem(&text).with_context(|| format!("--signed-by {}", path.display()))
 }

@@ -17,10 +17,19 @@ pub(super) struct Plural {
 
 /// The plural of a kind.
 pub(super) fn of(kind: &Kind) -> Plural {
-    let known = BUILT_IN.iter().map(|of| of()).find(|known| known.group == kind.group && known.kind == kind.kind);
+    let known = BUILT_IN
+        .iter()
+        .map(|of| of())
+        .find(|known| known.group == kind.group && known.kind == kind.kind);
     match known {
-        Some(known) => Plural { resource: known.plural.into(), namespaced: Some(known.namespaced) },
-        None => Plural { resource: usual(&kind.kind), namespaced: None },
+        Some(known) => Plural {
+            resource: known.plural.into(),
+            namespaced: Some(known.namespaced),
+        },
+        None => Plural {
+            resource: usual(&kind.kind),
+            namespaced: None,
+        },
     }
 }
 
@@ -44,7 +53,12 @@ struct Known {
 
 fn known<K: Resource<Scope: 'static>>() -> Known {
     let namespaced = TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>();
-    Known { group: K::GROUP, kind: K::KIND, plural: K::URL_PATH_SEGMENT, namespaced }
+    Known {
+        group: K::GROUP,
+        kind: K::KIND,
+        plural: K::URL_PATH_SEGMENT,
+        namespaced,
+    }
 }
 
 /// Kinds by their modules.
@@ -93,7 +107,10 @@ mod tests {
     use super::*;
 
     fn of_text(kind: &str) -> (String, Option<bool>) {
-        let Plural { resource, namespaced } = of(&kind.parse().expect("a kind"));
+        let Plural {
+            resource,
+            namespaced,
+        } = of(&kind.parse().expect("a kind"));
         (resource, namespaced)
     }
 
@@ -101,11 +118,23 @@ mod tests {
     fn built_in_kinds_are_known_in_each_of_their_versions() {
         for (kind, plural, namespaced) in [
             ("v1/Endpoints", "endpoints", true),
-            ("networking.k8s.io/v1/NetworkPolicy", "networkpolicies", true),
+            (
+                "networking.k8s.io/v1/NetworkPolicy",
+                "networkpolicies",
+                true,
+            ),
             ("networking.k8s.io/v1/Ingress", "ingresses", true),
             ("v1/Namespace", "namespaces", false),
-            ("autoscaling/v1/HorizontalPodAutoscaler", "horizontalpodautoscalers", true),
-            ("apiextensions.k8s.io/v1/CustomResourceDefinition", "customresourcedefinitions", false),
+            (
+                "autoscaling/v1/HorizontalPodAutoscaler",
+                "horizontalpodautoscalers",
+                true,
+            ),
+            (
+                "apiextensions.k8s.io/v1/CustomResourceDefinition",
+                "customresourcedefinitions",
+                false,
+            ),
             ("events.k8s.io/v1/Event", "events", true),
         ] {
             assert_eq!(of_text(kind), (plural.into(), Some(namespaced)), "{kind}");
@@ -121,14 +150,21 @@ mod tests {
             ("Mesh", "meshes"),
             ("Class", "classes"),
         ] {
-            assert_eq!(of_text(&format!("example.com/v1/{kind}")), (plural.into(), None));
+            assert_eq!(
+                of_text(&format!("example.com/v1/{kind}")),
+                (plural.into(), None)
+            );
         }
     }
 
     #[test]
     fn the_guess_is_right_for_all_built_in_kinds_but_one() {
-        let wrong: Vec<&str> =
-            BUILT_IN.iter().map(|of| of()).filter(|known| usual(known.kind) != known.plural).map(|k| k.kind).collect();
+        let wrong: Vec<&str> = BUILT_IN
+            .iter()
+            .map(|of| of())
+            .filter(|known| usual(known.kind) != known.plural)
+            .map(|k| k.kind)
+            .collect();
         assert_eq!(wrong, ["Endpoints"]);
     }
 }

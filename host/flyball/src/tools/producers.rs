@@ -25,21 +25,31 @@ pub(super) fn read(wasm: &[u8]) -> Outside {
             Payload::Version { .. } => depth += 1,
             Payload::End(_) => depth -= 1,
             Payload::ComponentImportSection(section) if depth == 1 => {
-                let names = section.into_iter().flatten().map(|import| import.name.name.to_string());
+                let names = section
+                    .into_iter()
+                    .flatten()
+                    .map(|import| import.name.name.to_string());
                 outside.imports.extend(names);
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
-                let names = section.into_iter().flatten().map(|export| export.name.name.to_string());
+                let names = section
+                    .into_iter()
+                    .flatten()
+                    .map(|export| export.name.name.to_string());
                 outside.exports.extend(names);
             }
             Payload::CustomSection(section) => {
-                let KnownCustom::Producers(fields) = section.as_known() else { continue };
+                let KnownCustom::Producers(fields) = section.as_known() else {
+                    continue;
+                };
                 for field in fields.into_iter().flatten() {
                     let named = outside.producers.entry(field.name.to_owned()).or_default();
-                    named.extend(field.values.into_iter().flatten().map(|value| match value.version {
-                        "" => value.name.to_owned(),
-                        version => format!("{} {version}", value.name),
-                    }));
+                    named.extend(field.values.into_iter().flatten().map(
+                        |value| match value.version {
+                            "" => value.name.to_owned(),
+                            version => format!("{} {version}", value.name),
+                        },
+                    ));
                 }
             }
             _ => {}

@@ -20,12 +20,28 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// What the account must be allowed for what the host reads for it from its cache: a `SubjectAccessReview` confirms it.
 const CACHED: [&str; 3] = ["get", "list", "watch"];
 /// The order in which people write verbs.
-const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+const VERBS: [&str; 8] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+];
 
 /// Prints what a plugin needs: under the policy at `path`, else under that which it is known to have, else to get all that it
 /// asks for.
-pub(super) fn run(known: Described, path: Option<&Path>, format: Manifests) -> anyhow::Result<String> {
-    let Described { description, policy } = known;
+pub(super) fn run(
+    known: Described,
+    path: Option<&Path>,
+    format: Manifests,
+) -> anyhow::Result<String> {
+    let Described {
+        description,
+        policy,
+    } = known;
     let name = &description.name;
     let mut granted = match (path, policy) {
         (Some(path), _) => {
@@ -40,17 +56,29 @@ pub(super) fn run(known: Described, path: Option<&Path>, format: Manifests) -> a
         (None, Some(policy)) => policy,
         (None, None) => PluginPolicy::trusting(&description),
     };
-    granted.service_account.get_or_insert_with(|| format!("{ACCOUNTS_NAMESPACE}/{name}"));
-    let Some(account) = granted.service_account.as_deref().and_then(|account| account.split_once('/')) else {
+    granted
+        .service_account
+        .get_or_insert_with(|| format!("{ACCOUNTS_NAMESPACE}/{name}"));
+    let Some(account) = granted
+        .service_account
+        .as_deref()
+        .and_then(|account| account.split_once('/'))
+    else {
         bail!("the policy of the plugin `{name}` names no service account: write `namespace/name`");
     };
     let needs = Needs::of(&description, &granted);
     let objects = needs.objects(name, account);
     Ok(match format {
-        Manifests::Json => yaml::pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        Manifests::Json => {
+            yaml::pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+        }
         Manifests::Yaml => {
             let documents: Vec<String> = objects.iter().map(yaml::document).collect();
-            format!("{}{}", needs.comment(name, account), documents.join("---\n"))
+            format!(
+                "{}{}",
+                needs.comment(name, account),
+                documents.join("---\n")
+            )
         }
     })
 }
@@ -105,7 +133,10 @@ impl Needs {
             needs.note("It GETs paths of its own (`raw`): allow those that it documents, as `nonResourceURLs`.");
         }
         for group in ["", "events.k8s.io"] {
-            let verbs = needs.everywhere.entry((group.into(), "events".into())).or_default();
+            let verbs = needs
+                .everywhere
+                .entry((group.into(), "events".into()))
+                .or_default();
             verbs.extend(["create", "patch"]);
         }
         needs
@@ -134,7 +165,9 @@ impl Needs {
             }
         }
         if !granted {
-            self.note(format!("The plugin asks to {what}, which the policy does not grant."));
+            self.note(format!(
+                "The plugin asks to {what}, which the policy does not grant."
+            ));
         }
     }
 
@@ -154,7 +187,9 @@ impl Needs {
             Err(_) => ("*".into(), "*".into(), None),
         };
         match (ask.subresource, resource.as_str()) {
-            ("", "*") => self.note(format!("To {what}, RBAC must grant it on all subresources as well.")),
+            ("", "*") => self.note(format!(
+                "To {what}, RBAC must grant it on all subresources as well."
+            )),
             ("", _) => {}
             ("*", _) => {
                 self.note(format!("RBAC can't say to {what}: name the subresources."));
@@ -164,13 +199,15 @@ impl Needs {
         }
         let verbs: &[&str] = match ask.verb {
             "watch" => &CACHED,
-            verb => match VERBS.iter().position(|known| *known == verb) {
-                Some(at) => &VERBS[at..=at],
-                None => {
-                    self.note(format!("`{verb}` is no verb of the API that Flyball writes with: it is left out."));
-                    return true;
+            verb => {
+                match VERBS.iter().position(|known| *known == verb) {
+                    Some(at) => &VERBS[at..=at],
+                    None => {
+                        self.note(format!("`{verb}` is no verb of the API that Flyball writes with: it is left out."));
+                        return true;
+                    }
                 }
-            },
+            }
         };
         let key = (group, resource);
         if namespaces.is_empty() && ask.namespace.is_empty() {
@@ -178,12 +215,23 @@ impl Needs {
             return true;
         }
         if namespaced == Some(false) {
-            self.note(format!("The policy grants to {what} only in namespaces, in which no such object lies."));
+            self.note(format!(
+                "The policy grants to {what} only in namespaces, in which no such object lies."
+            ));
             return true;
         }
         let only = [ask.namespace.to_owned()];
-        for namespace in if ask.namespace.is_empty() { namespaces } else { &only } {
-            self.within.entry(namespace.clone()).or_default().entry(key.clone()).or_default().extend(verbs);
+        for namespace in if ask.namespace.is_empty() {
+            namespaces
+        } else {
+            &only
+        } {
+            self.within
+                .entry(namespace.clone())
+                .or_default()
+                .entry(key.clone())
+                .or_default()
+                .extend(verbs);
         }
         true
     }
@@ -191,13 +239,18 @@ impl Needs {
     fn objects(&self, name: &str, (namespace, account): (&str, &str)) -> Vec<Value> {
         let mut objects = Vec::new();
         if namespace == ACCOUNTS_NAMESPACE {
-            objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+            objects.push(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+            );
         }
         objects.push(json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace},
         }));
         let everywhere = [(None, &self.everywhere)];
-        let within = self.within.iter().map(|(namespace, rules)| (Some(namespace), rules));
+        let within = self
+            .within
+            .iter()
+            .map(|(namespace, rules)| (Some(namespace), rules));
         for (place, rules) in everywhere.into_iter().chain(within) {
             let (role, binding) = match place {
                 None => ("ClusterRole", "ClusterRoleBinding"),
@@ -236,18 +289,28 @@ fn allows(rule: &Rule, ask: &Ask<'_>) -> bool {
     let has = |words: &BTreeSet<String>, word: &str| words.contains(word) || words.contains("*");
     let kind = ask.kind.map(Kind::to_string);
     has(&rule.verbs, ask.verb)
-        && kind.is_none_or(|kind| rule.kinds.iter().any(|known| *known == kind || known == "*"))
+        && kind.is_none_or(|kind| {
+            rule.kinds
+                .iter()
+                .any(|known| *known == kind || known == "*")
+        })
         && (rule.subresource == ask.subresource || rule.subresource == "*")
         && (ask.namespace.is_empty()
             || rule.namespaces.is_empty()
-            || rule.namespaces.iter().any(|namespace| namespace == ask.namespace))
+            || rule
+                .namespaces
+                .iter()
+                .any(|namespace| namespace == ask.namespace))
 }
 
 /// Rules as RBAC has them: resources of a group with the same verbs are one.
 fn written(rules: &Rules) -> Vec<Value> {
     let mut joined: BTreeMap<(&str, Vec<&str>), Vec<&str>> = BTreeMap::new();
     for ((group, resource), verbs) in rules {
-        let verbs = VERBS.into_iter().filter(|verb| verbs.contains(verb)).collect();
+        let verbs = VERBS
+            .into_iter()
+            .filter(|verb| verbs.contains(verb))
+            .collect();
         joined.entry((group, verbs)).or_default().push(resource);
     }
     let rule = |((group, verbs), resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
@@ -274,13 +337,23 @@ mod tests {
         let description = Description::read(document).expect("it is valid");
         let policy = match policy {
             None => PluginPolicy::trusting(&description),
-            Some(text) => {
-                Policy::parse(Path::new("p"), text).expect("it is valid").plugins.remove("a").expect("it is there")
-            }
+            Some(text) => Policy::parse(Path::new("p"), text)
+                .expect("it is valid")
+                .plugins
+                .remove("a")
+                .expect("it is there"),
         };
         let needs = Needs::of(&description, &policy);
-        let within = needs.within.iter().map(|(namespace, rules)| (namespace.clone(), written(rules).into())).collect();
-        (written(&needs.everywhere).into(), Value::Object(within), needs.notes)
+        let within = needs
+            .within
+            .iter()
+            .map(|(namespace, rules)| (namespace.clone(), written(rules).into()))
+            .collect();
+        (
+            written(&needs.everywhere).into(),
+            Value::Object(within),
+            needs.notes,
+        )
     }
 
     fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
@@ -288,7 +361,10 @@ mod tests {
     }
 
     fn events() -> [Value; 2] {
-        [rule("", &["events"], &["create", "patch"]), rule("events.k8s.io", &["events"], &["create", "patch"])]
+        [
+            rule("", &["events"], &["create", "patch"]),
+            rule("events.k8s.io", &["events"], &["create", "patch"]),
+        ]
     }
 
     #[test]
@@ -298,15 +374,25 @@ mod tests {
         let expected = json!([
             core_events,
             rule("", &["namespaces"], &["get", "list", "watch"]),
-            rule("", &["configmaps"], &["get", "list", "watch", "create", "delete"]),
+            rule(
+                "",
+                &["configmaps"],
+                &["get", "list", "watch", "create", "delete"]
+            ),
             rule("apps", &["deployments/status"], &["update"]),
             events,
             rule("example.com", &["gateways"], &["get", "list", "watch"]),
         ]);
         assert_eq!(everywhere, expected);
-        assert_eq!(within, json!({"vault": [rule("", &["secrets"], &["get", "list", "watch"])]}));
+        assert_eq!(
+            within,
+            json!({"vault": [rule("", &["secrets"], &["get", "list", "watch"])]})
+        );
         assert_eq!(notes.len(), 1);
-        assert!(notes[0].contains("`gateways` is the usual plural of example.com/v1/Gateway"), "{notes:?}");
+        assert!(
+            notes[0].contains("`gateways` is the usual plural of example.com/v1/Gateway"),
+            "{notes:?}"
+        );
     }
 
     #[test]
@@ -323,13 +409,25 @@ mod tests {
         let (everywhere, within, notes) = needs(DOCUMENT, Some(policy));
         let [core_events, events] = events();
         let watch = ["get", "list", "watch"];
-        assert_eq!(everywhere, json!([core_events, rule("", &["namespaces"], &watch), events]));
-        let maps = json!([rule("", &["configmaps"], &["get", "list", "watch", "create"])]);
-        assert_eq!(within, json!({"one": maps, "two": maps, "vault": [rule("", &["secrets"], &watch)]}));
+        assert_eq!(
+            everywhere,
+            json!([core_events, rule("", &["namespaces"], &watch), events])
+        );
+        let maps = json!([rule(
+            "",
+            &["configmaps"],
+            &["get", "list", "watch", "create"]
+        )]);
+        assert_eq!(
+            within,
+            json!({"one": maps, "two": maps, "vault": [rule("", &["secrets"], &watch)]})
+        );
         let notes = notes.join("\n");
-        for missing in
-            ["to delete v1/ConfigMap", "to update apps/v1/Deployment/status", "to watch example.com/v1/Gateway"]
-        {
+        for missing in [
+            "to delete v1/ConfigMap",
+            "to update apps/v1/Deployment/status",
+            "to watch example.com/v1/Gateway",
+        ] {
             assert!(notes.contains(missing), "{notes}");
         }
     }
@@ -345,13 +443,21 @@ mod tests {
         let all = rule("*", &["*"], &["get", "list", "watch", "delete"]);
         let statuses = rule("*", &["*/status"], &["patch"]);
         assert_eq!(everywhere, json!([core_events, all, statuses, events]));
-        assert!(notes.iter().any(|note| note.contains("all subresources")), "{notes:?}");
+        assert!(
+            notes.iter().any(|note| note.contains("all subresources")),
+            "{notes:?}"
+        );
         let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\", \"batch/v1/Job\"]\nverbs = [\"watch\", \"delete\"]";
         let (everywhere, _, _) = needs(document, Some(policy));
         let verbs = ["get", "list", "watch", "delete"];
         assert_eq!(
             everywhere,
-            json!([core_events, rule("", &["pods"], &verbs), rule("batch", &["jobs"], &verbs), events])
+            json!([
+                core_events,
+                rule("", &["pods"], &verbs),
+                rule("batch", &["jobs"], &verbs),
+                events
+            ])
         );
     }
 
@@ -360,6 +466,11 @@ mod tests {
         let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Namespace\"]\nverbs = [\"watch\"]\nnamespaces = [\"one\"]";
         let (_, within, notes) = needs(DOCUMENT, Some(policy));
         assert_eq!(within, json!({}));
-        assert!(notes.iter().any(|note| note.contains("in which no such object lies")), "{notes:?}");
+        assert!(
+            notes
+                .iter()
+                .any(|note| note.contains("in which no such object lies")),
+            "{notes:?}"
+        );
     }
 }

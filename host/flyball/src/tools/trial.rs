@@ -13,9 +13,16 @@ const INSTANCES: u32 = 16;
 
 /// An engine to try files out with.
 pub(super) fn engine() -> Result<Engine, EngineError> {
-    let options = EngineOptions { max_instances: INSTANCES, ..EngineOptions::default() };
+    let options = EngineOptions {
+        max_instances: INSTANCES,
+        ..EngineOptions::default()
+    };
     // Without the cache a file is compiled anew: slower, and nothing else.
-    Engine::new(EngineOptions { cache: cache_folder(), ..options.clone() }).or_else(|_| Engine::new(options))
+    Engine::new(EngineOptions {
+        cache: cache_folder(),
+        ..options.clone()
+    })
+    .or_else(|_| Engine::new(options))
 }
 
 /// Loads a file as the host would, up to its checked description.
@@ -33,7 +40,10 @@ pub(super) async fn known(plugin: &Path, host: &admin::Host) -> anyhow::Result<D
         }
         _ => {
             let description = (*trial(plugin).await?.description).clone();
-            Ok(Described { description, policy: None })
+            Ok(Described {
+                description,
+                policy: None,
+            })
         }
     }
 }

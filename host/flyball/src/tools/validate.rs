@@ -16,7 +16,10 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
     let engine = engine()?;
     let mut found: Vec<(&Path, anyhow::Result<Value>)> = Vec::new();
     for file in files.iter().map(AsRef::as_ref) {
-        let is_policy = file.is_dir() || file.extension().is_some_and(|extension| extension == "toml");
+        let is_policy = file.is_dir()
+            || file
+                .extension()
+                .is_some_and(|extension| extension == "toml");
         let checked = match is_policy {
             true => Policy::read(file).map(|policy| of_policy(&policy)).map_err(anyhow::Error::from),
             false => try_out(&engine, file).await.map_err(anyhow::Error::from).map(|trial| {
@@ -27,7 +30,11 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
         };
         found.push((file, checked));
     }
-    let code = if found.iter().all(|(_, checked)| checked.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let code = if found.iter().all(|(_, checked)| checked.is_ok()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    };
     let (mut out, mut err) = (String::new(), String::new());
     match format {
         Format::Text => {
@@ -68,7 +75,12 @@ fn praise(fine: &Value) -> String {
     if word("kind") == "plugin" {
         return format!("valid: the plugin {} {}", word("name"), word("version"));
     }
-    let plugins: Vec<&str> = fine["plugins"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let plugins: Vec<&str> = fine["plugins"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     match plugins.as_slice() {
         [] => "valid: a policy that grants nothing to any plugin".into(),
         names => format!("valid: a policy for {}", names.join(", ")),

@@ -15,7 +15,9 @@ pub(super) fn document(value: &Value) -> String {
 }
 
 fn block(value: &Value, indent: usize, text: &mut String) {
-    let Value::Object(fields) = value else { return text.push_str(&format!("{}\n", inline(value))) };
+    let Value::Object(fields) = value else {
+        return text.push_str(&format!("{}\n", inline(value)));
+    };
     for (number, (name, value)) in fields.iter().enumerate() {
         // The first field stands behind the dash of a list's item.
         if number > 0 || text.is_empty() || text.ends_with('\n') {
@@ -54,9 +56,16 @@ fn inline(value: &Value) -> String {
 /// A word as it is, where no reader of YAML could take it for something else.
 fn plain_or_quoted(word: &str) -> String {
     let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic())
-        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-./".contains(&b))
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&&*word.to_ascii_lowercase());
-    if is_plain { word.to_owned() } else { Value::from(word).to_string() }
+        && word
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-./".contains(&b))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+            .contains(&&*word.to_ascii_lowercase());
+    if is_plain {
+        word.to_owned()
+    } else {
+        Value::from(word).to_string()
+    }
 }
 
 #[cfg(test)]
@@ -73,7 +82,8 @@ mod tests {
             "rules": [{"apiGroups": [""], "verbs": ["get", "*"]}, {"resources": ["pods/status"], "n": 3, "deep": [{"a": {"b": [true]}}]}],
         });
         let text = document(&value);
-        let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let read: Value =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(read, value, "{text}");
     }
 }

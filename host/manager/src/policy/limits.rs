@@ -9,27 +9,55 @@ use serde::{Deserialize, Serialize, Serializer};
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct LimitPolicy {
     /// CPU time of one call, as in `1s` or `250ms`.
-    #[serde(deserialize_with = "duration", serialize_with = "write_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "duration",
+        serialize_with = "write_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cpu: Option<Duration>,
     /// Time of one call, waiting included.
-    #[serde(deserialize_with = "duration", serialize_with = "write_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "duration",
+        serialize_with = "write_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub wall: Option<Duration>,
     /// Memory of one instance, as in `256Mi`.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub memory: Option<u64>,
     /// Cores that all calls together may use on average, as in `0.25`; 0 for no limit.
-    #[serde(deserialize_with = "cores", serialize_with = "write_cores", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "cores",
+        serialize_with = "write_cores",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cpu_share: Option<u32>,
     /// Instances, and so calls at once; what its concurrency needs where none is given.
     pub instances: Option<u32>,
     /// What one import may answer, as in `64Mi`.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub answer: Option<u64>,
     /// What one call may hand to the host: an argument, an outcome, and all queries and batches together.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub staged: Option<u64>,
     /// What the memo may hold.
-    #[serde(deserialize_with = "bytes", serialize_with = "write_bytes", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub memo: Option<u64>,
     /// Keys in a queue up to which the guest may add more by itself; 0 for no limit. Changes of objects add theirs always.
     pub queued_keys: Option<u32>,
@@ -49,7 +77,10 @@ pub struct LimitPolicy {
 
 /// A limit of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag")]
+#[serde(
+    untagged,
+    expecting = "a limit is a number, or `{ times = 2 }` for so many times that of the host's flag"
+)]
 pub enum Rate {
     /// So many.
     Exactly(f64),
@@ -84,7 +115,9 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let unit = match &rest[..end] {
             "ns" => 1e-9,
             "us" | "µs" => 1e-6,
@@ -100,14 +133,26 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+fn duration<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let wrong = || serde::de::Error::custom(format!("`{text}` is not a duration: write it as `250ms`, `1s` or `5m`"));
+    let wrong = || {
+        serde::de::Error::custom(format!(
+            "`{text}` is not a duration: write it as `250ms`, `1s` or `5m`"
+        ))
+    };
     parse_duration(&text).map(Some).ok_or_else(wrong)
 }
 
-fn write_duration<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&format!("{}ms", duration.unwrap_or_default().as_secs_f64() * 1e3))
+fn write_duration<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format!(
+        "{}ms",
+        duration.unwrap_or_default().as_secs_f64() * 1e3
+    ))
 }
 
 fn write_bytes<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -116,8 +161,14 @@ fn write_bytes<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::O
 
 fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let wrong = || serde::de::Error::custom(format!("`{text}` is not an amount of memory: write it as `256Mi`"));
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let wrong = || {
+        serde::de::Error::custom(format!(
+            "`{text}` is not an amount of memory: write it as `256Mi`"
+        ))
+    };
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let unit: u64 = match &text[end..] {
         "" => 1,
         "Ki" => 1 << 10,
@@ -159,7 +210,13 @@ mod tests {
         )
         .unwrap();
         let limits = &policy.plugins["a"].limits;
-        assert_eq!((limits.writes_per_second.unwrap().of(50.0), limits.writes_burst.unwrap().of(50.0)), (1000.0, 7.0));
+        assert_eq!(
+            (
+                limits.writes_per_second.unwrap().of(50.0),
+                limits.writes_burst.unwrap().of(50.0)
+            ),
+            (1000.0, 7.0)
+        );
     }
 
     #[test]

@@ -35,8 +35,15 @@ mod tests {
 
     #[test]
     fn lengths_are_written_in_as_few_bytes_as_they_need() {
-        let starts = [(0, vec![4, 0]), (127, vec![4, 127]), (128, vec![4, 0x81, 128]), (256, vec![4, 0x82, 1, 0])];
-        let starts = starts.into_iter().chain([(0x1_0203, vec![4, 0x83, 1, 2, 3])]);
+        let starts = [
+            (0, vec![4, 0]),
+            (127, vec![4, 127]),
+            (128, vec![4, 0x81, 128]),
+            (256, vec![4, 0x82, 1, 0]),
+        ];
+        let starts = starts
+            .into_iter()
+            .chain([(0x1_0203, vec![4, 0x83, 1, 2, 3])]);
         for (length, start) in starts {
             let wrapped = wrap(OCTET_STRING, &[&vec![7; length]]);
             assert_eq!(wrapped, [start, vec![7; length]].concat());

@@ -8,7 +8,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::error::{KeyRejected, Unspecified};
 use ring::rand::SystemRandom;
-use ring::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm};
+use ring::signature::{
+    self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm,
+};
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo};
 
 use super::der::{BIT_STRING, NULL, OCTET_STRING, SEQUENCE, ZERO, wrap};
@@ -26,7 +28,9 @@ pub enum KeyError {
     #[error("its private key is encrypted: give it without a passphrase")]
     Encrypted,
     /// The key is sound, but of a curve with which the host can't sign.
-    #[error("its private key is of the curve P-521, which is not supported: use P-256, P-384 or RSA")]
+    #[error(
+        "its private key is of the curve P-521, which is not supported: use P-256, P-384 or RSA"
+    )]
     Curve,
     /// The key is not sound, or too weak.
     #[error(
@@ -85,10 +89,12 @@ pub(super) fn read(pem: &[u8]) -> Result<(PrivateKey, Vec<PublicKey>), KeyError>
             }
             _ if block.headers().get("DEK-Info").is_some() => Err(KeyError::Encrypted),
             "ENCRYPTED PRIVATE KEY" => Err(KeyError::Encrypted),
-            "RSA PRIVATE KEY" => {
-                RsaKeyPair::from_der(block.contents()).map(PrivateKey::rsa).map_err(KeyError::Rejected)
+            "RSA PRIVATE KEY" => RsaKeyPair::from_der(block.contents())
+                .map(PrivateKey::rsa)
+                .map_err(KeyError::Rejected),
+            "EC PRIVATE KEY" => {
+                private(block.contents(), |curve| wrap_sec1(curve, block.contents()))
             }
-            "EC PRIVATE KEY" => private(block.contents(), |curve| wrap_sec1(curve, block.contents())),
             "PRIVATE KEY" => private(block.contents(), |_| block.contents().to_vec()),
             _ => continue,
         };
@@ -105,11 +111,17 @@ pub(super) fn read(pem: &[u8]) -> Result<(PrivateKey, Vec<PublicKey>), KeyError>
 /// A private key in one of its wrappings, which `in_pkcs8` changes to PKCS#8.
 fn private(der: &[u8], in_pkcs8: impl Fn(Algorithm) -> Vec<u8>) -> Result<PrivateKey, KeyError> {
     let names = |identifier: &[u8]| der.windows(identifier.len()).any(|part| part == identifier);
-    match ALGORITHMS.into_iter().find(|algorithm| names(algorithm.object_identifier())) {
-        Some(Algorithm::Rs256) => RsaKeyPair::from_pkcs8(der).map(PrivateKey::rsa).map_err(KeyError::Rejected),
+    match ALGORITHMS
+        .into_iter()
+        .find(|algorithm| names(algorithm.object_identifier()))
+    {
+        Some(Algorithm::Rs256) => RsaKeyPair::from_pkcs8(der)
+            .map(PrivateKey::rsa)
+            .map_err(KeyError::Rejected),
         Some(curve) => {
             let pair = EcdsaKeyPair::from_pkcs8(curve.signing(), &in_pkcs8(curve), &*RANDOM);
-            pair.map(|pair| PrivateKey::ec(curve, pair)).map_err(KeyError::Rejected)
+            pair.map(|pair| PrivateKey::ec(curve, pair))
+                .map_err(KeyError::Rejected)
         }
         None if names(P521) => Err(KeyError::Curve),
         None => Err(KeyError::Missing),
@@ -118,18 +130,27 @@ fn private(der: &[u8], in_pkcs8: impl Fn(Algorithm) -> Vec<u8>) -> Result<Privat
 
 /// An `ECPrivateKey` of SEC 1 in PKCS#8.
 fn wrap_sec1(curve: Algorithm, key: &[u8]) -> Vec<u8> {
-    wrap(SEQUENCE, &[ZERO, &curve.identifier(), &wrap(OCTET_STRING, &[key])])
+    wrap(
+        SEQUENCE,
+        &[ZERO, &curve.identifier(), &wrap(OCTET_STRING, &[key])],
+    )
 }
 
 impl PrivateKey {
     fn rsa(pair: RsaKeyPair) -> Self {
         let public = PublicKey::new(Algorithm::Rs256, pair.public_key().as_ref());
-        Self { pair: Pair::Rsa(Box::new(pair)), public }
+        Self {
+            pair: Pair::Rsa(Box::new(pair)),
+            public,
+        }
     }
 
     fn ec(curve: Algorithm, pair: EcdsaKeyPair) -> Self {
         let public = PublicKey::new(curve, pair.public_key().as_ref());
-        Self { pair: Pair::Ec(Box::new(pair)), public }
+        Self {
+            pair: Pair::Ec(Box::new(pair)),
+            public,
+        }
     }
 
     /// Its public half.
@@ -142,7 +163,12 @@ impl PrivateKey {
         match &self.pair {
             Pair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                pair.sign(&signature::RSA_PKCS1_SHA256, &*RANDOM, message, &mut signature)?;
+                pair.sign(
+                    &signature::RSA_PKCS1_SHA256,
+                    &*RANDOM,
+                    message,
+                    &mut signature,
+                )?;
                 Ok(signature)
             }
             Pair::Ec(pair) => Ok(pair.sign(&*RANDOM, message)?.as_ref().to_vec()),
@@ -153,14 +179,20 @@ impl PrivateKey {
 impl PublicKey {
     fn new(algorithm: Algorithm, bytes: &[u8]) -> Self {
         let id = URL_SAFE_NO_PAD.encode(digest(&SHA256, &pkix(algorithm, bytes)));
-        Self { algorithm, id, bytes: bytes.to_vec() }
+        Self {
+            algorithm,
+            id,
+            bytes: bytes.to_vec(),
+        }
     }
 
     /// A key in PKIX form; none if it is of no algorithm that is known here.
     fn of_pkix(der: &[u8]) -> Option<Self> {
         let (_, info) = SubjectPublicKeyInfo::from_der(der).ok()?;
         let bytes = &*info.subject_public_key.data;
-        let algorithm = ALGORITHMS.into_iter().find(|algorithm| pkix(*algorithm, bytes) == der)?;
+        let algorithm = ALGORITHMS
+            .into_iter()
+            .find(|algorithm| pkix(*algorithm, bytes) == der)?;
         Some(Self::new(algorithm, bytes))
     }
 
@@ -176,13 +208,18 @@ impl PublicKey {
 
     /// Whether its private half made this signature of the message.
     pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
-        signature::UnparsedPublicKey::new(self.algorithm.verification(), &self.bytes).verify(message, signature).is_ok()
+        signature::UnparsedPublicKey::new(self.algorithm.verification(), &self.bytes)
+            .verify(message, signature)
+            .is_ok()
     }
 }
 
 /// A public key as a `SubjectPublicKeyInfo`.
 fn pkix(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
-    wrap(SEQUENCE, &[&algorithm.identifier(), &wrap(BIT_STRING, &[&[0], bytes])])
+    wrap(
+        SEQUENCE,
+        &[&algorithm.identifier(), &wrap(BIT_STRING, &[&[0], bytes])],
+    )
 }
 
 impl Algorithm {

@@ -1,6 +1,8 @@
 //! Held against OpenSSL: its keys, its tokens, its hashes.
 
-use ring::signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, UnparsedPublicKey, VerificationAlgorithm};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, UnparsedPublicKey, VerificationAlgorithm,
+};
 
 use super::*;
 
@@ -10,7 +12,8 @@ macro_rules! file {
     };
 }
 
-const CLAIMS: &[u8] = br#"{"iss":"kubernetes/serviceaccount","sub":"system:serviceaccount:team:builder"}"#;
+const CLAIMS: &[u8] =
+    br#"{"iss":"kubernetes/serviceaccount","sub":"system:serviceaccount:team:builder"}"#;
 
 /// What `openssl pkey -pubout -outform DER | openssl dgst -sha256` says of them, in base64url.
 const RSA_ID: &str = "vkkPi48BYhTQ7mL-C-6dDJcUH_gmT9Zq5cg4z3hYU2Y";
@@ -34,16 +37,24 @@ fn signer(pem: &[u8]) -> Granted {
 }
 
 fn refused(pem: &[u8]) -> String {
-    Signer::default().add("a", pem).expect_err("it is no key that signs").to_string()
+    Signer::default()
+        .add("a", pem)
+        .expect_err("it is no key that signs")
+        .to_string()
 }
 
 fn decoded(part: &str) -> Value {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).expect("it is base64url")).expect("it is JSON")
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).expect("it is base64url"))
+        .expect("it is JSON")
 }
 
 /// A token of the claims with this header, signed by nobody.
 fn forged(header: &str, signature: &str) -> String {
-    format!("{}.{}.{signature}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(CLAIMS))
+    format!(
+        "{}.{}.{signature}",
+        URL_SAFE_NO_PAD.encode(header),
+        URL_SAFE_NO_PAD.encode(CLAIMS)
+    )
 }
 
 #[test]
@@ -56,7 +67,10 @@ fn an_rsa_key_in_either_wrapping_signs_as_openssl_does() {
 
 #[test]
 fn a_token_of_openssl_is_verified() {
-    for (pem, token) in [(&file!("rsa.pem")[..], &file!("rsa.jwt")[..]), (file!("p384.pem"), file!("p384.jwt"))] {
+    for (pem, token) in [
+        (&file!("rsa.pem")[..], &file!("rsa.jwt")[..]),
+        (file!("p384.pem"), file!("p384.jwt")),
+    ] {
         let token = std::str::from_utf8(token).unwrap().trim();
         assert_eq!(signer(pem).verify_jwt("a", token).unwrap(), CLAIMS);
     }
@@ -101,8 +115,11 @@ fn what_the_key_did_not_sign_is_not_verified() {
     let token = signer.sign_jwt("a", CLAIMS).unwrap();
     let (header, rest) = token.split_once('.').unwrap();
     let (claims, signature) = rest.split_once('.').unwrap();
-    let other_claims = URL_SAFE_NO_PAD.encode(r#"{"sub":"system:serviceaccount:kube-system:admin"}"#);
-    let other_key = self::signer(file!("p256.pem")).sign_jwt("a", CLAIMS).unwrap();
+    let other_claims =
+        URL_SAFE_NO_PAD.encode(r#"{"sub":"system:serviceaccount:kube-system:admin"}"#);
+    let other_key = self::signer(file!("p256.pem"))
+        .sign_jwt("a", CLAIMS)
+        .unwrap();
     let unsigned = r#"{"alg":"none"}"#;
     let as_mac = format!(r#"{{"alg":"HS256","kid":"{RSA_ID}"}}"#);
     for wrong in [
@@ -118,7 +135,11 @@ fn what_the_key_did_not_sign_is_not_verified() {
         &other_key,
     ] {
         let error = signer.verify_jwt("a", wrong).unwrap_err();
-        assert_eq!((error.status, error.reason.as_str()), (401, "Unauthorized"), "{wrong}");
+        assert_eq!(
+            (error.status, error.reason.as_str()),
+            (401, "Unauthorized"),
+            "{wrong}"
+        );
     }
     assert!(signer.verify_jwt("a", &token).is_ok());
 }
@@ -130,25 +151,49 @@ fn a_header_that_names_another_key_or_wants_more_than_is_known_is_refused() {
     let verified = |header: &str| {
         let signed = forged(header, "");
         let signed = signed.trim_end_matches('.');
-        let signature = signer.signer.keys["a"].private.sign(signed.as_bytes()).unwrap();
-        signer.verify_jwt("a", &format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))).is_ok()
+        let signature = signer.signer.keys["a"]
+            .private
+            .sign(signed.as_bytes())
+            .unwrap();
+        signer
+            .verify_jwt(
+                "a",
+                &format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)),
+            )
+            .is_ok()
     };
     assert!(verified(r#"{"alg":"RS256"}"#));
-    assert!(verified(&format!(r#"{{"alg":"RS256","kid":"{RSA_ID}","typ":"JWT"}}"#)));
-    assert!(!verified(&format!(r#"{{"alg":"RS256","kid":"{P256_ID}"}}"#)));
+    assert!(verified(&format!(
+        r#"{{"alg":"RS256","kid":"{RSA_ID}","typ":"JWT"}}"#
+    )));
+    assert!(!verified(&format!(
+        r#"{{"alg":"RS256","kid":"{P256_ID}"}}"#
+    )));
     assert!(!verified(r#"{"alg":"ES256"}"#));
     assert!(!verified(r#"{"alg":"RS256","crit":["b64"],"b64":false}"#));
 }
 
 #[test]
 fn the_first_private_key_signs_and_all_keys_of_the_file_verify() {
-    let all = [&file!("p256.pem")[..], file!("rsa-public.pem"), file!("p384.pem")].concat();
+    let all = [
+        &file!("p256.pem")[..],
+        file!("rsa-public.pem"),
+        file!("p384.pem"),
+    ]
+    .concat();
     let signer = signer(&all);
     for pem in [&file!("rsa.pem")[..], file!("p256.pem"), file!("p384.pem")] {
         let token = self::signer(pem).sign_jwt("a", CLAIMS).unwrap();
         assert_eq!(signer.verify_jwt("a", &token).unwrap(), CLAIMS);
     }
-    let header = decoded(signer.sign_jwt("a", CLAIMS).unwrap().split('.').next().unwrap());
+    let header = decoded(
+        signer
+            .sign_jwt("a", CLAIMS)
+            .unwrap()
+            .split('.')
+            .next()
+            .unwrap(),
+    );
     assert_eq!(header["kid"], P256_ID);
 }
 
@@ -164,7 +209,10 @@ fn a_file_without_a_key_that_can_sign_is_refused_with_the_reason() {
     for (pem, expected) in [
         (&b""[..], "holds no RSA or EC private key"),
         (b"no PEM", "holds no RSA or EC private key"),
-        (b"-----BEGIN RSA PRIVATE KEY-----\n!\n-----END RSA PRIVATE KEY-----\n", "is no PEM"),
+        (
+            b"-----BEGIN RSA PRIVATE KEY-----\n!\n-----END RSA PRIVATE KEY-----\n",
+            "is no PEM",
+        ),
         (file!("rsa-public.pem"), "holds no RSA or EC private key"),
         (file!("ed25519.pem"), "holds no RSA or EC private key"),
         (file!("encrypted.pem"), "is encrypted"),
@@ -191,7 +239,10 @@ fn a_key_that_the_host_does_not_hold_is_not_found() {
 fn a_key_that_the_plugin_may_not_use_is_denied_whether_it_is_there_or_not() {
     let mut keys = keys(file!("p256.pem"));
     keys.add("c", file!("rsa.pem")).unwrap();
-    let signer = Granted { signer: keys.into(), ..signer(file!("p256.pem")) };
+    let signer = Granted {
+        signer: keys.into(),
+        ..signer(file!("p256.pem"))
+    };
     for name in ["c", "d"] {
         for refusal in [
             signer.sign_jwt(name, CLAIMS).unwrap_err(),
@@ -200,7 +251,10 @@ fn a_key_that_the_plugin_may_not_use_is_denied_whether_it_is_there_or_not() {
             signer.trust_bundle(name).unwrap_err(),
         ] {
             let message = format!("the policy does not let this plugin use the key `{name}`");
-            assert_eq!((refusal.reason.as_str(), refusal.message), ("Denied", message));
+            assert_eq!(
+                (refusal.reason.as_str(), refusal.message),
+                ("Denied", message)
+            );
         }
     }
     assert!(signer.sign_jwt("a", CLAIMS).is_ok());
@@ -217,8 +271,14 @@ fn claims_that_are_no_object_are_not_signed() {
 #[test]
 fn certificates_are_not_there_yet() {
     let signer = signer(file!("p256.pem"));
-    for refusal in [signer.sign_certificate("a").unwrap_err(), signer.trust_bundle("a").unwrap_err()] {
-        assert_eq!((refusal.status, refusal.reason.as_str()), (501, "NotImplemented"));
+    for refusal in [
+        signer.sign_certificate("a").unwrap_err(),
+        signer.trust_bundle("a").unwrap_err(),
+    ] {
+        assert_eq!(
+            (refusal.status, refusal.reason.as_str()),
+            (501, "NotImplemented")
+        );
     }
 }
 

@@ -44,7 +44,12 @@ where
         let concurrency = if stop_on_error { 1 } else { CONCURRENCY };
         // Collected first: the stream would otherwise borrow the iterator across its awaits.
         let started: Vec<_> = started.collect();
-        answers.extend(futures::stream::iter(started).buffered(concurrency).collect::<Vec<_>>().await);
+        answers.extend(
+            futures::stream::iter(started)
+                .buffered(concurrency)
+                .collect::<Vec<_>>()
+                .await,
+        );
         round = round.saturating_mul(2);
     }
     answers
@@ -66,8 +71,12 @@ mod tests {
             name: n.to_string(),
             subresource: String::new(),
         };
-        let write =
-            |n| Write { target: target(n), operation: Operation::Delete, options: String::new(), returns: Vec::new() };
+        let write = |n| Write {
+            target: target(n),
+            operation: Operation::Delete,
+            options: String::new(),
+            returns: Vec::new(),
+        };
         (0..count).map(write).collect()
     }
 
@@ -111,13 +120,21 @@ mod tests {
         let (started, answers) = run_failing(7, Some(1), false, 1).await;
         assert_eq!(started, ["0", "1", "2"]);
         assert!(answers[2].is_ok());
-        assert!(answers[3..].iter().all(|answer| *answer == Err(ApiError::skipped())));
+        assert!(
+            answers[3..]
+                .iter()
+                .all(|answer| *answer == Err(ApiError::skipped()))
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn stop_on_error_starts_nothing_after_an_error() {
         let (started, answers) = run_failing(5, None, true, 2).await;
         assert_eq!(started, ["0", "1", "2"]);
-        assert!(answers[3..].iter().all(|answer| *answer == Err(ApiError::skipped())));
+        assert!(
+            answers[3..]
+                .iter()
+                .all(|answer| *answer == Err(ApiError::skipped()))
+        );
     }
 }

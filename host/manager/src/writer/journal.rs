@@ -47,17 +47,31 @@ struct Names {
 
 impl Journal {
     /// Takes note of a write's end. `name` is the object's, where it is known.
-    pub(crate) fn record(&self, write: &Write, kind: &Kind, name: &str, result: Result<(), &ApiError>) {
+    pub(crate) fn record(
+        &self,
+        write: &Write,
+        kind: &Kind,
+        name: &str,
+        result: Result<(), &ApiError>,
+    ) {
         let mut state = lock(&self.state);
         match result {
             Ok(()) => {
-                let what = (verb(&write.operation), kind.kind.clone(), write.target.subresource.clone());
+                let what = (
+                    verb(&write.operation),
+                    kind.kind.clone(),
+                    write.target.subresource.clone(),
+                );
                 let names = state.done.entry(what).or_default();
                 names.count += 1;
                 names.name = name.into();
                 if state.touched.len() < TOUCHED {
                     let namespace = &write.target.namespace;
-                    let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+                    let key = if namespace.is_empty() {
+                        name.to_owned()
+                    } else {
+                        format!("{namespace}/{name}")
+                    };
                     let (verb, kind) = (verb(&write.operation), kind.kind.clone());
                     state.touched.push(Touched { verb, kind, key });
                 }
@@ -123,7 +137,12 @@ mod tests {
             name: String::new(),
             subresource: subresource.into(),
         };
-        Write { target, operation, options: String::new(), returns: Vec::new() }
+        Write {
+            target,
+            operation,
+            options: String::new(),
+            returns: Vec::new(),
+        }
     }
 
     #[test]
@@ -131,7 +150,17 @@ mod tests {
         let journal = Journal::default();
         let pod = Kind::new("", "v1", "Pod");
         for _ in 0..3 {
-            journal.record(&write(Operation::Create { object: "{}".into() }, ""), &pod, "web-1", Ok(()));
+            journal.record(
+                &write(
+                    Operation::Create {
+                        object: "{}".into(),
+                    },
+                    "",
+                ),
+                &pod,
+                "web-1",
+                Ok(()),
+            );
         }
         journal.record(&write(Operation::Delete, ""), &pod, "web-0", Ok(()));
         journal.record(
@@ -148,7 +177,12 @@ mod tests {
     fn a_write_without_an_answer_is_remembered_once() {
         let journal = Journal::default();
         let pod = Kind::new("", "v1", "Pod");
-        journal.record(&write(Operation::Delete, ""), &pod, "a", Err(&ApiError::unanswered("cut")));
+        journal.record(
+            &write(Operation::Delete, ""),
+            &pod,
+            "a",
+            Err(&ApiError::unanswered("cut")),
+        );
         assert_eq!(journal.summary(), "");
         assert_eq!(journal.take_unknown(), BTreeSet::from([pod]));
         assert_eq!(journal.take_unknown(), BTreeSet::new());

@@ -10,8 +10,14 @@ use serde_json::{Map, Value};
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Applies a merge patch: null removes, objects merge, everything else replaces.
-pub(crate) fn merge(target: Option<&RawValue>, patch: &Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-    let Value::Object(patch) = patch else { return serde_json::to_writer(out, patch) };
+pub(crate) fn merge(
+    target: Option<&RawValue>,
+    patch: &Value,
+    out: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
+    let Value::Object(patch) = patch else {
+        return serde_json::to_writer(out, patch);
+    };
     let is_object = |target: &&RawValue| target.get().starts_with('{');
     let fields = match target.filter(is_object) {
         Some(target) => serde_json::from_str(target.get())?,
@@ -20,7 +26,11 @@ pub(crate) fn merge(target: Option<&RawValue>, patch: &Value, out: &mut Vec<u8>)
     merge_fields(&fields, patch, out)
 }
 
-fn merge_fields(fields: &Fields, patch: &Map<String, Value>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+fn merge_fields(
+    fields: &Fields,
+    patch: &Map<String, Value>,
+    out: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
     let mut separator = b'{';
     let mut begin = |name: &str, out: &mut Vec<u8>| {
         out.push(std::mem::replace(&mut separator, b','));
@@ -57,16 +67,22 @@ pub fn changed(
     resource_version: &str,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let mut fields: Fields = serde_json::from_slice(base)?;
-    let Value::Object(mut change) = change else { return Ok(None) };
+    let Value::Object(mut change) = change else {
+        return Ok(None);
+    };
     if subresource == "status" && change.contains_key("status") {
         fields.remove("status");
     }
-    let metadata = change.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    let metadata = change
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
     if metadata.is_null() {
         fields.remove("metadata");
         *metadata = Value::Object(Map::new());
     }
-    let Some(metadata) = metadata.as_object_mut() else { return Ok(None) };
+    let Some(metadata) = metadata.as_object_mut() else {
+        return Ok(None);
+    };
     metadata.insert("resourceVersion".into(), resource_version.into());
     // Managed fields are the server's; without them in a put, it keeps its own.
     metadata.entry("managedFields").or_insert(Value::Null);
@@ -92,8 +108,8 @@ mod tests {
 
     fn put(base: &Value, change: Value, subresource: &str) -> Option<Value> {
         let kind = Kind::new("apps", "v1", "Deployment");
-        let object =
-            changed(base.to_string().as_bytes(), change, &kind, subresource, "7").expect("the base is an object");
+        let object = changed(base.to_string().as_bytes(), change, &kind, subresource, "7")
+            .expect("the base is an object");
         object.map(|object| serde_json::from_slice(&object).expect("what is put is JSON"))
     }
 
@@ -105,7 +121,10 @@ mod tests {
             merged(&target, &patch),
             json!({"a": {"c": 2, "x": {"z": 1}}, "d": [3], "e": 1, "f": 2, "\"": "\n"})
         );
-        assert_eq!(merged(&json!([1]), &json!({"a": {"b": null}})), json!({"a": {}}));
+        assert_eq!(
+            merged(&json!([1]), &json!({"a": {"b": null}})),
+            json!({"a": {}})
+        );
         assert_eq!(merged(&json!({"a": 1}), &json!([null])), json!([null]));
     }
 
@@ -116,26 +135,53 @@ mod tests {
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "a", "resourceVersion": "7"}, "status": {"replicas": 2},
         });
-        assert_eq!(put(&base, json!({"status": {"replicas": 2, "gone": null}}), "status"), Some(expected));
+        assert_eq!(
+            put(
+                &base,
+                json!({"status": {"replicas": 2, "gone": null}}),
+                "status"
+            ),
+            Some(expected)
+        );
     }
 
     #[test]
     fn managed_fields_stay_the_servers() {
         let base = json!({"metadata": {"name": "a", "managedFields": [{"manager": "m"}]}});
-        let metadata = |change: Value| put(&base, change, "").expect("an object")["metadata"].take();
-        assert_eq!(metadata(json!({})), json!({"name": "a", "resourceVersion": "7"}));
+        let metadata =
+            |change: Value| put(&base, change, "").expect("an object")["metadata"].take();
+        assert_eq!(
+            metadata(json!({})),
+            json!({"name": "a", "resourceVersion": "7"})
+        );
         let own = json!({"metadata": {"managedFields": []}});
-        assert_eq!(metadata(own), json!({"name": "a", "resourceVersion": "7", "managedFields": []}));
+        assert_eq!(
+            metadata(own),
+            json!({"name": "a", "resourceVersion": "7", "managedFields": []})
+        );
     }
 
     #[test]
     fn a_change_that_leaves_no_object_is_refused() {
-        for change in [json!(1), json!([]), json!(null), json!({"metadata": "x"}), json!({"metadata": []})] {
+        for change in [
+            json!(1),
+            json!([]),
+            json!(null),
+            json!({"metadata": "x"}),
+            json!({"metadata": []}),
+        ] {
             let base = json!({"metadata": {"name": "a"}, "spec": {}});
             assert_eq!(put(&base, change.clone(), ""), None, "{change}");
             assert_eq!(put(&base, change.clone(), "status"), None, "{change}");
         }
         let bare = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"resourceVersion": "7"}});
-        assert_eq!(put(&json!({"metadata": {"name": "a"}}), json!({"metadata": null}), ""), Some(bare));
+        assert_eq!(
+            put(
+                &json!({"metadata": {"name": "a"}}),
+                json!({"metadata": null}),
+                ""
+            ),
+            Some(bare)
+        );
     }
 }

@@ -16,13 +16,17 @@ impl Options {
             return Ok(Self::default());
         }
         let options = serde_json::from_str(text);
-        options
-            .map(Self)
-            .map_err(|error| ApiError::invalid(format!("the options `{text}` are not a JSON object: {error}")))
+        options.map(Self).map_err(|error| {
+            ApiError::invalid(format!(
+                "the options `{text}` are not a JSON object: {error}"
+            ))
+        })
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {
-        self.0.get("dryRun").is_some_and(|value| !value.is_null() && value != &Value::Array(Vec::new()))
+        self.0
+            .get("dryRun")
+            .is_some_and(|value| !value.is_null() && value != &Value::Array(Vec::new()))
     }
 
     /// The path with the options as query parameters.
@@ -30,7 +34,9 @@ impl Options {
         for (name, value) in &self.0 {
             let mut push = |value: &Value| match value {
                 Value::String(text) => push_parameter(&mut path, name, text),
-                Value::Bool(_) | Value::Number(_) => push_parameter(&mut path, name, &value.to_string()),
+                Value::Bool(_) | Value::Number(_) => {
+                    push_parameter(&mut path, name, &value.to_string())
+                }
                 _ => {}
             };
             match value {
@@ -59,8 +65,13 @@ mod tests {
 
     #[test]
     fn options_become_parameters_of_a_write_or_the_body_of_a_delete() {
-        let options = Options::parse(r#"{"fieldManager":"a b","force":true,"dryRun":["All"],"x":null}"#).unwrap();
-        assert_eq!(options.append("/p".into()), "/p?dryRun=All&fieldManager=a%20b&force=true");
+        let options =
+            Options::parse(r#"{"fieldManager":"a b","force":true,"dryRun":["All"],"x":null}"#)
+                .unwrap();
+        assert_eq!(
+            options.append("/p".into()),
+            "/p?dryRun=All&fieldManager=a%20b&force=true"
+        );
         assert!(options.is_dry_run());
 
         let options = Options::parse(r#"{"preconditions":{"uid":"1"}}"#).unwrap();

@@ -27,6 +27,9 @@ fn precompile(out: &Path, component: &Path) -> Result<(), Box<dyn std::error::Er
     let name = component.file_name().ok_or("it has no file name")?;
     std::fs::write(out.join(name), &wasm)?;
     std::fs::write(out.join(name).with_extension("cwasm"), compiled)?;
-    std::fs::write(out.join(name).with_extension("sha256"), flyball_plugin::digest(&wasm))?;
+    std::fs::write(
+        out.join(name).with_extension("sha256"),
+        flyball_plugin::digest(&wasm),
+    )?;
     Ok(())
 }

@@ -11,7 +11,8 @@ impl Host for State {
         reason: String,
         message: String,
     ) -> wasmtime::Result<()> {
-        self.imports()?.emit_event(about.into(), &event_type, &reason, &message);
+        self.imports()?
+            .emit_event(about.into(), &event_type, &reason, &message);
         Ok(())
     }
 }

@@ -11,14 +11,21 @@ use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 use wasmtime::component::Linker;
 use wasmtime_wasi_http::{
-    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView, default_send_request,
+    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+    default_send_request,
 };
 
 use super::State;
 use super::wasi::Wasi;
 
 /// What an outgoing request becomes: an answer, and what drives its connection.
-type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
+type Sent = Result<
+    (
+        http::Response<WasiBody>,
+        Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ),
+    Error,
+>;
 
 /// The `wasi:http` of one instance.
 pub(super) struct Http {
@@ -36,7 +43,10 @@ struct Gate {
 
 impl Http {
     pub(super) fn new(allow: Arc<Allow>) -> Self {
-        Self { context: WasiHttpCtx::new(), gate: Gate { allow } }
+        Self {
+            context: WasiHttpCtx::new(),
+            gate: Gate { allow },
+        }
     }
 }
 
@@ -48,7 +58,11 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let Wasi { table, http, .. } = self.wasi();
-        WasiHttpCtxView { ctx: &mut http.context, table, hooks: &mut http.gate }
+        WasiHttpCtxView {
+            ctx: &mut http.context,
+            table,
+            hooks: &mut http.gate,
+        }
     }
 }
 
@@ -63,7 +77,8 @@ impl WasiHttpHooks for Gate {
             Ok(runtime) => Box::new(async move {
                 let sent = runtime.spawn(async move {
                     let (answer, connection) = default_send_request(request, options).await?;
-                    let connection: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(connection);
+                    let connection: Box<dyn Future<Output = Result<(), Error>> + Send> =
+                        Box::new(connection);
                     Ok((answer.map(BodyExt::boxed_unsync), connection))
                 });
                 sent.await.unwrap_or(Err(Error::ConnectionTerminated))
@@ -82,9 +97,15 @@ fn server(uri: &Uri) -> Result<String, ApiError> {
         Some(scheme) if *scheme == Scheme::HTTP => ("http", 80),
         _ => ("https", 443),
     };
-    let host =
-        uri.host().filter(|host| !host.is_empty()).ok_or_else(|| ApiError::invalid("the request names no host"))?;
-    Ok(format!("{scheme}://{}:{}", host.to_ascii_lowercase(), uri.port_u16().unwrap_or(port)))
+    let host = uri
+        .host()
+        .filter(|host| !host.is_empty())
+        .ok_or_else(|| ApiError::invalid("the request names no host"))?;
+    Ok(format!(
+        "{scheme}://{}:{}",
+        host.to_ascii_lowercase(),
+        uri.port_u16().unwrap_or(port)
+    ))
 }
 
 #[cfg(test)]
@@ -97,7 +118,9 @@ mod tests {
     use super::*;
 
     async fn send(allow: Arc<Allow>, uri: &str) -> Result<String, Error> {
-        let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
+        let body = Empty::<Bytes>::new()
+            .map_err(|never| match never {})
+            .boxed_unsync();
         let request = http::Request::get(uri).body(body).unwrap();
         let sent = Gate { allow }.send_request(request, None, Box::new(async { Ok(()) }));
         let (answer, connection) = Box::into_pin(sent).await?;
@@ -115,21 +138,36 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = vec![0; 1024];
             let read = stream.read(&mut request).await.unwrap();
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
-            (String::from_utf8_lossy(&request[..read]).into_owned(), listener)
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
+                .await
+                .unwrap();
+            (
+                String::from_utf8_lossy(&request[..read]).into_owned(),
+                listener,
+            )
         });
         let granted = format!("http://{address}");
         let allow: Arc<Allow> = Arc::new(move |server: &str| match server == granted {
             true => Ok(Handle::current()),
             false => Err(ApiError::denied("no")),
         });
-        let answer = send(allow.clone(), &format!("http://{address}/path?query")).await.unwrap();
+        let answer = send(allow.clone(), &format!("http://{address}/path?query"))
+            .await
+            .unwrap();
         assert_eq!(answer, "hello");
         let (request, listener) = served.await.unwrap();
-        assert!(request.starts_with("GET /path?query HTTP/1.1\r\n"), "{request}");
+        assert!(
+            request.starts_with("GET /path?query HTTP/1.1\r\n"),
+            "{request}"
+        );
         let denied = send(allow, &format!("http://localhost:{}/", address.port())).await;
-        assert!(matches!(denied, Err(Error::HttpRequestDenied)), "{denied:?}");
-        let next = tokio::time::timeout(std::time::Duration::from_millis(100), listener.accept()).await;
+        assert!(
+            matches!(denied, Err(Error::HttpRequestDenied)),
+            "{denied:?}"
+        );
+        let next =
+            tokio::time::timeout(std::time::Duration::from_millis(100), listener.accept()).await;
         assert!(next.is_err(), "a request that is denied reached the server");
     }
 

@@ -7,7 +7,10 @@ use crate::bindings::flyball::controller::lister::{self, Error, Host, HostQuery}
 use crate::imports::{Listing, Query};
 
 /// A query that a guest holds.
-#[allow(unreachable_pub, reason = "the bindings name it in public, in a private module")]
+#[allow(
+    unreachable_pub,
+    reason = "the bindings name it in public, in a private module"
+)]
 pub struct OpenQuery {
     question: Query,
     /// The snapshot that pages come from, since the first one.
@@ -21,7 +24,12 @@ pub struct OpenQuery {
 impl OpenQuery {
     /// Empties it, because its call is over.
     pub(super) fn end(&mut self) {
-        *self = Self { question: Query::default(), listing: None, staged: 0, ended: true };
+        *self = Self {
+            question: Query::default(),
+            listing: None,
+            staged: 0,
+            ended: true,
+        };
     }
 }
 
@@ -33,11 +41,13 @@ impl Host for State {
         name: String,
         fields: Vec<String>,
     ) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
-        Ok(match self.imports()?.get(&kind, &namespace, &name, &fields) {
-            Ok(None) => Ok(None),
-            Ok(Some(object)) => self.answer(Ok(owned(object))).map(Some),
-            Err(error) => Err(error.into()),
-        })
+        Ok(
+            match self.imports()?.get(&kind, &namespace, &name, &fields) {
+                Ok(None) => Ok(None),
+                Ok(Some(object)) => self.answer(Ok(owned(object))).map(Some),
+                Err(error) => Err(error.into()),
+            },
+        )
     }
 
     fn gone(&mut self, object: lister::ObjectReference) -> wasmtime::Result<bool> {
@@ -49,16 +59,32 @@ impl HostQuery for State {
     fn new(&mut self, kind: String) -> wasmtime::Result<Resource<OpenQuery>> {
         let staged = kind.len();
         self.stage(staged)?;
-        let question = Query { kind, ..Query::default() };
-        let query = OpenQuery { question, listing: None, staged, ended: false };
-        self.handles.push(query).map_err(|error| self.handle_error(error))
+        let question = Query {
+            kind,
+            ..Query::default()
+        };
+        let query = OpenQuery {
+            question,
+            listing: None,
+            staged,
+            ended: false,
+        };
+        self.handles
+            .push(query)
+            .map_err(|error| self.handle_error(error))
     }
 
     fn namespace(&mut self, query: Resource<OpenQuery>, namespace: String) -> wasmtime::Result<()> {
-        self.narrow(query, namespace.len(), |question| question.namespace = namespace)
+        self.narrow(query, namespace.len(), |question| {
+            question.namespace = namespace
+        })
     }
 
-    fn label_selector(&mut self, query: Resource<OpenQuery>, selector: String) -> wasmtime::Result<()> {
+    fn label_selector(
+        &mut self,
+        query: Resource<OpenQuery>,
+        selector: String,
+    ) -> wasmtime::Result<()> {
         self.narrow(query, selector.len(), |question| {
             // Two selectors join as in the API: by a comma.
             if !question.label_selector.is_empty() && !selector.is_empty() {
@@ -68,9 +94,16 @@ impl HostQuery for State {
         })
     }
 
-    fn index(&mut self, query: Resource<OpenQuery>, name: String, value: String) -> wasmtime::Result<()> {
+    fn index(
+        &mut self,
+        query: Resource<OpenQuery>,
+        name: String,
+        value: String,
+    ) -> wasmtime::Result<()> {
         let entry = size_of::<(String, String)>();
-        self.narrow(query, entry + name.len() + value.len(), |question| question.indexes.push((name, value)))
+        self.narrow(query, entry + name.len() + value.len(), |question| {
+            question.indexes.push((name, value))
+        })
     }
 
     fn uid(&mut self, query: Resource<OpenQuery>, uid: String) -> wasmtime::Result<()> {
@@ -97,7 +130,11 @@ impl HostQuery for State {
         self.narrow(query, bytes(&paths), |question| question.columns = paths)
     }
 
-    fn page(&mut self, query: Resource<OpenQuery>, limit: u32) -> wasmtime::Result<Result<Vec<u8>, Error>> {
+    fn page(
+        &mut self,
+        query: Resource<OpenQuery>,
+        limit: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
         let imports = self.imports()?.clone();
         let query = self.query(&query)?;
         if query.listing.is_none() {
@@ -106,7 +143,10 @@ impl HostQuery for State {
                 Err(error) => return Ok(Err(error.into())),
             }
         }
-        let page = query.listing.as_mut().map_or_else(|| Ok(Vec::new()), |listing| listing.page(limit));
+        let page = query
+            .listing
+            .as_mut()
+            .map_or_else(|| Ok(Vec::new()), |listing| listing.page(limit));
         Ok(self.answer(page))
     }
 
@@ -125,7 +165,10 @@ impl HostQuery for State {
 
 /// Bytes that paths take.
 fn bytes(paths: &[String]) -> usize {
-    paths.iter().map(|path| size_of::<String>() + path.len()).sum()
+    paths
+        .iter()
+        .map(|path| size_of::<String>() + path.len())
+        .sum()
 }
 
 impl State {

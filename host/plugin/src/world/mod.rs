@@ -104,7 +104,11 @@ impl State {
 
     /// How many handles the guest holds.
     pub(crate) fn held_handles(&mut self) -> usize {
-        if self.handles.is_empty() { 0 } else { self.handles.iter_mut().count() }
+        if self.handles.is_empty() {
+            0
+        } else {
+            self.handles.iter_mut().count()
+        }
     }
 
     /// The guest's own words on its failure, if it said something.
@@ -120,7 +124,9 @@ impl State {
 
     /// What answers the running call.
     fn imports(&self) -> wasmtime::Result<&Arc<dyn Imports>> {
-        self.imports.as_ref().ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
+        self.imports
+            .as_ref()
+            .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
     }
 
     /// Counts bytes that the host holds for the guest.
@@ -129,7 +135,9 @@ impl State {
         if self.staged > self.limits.staged_bytes {
             let limit = self.limits.staged_bytes;
             self.hit(Limit::Staged);
-            return Err(trap(format!("its queries and batches hold more than their limit of {limit} bytes")));
+            return Err(trap(format!(
+                "its queries and batches hold more than their limit of {limit} bytes"
+            )));
         }
         Ok(())
     }
@@ -145,7 +153,10 @@ impl State {
         let limit = self.limits.answer_bytes;
         if bytes.len() > limit {
             self.hit(Limit::Answer);
-            let message = format!("the answer has {} bytes, more than the plugin's limit of {limit}", bytes.len());
+            let message = format!(
+                "the answer has {} bytes, more than the plugin's limit of {limit}",
+                bytes.len()
+            );
             return Err(ApiError::new(507, "Full", message).into());
         }
         Ok(bytes)
@@ -156,7 +167,10 @@ impl State {
         match error {
             ResourceTableError::Full => {
                 self.hit(Limit::Handles);
-                trap(format!("it holds more than its limit of {} queries and batches", self.limits.handles))
+                trap(format!(
+                    "it holds more than its limit of {} queries and batches",
+                    self.limits.handles
+                ))
             }
             other => other.into(),
         }
@@ -177,8 +191,18 @@ impl types::Host for State {}
 
 impl From<types::ObjectReference> for ObjectReference {
     fn from(object: types::ObjectReference) -> Self {
-        let types::ObjectReference { kind, namespace, name, uid } = object;
-        Self { kind, namespace, name, uid }
+        let types::ObjectReference {
+            kind,
+            namespace,
+            name,
+            uid,
+        } = object;
+        Self {
+            kind,
+            namespace,
+            name,
+            uid,
+        }
     }
 }
 

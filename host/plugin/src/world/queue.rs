@@ -8,8 +8,16 @@ impl Host for State {
         self.add_after(queue, key, 0)
     }
 
-    fn add_after(&mut self, queue: String, key: String, delay_ms: u32) -> wasmtime::Result<Result<(), Error>> {
-        Ok(self.imports()?.enqueue(&queue, &key, delay_ms).map_err(Error::from))
+    fn add_after(
+        &mut self,
+        queue: String,
+        key: String,
+        delay_ms: u32,
+    ) -> wasmtime::Result<Result<(), Error>> {
+        Ok(self
+            .imports()?
+            .enqueue(&queue, &key, delay_ms)
+            .map_err(Error::from))
     }
 
     fn forget(&mut self, queue: String, key: String) -> wasmtime::Result<Result<(), Error>> {

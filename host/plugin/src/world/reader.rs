@@ -24,7 +24,9 @@ impl reader::Host for State {
         fields: Vec<String>,
     ) -> wasmtime::Result<Result<Vec<u8>, reader::Error>> {
         let imports = self.imports()?.clone();
-        let answer = imports.live_list(&kind, &namespace, &parameters, &fields).await;
+        let answer = imports
+            .live_list(&kind, &namespace, &parameters, &fields)
+            .await;
         Ok(self.answer(answer.map(owned)))
     }
 

@@ -12,16 +12,25 @@ const RANDOM_BYTES: u32 = 65_536;
 
 impl clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<Time> {
-        let since = self.imports()?.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = self
+            .imports()?
+            .now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let seconds = u32::try_from(since.as_secs()).unwrap_or(u32::MAX);
-        Ok(Time { seconds, nanoseconds: since.subsec_nanos() })
+        Ok(Time {
+            seconds,
+            nanoseconds: since.subsec_nanos(),
+        })
     }
 }
 
 impl random::Host for State {
     fn bytes(&mut self, count: u32) -> wasmtime::Result<Vec<u8>> {
         if count > RANDOM_BYTES {
-            return Err(trap(format!("it asked for {count} random bytes at once; {RANDOM_BYTES} are the most")));
+            return Err(trap(format!(
+                "it asked for {count} random bytes at once; {RANDOM_BYTES} are the most"
+            )));
         }
         let mut bytes = vec![0; count as usize];
         self.imports()?.random(&mut bytes);
@@ -30,7 +39,12 @@ impl random::Host for State {
 }
 
 impl log::Host for State {
-    fn write(&mut self, level: log::Level, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
+    fn write(
+        &mut self,
+        level: log::Level,
+        message: String,
+        fields: Vec<(String, String)>,
+    ) -> wasmtime::Result<()> {
         if level == log::Level::Error {
             self.say(&message);
         }
@@ -81,7 +95,10 @@ impl config::Host for State {
 impl memo::Host for State {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<memo::Entry>> {
         let entry = self.imports()?.memo_get(&key);
-        Ok(entry.map(|entry| memo::Entry { value: owned(entry.value), version: entry.version }))
+        Ok(entry.map(|entry| memo::Entry {
+            value: owned(entry.value),
+            version: entry.version,
+        }))
     }
 
     fn put(
@@ -92,7 +109,9 @@ impl memo::Host for State {
         object_uid: String,
         ttl_ms: u32,
     ) -> wasmtime::Result<Result<u32, memo::Error>> {
-        let put = self.imports()?.memo_put(&key, expected, value.into(), &object_uid, ttl_ms);
+        let put = self
+            .imports()?
+            .memo_put(&key, expected, value.into(), &object_uid, ttl_ms);
         Ok(put.map_err(memo::Error::from))
     }
 
@@ -103,12 +122,27 @@ impl memo::Host for State {
 }
 
 impl signer::Host for State {
-    fn sign_jwt(&mut self, key: String, claims: Vec<u8>) -> wasmtime::Result<Result<String, signer::Error>> {
-        Ok(self.imports()?.sign_jwt(&key, &claims).map_err(signer::Error::from))
+    fn sign_jwt(
+        &mut self,
+        key: String,
+        claims: Vec<u8>,
+    ) -> wasmtime::Result<Result<String, signer::Error>> {
+        Ok(self
+            .imports()?
+            .sign_jwt(&key, &claims)
+            .map_err(signer::Error::from))
     }
 
-    fn verify_jwt(&mut self, key: String, token: String) -> wasmtime::Result<Result<Vec<u8>, signer::Error>> {
-        Ok(self.imports()?.verify_jwt(&key, &token).map(owned).map_err(signer::Error::from))
+    fn verify_jwt(
+        &mut self,
+        key: String,
+        token: String,
+    ) -> wasmtime::Result<Result<Vec<u8>, signer::Error>> {
+        Ok(self
+            .imports()?
+            .verify_jwt(&key, &token)
+            .map(owned)
+            .map_err(signer::Error::from))
     }
 
     fn sign_certificate(
@@ -117,10 +151,16 @@ impl signer::Host for State {
         request: String,
         options: String,
     ) -> wasmtime::Result<Result<String, signer::Error>> {
-        Ok(self.imports()?.sign_certificate(&key, &request, &options).map_err(signer::Error::from))
+        Ok(self
+            .imports()?
+            .sign_certificate(&key, &request, &options)
+            .map_err(signer::Error::from))
     }
 
     fn trust_bundle(&mut self, key: String) -> wasmtime::Result<Result<String, signer::Error>> {
-        Ok(self.imports()?.trust_bundle(&key).map_err(signer::Error::from))
+        Ok(self
+            .imports()?
+            .trust_bundle(&key)
+            .map_err(signer::Error::from))
     }
 }

@@ -54,7 +54,13 @@ struct Call {
 
 impl Wasi {
     fn new(imports: Option<Arc<dyn Imports>>) -> Self {
-        let host = Arc::new(Host { call: Mutex::new(Call { imports, ..Call::default() }), last: AtomicU64::new(0) });
+        let host = Arc::new(Host {
+            call: Mutex::new(Call {
+                imports,
+                ..Call::default()
+            }),
+            last: AtomicU64::new(0),
+        });
         let context = WasiCtx::builder()
             .allow_tcp(false)
             .allow_udp(false)
@@ -66,21 +72,37 @@ impl Wasi {
             // Seeds hash tables only; the same in each instance, so that a call can be replayed.
             .insecure_random_seed(0x0066_6c79_6261_6c6c)
             .max_random_size(CHUNK as u64)
-            .stdout(Stream { host: host.clone(), number: 0 })
-            .stderr(Stream { host: host.clone(), number: 1 })
+            .stdout(Stream {
+                host: host.clone(),
+                number: 0,
+            })
+            .stderr(Stream {
+                host: host.clone(),
+                number: 1,
+            })
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         let asked = host.clone();
         let http = Http::new(Arc::new(move |server: &str| match asked.imports() {
             Some(imports) => imports.http(server),
-            None => Err(ApiError::invalid("no request can be sent between two calls")),
+            None => Err(ApiError::invalid(
+                "no request can be sent between two calls",
+            )),
         }));
-        Self { context, http, table, host }
+        Self {
+            context,
+            http,
+            table,
+            host,
+        }
     }
 
     pub(super) fn begin_call(&self, imports: Arc<dyn Imports>) {
-        *self.host.call() = Call { imports: Some(imports), ..Call::default() };
+        *self.host.call() = Call {
+            imports: Some(imports),
+            ..Call::default()
+        };
     }
 
     pub(super) fn end_call(&self) {
@@ -110,14 +132,18 @@ impl Drop for Wasi {
 
 impl State {
     pub(super) fn wasi(&mut self) -> &mut Wasi {
-        self.wasi.get_or_insert_with(|| Wasi::new(self.imports.clone()))
+        self.wasi
+            .get_or_insert_with(|| Wasi::new(self.imports.clone()))
     }
 }
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self.wasi();
-        WasiCtxView { ctx: &mut wasi.context, table: &mut wasi.table }
+        WasiCtxView {
+            ctx: &mut wasi.context,
+            table: &mut wasi.table,
+        }
     }
 }
 
@@ -132,7 +158,9 @@ impl Host {
 
     /// The time since 1970.
     fn now(&self) -> Duration {
-        self.imports().map(|imports| imports.now().duration_since(UNIX_EPOCH).unwrap_or_default()).unwrap_or_default()
+        self.imports()
+            .map(|imports| imports.now().duration_since(UNIX_EPOCH).unwrap_or_default())
+            .unwrap_or_default()
     }
 
     /// Takes what was printed and logs the lines that are whole.
@@ -166,7 +194,10 @@ impl Host {
     fn flush(&self, number: usize) {
         let (line, imports) = {
             let mut call = self.call();
-            (std::mem::take(&mut call.lines[number]), call.imports.clone())
+            (
+                std::mem::take(&mut call.lines[number]),
+                call.imports.clone(),
+            )
         };
         if let Some(imports) = imports {
             log(&*imports, number, &line);
@@ -177,7 +208,11 @@ impl Host {
 fn log(imports: &dyn Imports, number: usize, line: &[u8]) {
     if !line.is_empty() && imports.log_enabled(LogLevel::Debug) {
         let stream = ["stdout", "stderr"][number];
-        imports.log(LogLevel::Debug, &String::from_utf8_lossy(line), &[("stream".into(), stream.into())]);
+        imports.log(
+            LogLevel::Debug,
+            &String::from_utf8_lossy(line),
+            &[("stream".into(), stream.into())],
+        );
     }
 }
 

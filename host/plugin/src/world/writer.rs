@@ -8,7 +8,10 @@ use crate::hits::Limit;
 use crate::imports::{Batch, Operation, Target, Write};
 
 /// A batch that a guest holds.
-#[allow(unreachable_pub, reason = "the bindings name it in public, in a private module")]
+#[allow(
+    unreachable_pub,
+    reason = "the bindings name it in public, in a private module"
+)]
 #[derive(Default)]
 pub struct OpenBatch {
     batch: Batch,
@@ -21,7 +24,10 @@ pub struct OpenBatch {
 impl OpenBatch {
     /// Empties it, because its call is over.
     pub(super) fn end(&mut self) {
-        *self = Self { ended: true, ..Self::default() };
+        *self = Self {
+            ended: true,
+            ..Self::default()
+        };
     }
 }
 
@@ -29,7 +35,9 @@ impl Host for State {}
 
 impl HostBatch for State {
     fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
-        self.handles.push(OpenBatch::default()).map_err(|error| self.handle_error(error))
+        self.handles
+            .push(OpenBatch::default())
+            .map_err(|error| self.handle_error(error))
     }
 
     fn create(
@@ -40,7 +48,15 @@ impl HostBatch for State {
         options: String,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
-        self.add(batch, target, Operation::Create { object: object.into() }, options, returns)
+        self.add(
+            batch,
+            target,
+            Operation::Create {
+                object: object.into(),
+            },
+            options,
+            returns,
+        )
     }
 
     fn modify(
@@ -52,7 +68,16 @@ impl HostBatch for State {
         options: String,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
-        self.add(batch, target, Operation::Modify { resource_version, change: change.into() }, options, returns)
+        self.add(
+            batch,
+            target,
+            Operation::Modify {
+                resource_version,
+                change: change.into(),
+            },
+            options,
+            returns,
+        )
     }
 
     fn patch(
@@ -64,7 +89,16 @@ impl HostBatch for State {
         options: String,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
-        self.add(batch, target, Operation::Patch { patch_type, patch: patch.into() }, options, returns)
+        self.add(
+            batch,
+            target,
+            Operation::Patch {
+                patch_type,
+                patch: patch.into(),
+            },
+            options,
+            returns,
+        )
     }
 
     fn delete(
@@ -86,7 +120,16 @@ impl HostBatch for State {
         options: String,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
-        self.add(batch, target, Operation::DeleteCollection { label_selector, field_selector }, options, returns)
+        self.add(
+            batch,
+            target,
+            Operation::DeleteCollection {
+                label_selector,
+                field_selector,
+            },
+            options,
+            returns,
+        )
     }
 
     fn slow_start(&mut self, batch: Resource<OpenBatch>, initial: u32) -> wasmtime::Result<()> {
@@ -99,7 +142,10 @@ impl HostBatch for State {
         Ok(())
     }
 
-    async fn run(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
+    async fn run(
+        &mut self,
+        batch: Resource<OpenBatch>,
+    ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let imports = self.imports()?.clone();
         let OpenBatch { batch, staged, .. } = std::mem::take(self.batch(&batch)?);
         self.unstage(staged);
@@ -109,11 +155,22 @@ impl HostBatch for State {
         let answers = imports.write(batch).await;
         let limit = self.limits.answer_bytes;
         // The writes have happened, so an error for each would lie.
-        if answers.iter().flatten().map(|answer| answer.len()).sum::<usize>() > limit {
+        if answers
+            .iter()
+            .flatten()
+            .map(|answer| answer.len())
+            .sum::<usize>()
+            > limit
+        {
             self.hit(Limit::Answer);
-            return Err(trap(format!("its writes return more than the plugin's limit of {limit} bytes")));
+            return Err(trap(format!(
+                "its writes return more than the plugin's limit of {limit} bytes"
+            )));
         }
-        Ok(answers.into_iter().map(|answer| answer.map(owned).map_err(Error::from)).collect())
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.map(owned).map_err(Error::from))
+            .collect())
     }
 
     fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
@@ -140,8 +197,23 @@ impl State {
         options: String,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
-        let writer::Target { kind, namespace, name, subresource } = target;
-        let write = Write { target: Target { kind, namespace, name, subresource }, operation, options, returns };
+        let writer::Target {
+            kind,
+            namespace,
+            name,
+            subresource,
+        } = target;
+        let write = Write {
+            target: Target {
+                kind,
+                namespace,
+                name,
+                subresource,
+            },
+            operation,
+            options,
+            returns,
+        };
         let bytes = size(&write);
         self.stage(bytes)?;
         let batch = self.batch(&batch)?;
@@ -153,15 +225,30 @@ impl State {
 
 /// Bytes that a write holds.
 fn size(write: &Write) -> usize {
-    let Target { kind, namespace, name, subresource } = &write.target;
+    let Target {
+        kind,
+        namespace,
+        name,
+        subresource,
+    } = &write.target;
     let target = kind.len() + namespace.len() + name.len() + subresource.len();
     let operation = match &write.operation {
         Operation::Create { object } => object.len(),
-        Operation::Modify { resource_version, change } => resource_version.len() + change.len(),
+        Operation::Modify {
+            resource_version,
+            change,
+        } => resource_version.len() + change.len(),
         Operation::Patch { patch_type, patch } => patch_type.len() + patch.len(),
         Operation::Delete => 0,
-        Operation::DeleteCollection { label_selector, field_selector } => label_selector.len() + field_selector.len(),
+        Operation::DeleteCollection {
+            label_selector,
+            field_selector,
+        } => label_selector.len() + field_selector.len(),
     };
-    let returns: usize = write.returns.iter().map(|path| size_of::<String>() + path.len()).sum();
+    let returns: usize = write
+        .returns
+        .iter()
+        .map(|path| size_of::<String>() + path.len())
+        .sum();
     size_of::<Write>() + target + operation + write.options.len() + returns
 }

@@ -1,5 +1,9 @@
 //! Guests for the tests of the runtime, made of hand-written modules, and imports that answer them.
-#![allow(dead_code, unreachable_pub, reason = "each test is a crate that uses a part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test is a crate that uses a part of this"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -8,7 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Engine, EngineOptions, Imports, Limits, Listing, LogLevel, MemoEntry, ObjectReference, Plugin, Query,
+    Batch, Engine, EngineOptions, Imports, Limits, Listing, LogLevel, MemoEntry, ObjectReference,
+    Plugin, Query,
 };
 use flyball_types::ApiError;
 use futures::FutureExt;
@@ -35,7 +40,12 @@ pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
     let name = world.map_or("controller", |(name, _)| name);
     let world = resolve.select_world(&[package], Some(name)).unwrap();
     embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8, false).unwrap();
-    ComponentEncoder::default().validate(true).module(&core).unwrap().encode().unwrap()
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&core)
+        .unwrap()
+        .encode()
+        .unwrap()
 }
 
 /// The guest that misbehaves as its key says.
@@ -46,10 +56,15 @@ pub fn faulty() -> Vec<u8> {
 /// A component that the build of the guests makes.
 pub fn component_file(name: &str) -> Vec<u8> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let target =
+        target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
     let path = target.join(format!("guests/components/{name}.wasm"));
-    std::fs::read(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}: make it with `cargo xtask guests rust`", path.display()))
+    std::fs::read(&path).unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}: make it with `cargo xtask guests rust`",
+            path.display()
+        )
+    })
 }
 
 fn wit() -> &'static Path {
@@ -63,7 +78,10 @@ pub fn engine() -> Engine {
 
 /// An engine for few instances, with other options.
 pub fn engine_with(change: impl FnOnce(&mut EngineOptions)) -> Engine {
-    let mut options = EngineOptions { max_instances: 16, ..EngineOptions::default() };
+    let mut options = EngineOptions {
+        max_instances: 16,
+        ..EngineOptions::default()
+    };
     change(&mut options);
     Engine::new(options).unwrap()
 }
@@ -118,7 +136,10 @@ pub struct Fake {
 
 impl Fake {
     pub fn new(change: impl FnOnce(&mut Self)) -> Arc<Self> {
-        let mut fake = Self { object: b"{\"kind\":\"Pod\"}".to_vec(), ..Self::default() };
+        let mut fake = Self {
+            object: b"{\"kind\":\"Pod\"}".to_vec(),
+            ..Self::default()
+        };
         change(&mut fake);
         Arc::new(fake)
     }
@@ -204,7 +225,11 @@ impl Imports for Fake {
     fn write(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
         async move {
             self.wait().await;
-            let answers = batch.writes.iter().map(|_| Ok(self.object.clone().into())).collect();
+            let answers = batch
+                .writes
+                .iter()
+                .map(|_| Ok(self.object.clone().into()))
+                .collect();
             let mut batches = self.batches.lock().unwrap();
             if batches.len() < 100 {
                 batches.push(batch);
@@ -254,7 +279,9 @@ impl Imports for Fake {
     fn metric_observe(&self, _: &str, _: &[String], _: f64) {}
 
     fn config(&self, key: &str) -> Option<String> {
-        self.describe.filter(|_| key == "describe").map(str::to_owned)
+        self.describe
+            .filter(|_| key == "describe")
+            .map(str::to_owned)
     }
 
     fn memo_get(&self, _: &str) -> Option<MemoEntry> {

@@ -33,13 +33,18 @@ impl Authorities {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
             let certificate = certificate.map_err(|error| BundleError::Pem(error.to_string()))?;
-            roots.add(certificate).map_err(|error| BundleError::Pem(error.to_string()))?;
+            roots
+                .add(certificate)
+                .map_err(|error| BundleError::Pem(error.to_string()))?;
         }
         let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .map_err(|error| BundleError::Authorities(error.to_string()))?;
-        Ok(Self { pem: pem.to_owned(), verifier })
+        Ok(Self {
+            pem: pem.to_owned(),
+            verifier,
+        })
     }
 
     pub(super) fn pem(&self) -> &str {
@@ -48,8 +53,12 @@ impl Authorities {
 
     /// Whether one of the authorities signed the first certificate, over the others, for a client, and it holds now.
     pub(super) fn signed(&self, chain: &[CertificateDer<'static>]) -> bool {
-        let Some((leaf, intermediates)) = chain.split_first() else { return false };
-        self.verifier.verify_client_cert(leaf, intermediates, UnixTime::now()).is_ok()
+        let Some((leaf, intermediates)) = chain.split_first() else {
+            return false;
+        };
+        self.verifier
+            .verify_client_cert(leaf, intermediates, UnixTime::now())
+            .is_ok()
     }
 }
 
@@ -58,6 +67,13 @@ pub(super) fn subject(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-    let groups = subject.iter_organization().filter_map(|group| Some(group.as_str().ok()?.to_owned())).collect();
-    (!name.is_empty()).then(|| User { name, groups, ..User::default() })
+    let groups = subject
+        .iter_organization()
+        .filter_map(|group| Some(group.as_str().ok()?.to_owned()))
+        .collect();
+    (!name.is_empty()).then(|| User {
+        name,
+        groups,
+        ..User::default()
+    })
 }

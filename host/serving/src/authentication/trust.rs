@@ -63,20 +63,28 @@ impl Trust {
                 Ok(data) => Some(data),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::info!(error, "kube-system/extension-apiserver-authentication can't be read");
+                    tracing::info!(
+                        error,
+                        "kube-system/extension-apiserver-authentication can't be read"
+                    );
                     complete = false;
                     None
                 }
             },
             _ => None,
         };
-        let bundles =
-            [(&options.client_ca_file, "client-ca-file"), (&proxies.client_ca_file, "requestheader-client-ca-file")];
-        let [clients, proxy] = bundles.map(async |(file, key): (&Option<PathBuf>, &str)| match (file, &cluster) {
-            (Some(file), _) => (file.display().to_string(), read_file(file).await),
-            (None, Some(data)) => (key.to_owned(), Ok(data.get(key).cloned())),
-            (None, None) => (key.to_owned(), Err("it was not read".to_owned())),
-        });
+        let bundles = [
+            (&options.client_ca_file, "client-ca-file"),
+            (&proxies.client_ca_file, "requestheader-client-ca-file"),
+        ];
+        let [clients, proxy] =
+            bundles.map(
+                async |(file, key): (&Option<PathBuf>, &str)| match (file, &cluster) {
+                    (Some(file), _) => (file.display().to_string(), read_file(file).await),
+                    (None, Some(data)) => (key.to_owned(), Ok(data.get(key).cloned())),
+                    (None, None) => (key.to_owned(), Err("it was not read".to_owned())),
+                },
+            );
         let (clients, proxy) = (clients.await, proxy.await);
         let nothing_to_read = |file: &Option<PathBuf>| file.is_none() && cluster.is_none();
         if !nothing_to_read(&options.client_ca_file) {
@@ -100,12 +108,16 @@ impl Trust {
         chain: &[CertificateDer<'static>],
         headers: &HeaderMap,
     ) -> Result<Option<User>, Unauthorized> {
-        let (Some((authorities, options)), Some(leaf)) = (&self.proxies, chain.first()) else { return Ok(None) };
+        let (Some((authorities, options)), Some(leaf)) = (&self.proxies, chain.first()) else {
+            return Ok(None);
+        };
         let text = |name: &String| {
             let value = headers.get(name.as_str())?.to_str().ok()?;
             Some(value.to_owned()).filter(|value| !value.is_empty())
         };
-        let Some(name) = options.username_headers.iter().find_map(text) else { return Ok(None) };
+        let Some(name) = options.username_headers.iter().find_map(text) else {
+            return Ok(None);
+        };
         if !authorities.signed(chain) {
             return Err(Unauthorized);
         }
@@ -113,21 +125,46 @@ impl Trust {
         if !options.allowed_names.is_empty() && !options.allowed_names.contains(&proxy) {
             return Err(Unauthorized);
         }
-        let groups = options.group_headers.iter().flat_map(|name| headers.get_all(name.as_str()));
-        let groups = groups.filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect();
+        let groups = options
+            .group_headers
+            .iter()
+            .flat_map(|name| headers.get_all(name.as_str()));
+        let groups = groups
+            .filter_map(|value| Some(value.to_str().ok()?.to_owned()))
+            .collect();
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (header, value) in headers {
-            let key = |prefix: &String| header.as_str().strip_prefix(prefix.to_ascii_lowercase().as_str());
-            if let (Some(key), Ok(value)) = (options.extra_headers_prefix.iter().find_map(key), value.to_str()) {
-                extra.entry(key.to_owned()).or_default().push(value.to_owned());
+            let key = |prefix: &String| {
+                header
+                    .as_str()
+                    .strip_prefix(prefix.to_ascii_lowercase().as_str())
+            };
+            if let (Some(key), Ok(value)) = (
+                options.extra_headers_prefix.iter().find_map(key),
+                value.to_str(),
+            ) {
+                extra
+                    .entry(key.to_owned())
+                    .or_default()
+                    .push(value.to_owned());
             }
         }
-        Ok(Some(User { name, uid: options.uid_headers.iter().find_map(text), groups, extra }))
+        Ok(Some(User {
+            name,
+            uid: options.uid_headers.iter().find_map(text),
+            groups,
+            extra,
+        }))
     }
 
     /// The user whom the client's certificate names. None if it gave no certificate, or no authority is known.
-    pub(super) fn certificate_user(&self, chain: &[CertificateDer<'static>]) -> Result<Option<User>, Unauthorized> {
-        let (Some(authorities), Some(leaf)) = (&self.clients, chain.first()) else { return Ok(None) };
+    pub(super) fn certificate_user(
+        &self,
+        chain: &[CertificateDer<'static>],
+    ) -> Result<Option<User>, Unauthorized> {
+        let (Some(authorities), Some(leaf)) = (&self.clients, chain.first()) else {
+            return Ok(None);
+        };
         if !authorities.signed(chain) {
             return Err(Unauthorized);
         }
@@ -136,11 +173,17 @@ impl Trust {
 }
 
 async fn read_file(path: &PathBuf) -> Result<Option<String>, String> {
-    tokio::fs::read_to_string(path).await.map(Some).map_err(|error| error.to_string())
+    tokio::fs::read_to_string(path)
+        .await
+        .map(Some)
+        .map_err(|error| error.to_string())
 }
 
 /// Takes the new bundle in, if there is one that can be used; else the old one stays, and this is false.
-fn update(authorities: &mut Option<Authorities>, (source, bundle): (String, Result<Option<String>, String>)) -> bool {
+fn update(
+    authorities: &mut Option<Authorities>,
+    (source, bundle): (String, Result<Option<String>, String>),
+) -> bool {
     let reason = match bundle {
         Ok(None) => {
             *authorities = None;
@@ -156,7 +199,10 @@ fn update(authorities: &mut Option<Authorities>, (source, bundle): (String, Resu
         },
         Err(reason) => reason,
     };
-    tracing::warn!(reason, "the authorities of client certificates in {source} can't be used");
+    tracing::warn!(
+        reason,
+        "the authorities of client certificates in {source} can't be used"
+    );
     false
 }
 

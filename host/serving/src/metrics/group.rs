@@ -49,13 +49,28 @@ struct Declared {
 
 impl Group {
     pub(super) fn new(metrics: Metrics, owner: String) -> Self {
-        Self { metrics, owner, families: BTreeMap::new() }
+        Self {
+            metrics,
+            owner,
+            families: BTreeMap::new(),
+        }
     }
 
     /// Declares a family. Fails if another owner has the name, or if a name or the buckets can't be.
-    pub fn declare(&mut self, name: &str, help: &str, labels: &[&str], kind: Kind) -> Result<(), MetricsError> {
-        let family = self.metrics.declare(&self.owner, name, help, labels, &kind)?;
-        let declared = Declared { family, series: Mutex::default() };
+    pub fn declare(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        kind: Kind,
+    ) -> Result<(), MetricsError> {
+        let family = self
+            .metrics
+            .declare(&self.owner, name, help, labels, &kind)?;
+        let declared = Declared {
+            family,
+            series: Mutex::default(),
+        };
         if let Some(old) = self.families.insert(name.to_owned(), declared) {
             self.metrics.release(name, old.family);
         }
@@ -71,7 +86,10 @@ impl Group {
         let FamilyVec::Counter(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "counter"));
         };
-        declared.with(name, labels, || vec.get_metric_with_label_values(labels).map(|series| series.inc_by(value)))
+        declared.with(name, labels, || {
+            vec.get_metric_with_label_values(labels)
+                .map(|series| series.inc_by(value))
+        })
     }
 
     /// Sets a gauge.
@@ -80,7 +98,10 @@ impl Group {
         let FamilyVec::Gauge(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "gauge"));
         };
-        declared.with(name, labels, || vec.get_metric_with_label_values(labels).map(|series| series.set(value)))
+        declared.with(name, labels, || {
+            vec.get_metric_with_label_values(labels)
+                .map(|series| series.set(value))
+        })
     }
 
     /// Observes a value in a histogram.
@@ -89,11 +110,16 @@ impl Group {
         let FamilyVec::Histogram(vec, _) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "histogram"));
         };
-        declared.with(name, labels, || vec.get_metric_with_label_values(labels).map(|series| series.observe(value)))
+        declared.with(name, labels, || {
+            vec.get_metric_with_label_values(labels)
+                .map(|series| series.observe(value))
+        })
     }
 
     fn declared(&self, name: &str, kind: &'static str) -> Result<&Declared, MetricsError> {
-        self.families.get(name).ok_or_else(|| MetricsError::Undeclared(name.to_owned(), kind))
+        self.families
+            .get(name)
+            .ok_or_else(|| MetricsError::Undeclared(name.to_owned(), kind))
     }
 }
 
@@ -133,7 +159,9 @@ mod tests {
 
     fn greeter(metrics: &Metrics, labels: &[&str]) -> Group {
         let mut group = metrics.group("greeter");
-        group.declare("greetings_total", "Greetings.", labels, Kind::Counter).expect("the name is free");
+        group
+            .declare("greetings_total", "Greetings.", labels, Kind::Counter)
+            .expect("the name is free");
         group
     }
 
@@ -157,36 +185,71 @@ mod tests {
         let new = greeter(&metrics, &["to", "from"]);
         old.add("greetings_total", &["a"], 1.0).expect("declared");
         drop(old);
-        new.add("greetings_total", &["a", "b"], 1.0).expect("declared");
-        assert!(metrics.render().contains("greetings_total{from=\"b\",to=\"a\"} 1\n"), "{}", metrics.render());
+        new.add("greetings_total", &["a", "b"], 1.0)
+            .expect("declared");
+        assert!(
+            metrics
+                .render()
+                .contains("greetings_total{from=\"b\",to=\"a\"} 1\n"),
+            "{}",
+            metrics.render()
+        );
     }
 
     #[test]
     fn a_plugin_can_take_neither_the_hosts_names_nor_anothers() {
         let metrics = Metrics::default();
-        metrics.counter("workqueue_adds_total", "Adds.", &["name"]).expect("the name is free");
+        metrics
+            .counter("workqueue_adds_total", "Adds.", &["name"])
+            .expect("the name is free");
         let _greeter = greeter(&metrics, &[]);
         let mut other = metrics.group("other");
         for name in ["workqueue_adds_total", "greetings_total"] {
-            let error = other.declare(name, "Adds.", &["name"], Kind::Counter).expect_err("the name is taken");
+            let error = other
+                .declare(name, "Adds.", &["name"], Kind::Counter)
+                .expect_err("the name is taken");
             assert!(matches!(error, MetricsError::Taken(..)), "{error}");
         }
-        assert!(matches!(other.declare("no name", "", &[], Kind::Gauge), Err(MetricsError::Invalid(..))));
+        assert!(matches!(
+            other.declare("no name", "", &[], Kind::Gauge),
+            Err(MetricsError::Invalid(..))
+        ));
     }
 
     #[test]
     fn what_a_guest_gets_wrong_is_an_error_and_never_a_panic() {
         let metrics = Metrics::default();
         let group = greeter(&metrics, &["to"]);
-        assert!(matches!(group.add("greetings_total", &[], 1.0), Err(MetricsError::Value(_))));
-        assert!(matches!(group.add("greetings_total", &["a"], -1.0), Err(MetricsError::Value(_))));
-        assert!(matches!(group.add("greetings_total", &["a"], f64::NAN), Err(MetricsError::Value(_))));
+        assert!(matches!(
+            group.add("greetings_total", &[], 1.0),
+            Err(MetricsError::Value(_))
+        ));
+        assert!(matches!(
+            group.add("greetings_total", &["a"], -1.0),
+            Err(MetricsError::Value(_))
+        ));
+        assert!(matches!(
+            group.add("greetings_total", &["a"], f64::NAN),
+            Err(MetricsError::Value(_))
+        ));
         let long = "x".repeat(MAX_LABEL + 1);
-        assert!(matches!(group.add("greetings_total", &[&long], 1.0), Err(MetricsError::Value(_))));
-        assert!(matches!(group.set("greetings_total", &["a"], 1.0), Err(MetricsError::Undeclared(..))));
-        assert!(matches!(group.observe("other", &["a"], 1.0), Err(MetricsError::Undeclared(..))));
+        assert!(matches!(
+            group.add("greetings_total", &[&long], 1.0),
+            Err(MetricsError::Value(_))
+        ));
+        assert!(matches!(
+            group.set("greetings_total", &["a"], 1.0),
+            Err(MetricsError::Undeclared(..))
+        ));
+        assert!(matches!(
+            group.observe("other", &["a"], 1.0),
+            Err(MetricsError::Undeclared(..))
+        ));
         let count = |i: usize| group.add("greetings_total", &[&i.to_string()], 1.0);
         (0..MAX_SERIES).for_each(|i| assert!(count(i).is_ok()));
-        assert!(matches!(count(MAX_SERIES), Err(MetricsError::TooManySeries(..))));
+        assert!(matches!(
+            count(MAX_SERIES),
+            Err(MetricsError::TooManySeries(..))
+        ));
     }
 }

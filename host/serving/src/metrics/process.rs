@@ -18,15 +18,29 @@ pub(super) fn register(metrics: &Metrics) {
         Err(error) => tracing::warn!(%error, "the process_* metrics are left out"),
     }
     let labels = ["major", "minor", "git_version", "compiler", "platform"];
-    let version = format!("v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+flyball-{}", env!("CARGO_PKG_VERSION"));
-    let platform = format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH));
+    let version = format!(
+        "v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+flyball-{}",
+        env!("CARGO_PKG_VERSION")
+    );
+    let platform = format!(
+        "{}/{}",
+        std::env::consts::OS,
+        go_arch(std::env::consts::ARCH)
+    );
     match metrics.gauge(
         "kubernetes_build_info",
         "Always 1; its labels tell which Kubernetes this build follows.",
         &labels,
     ) {
         Ok(info) => {
-            info.with_label_values(&[KUBERNETES_MAJOR, KUBERNETES_MINOR, &version, "rustc", &platform]).set(1.0);
+            info.with_label_values(&[
+                KUBERNETES_MAJOR,
+                KUBERNETES_MINOR,
+                &version,
+                "rustc",
+                &platform,
+            ])
+            .set(1.0);
         }
         Err(error) => tracing::warn!(%error, "the build is not told"),
     }
@@ -53,11 +67,23 @@ struct ProcessCollector {
 impl ProcessCollector {
     fn new() -> Result<Self, prometheus::Error> {
         Ok(Self {
-            cpu: Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")?,
+            cpu: Counter::new(
+                "process_cpu_seconds_total",
+                "Total user and system CPU time spent in seconds.",
+            )?,
             open_fds: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
-            max_fds: Gauge::new("process_max_fds", "Maximum number of open file descriptors.")?,
-            virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory size in bytes.")?,
-            resident_memory: Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")?,
+            max_fds: Gauge::new(
+                "process_max_fds",
+                "Maximum number of open file descriptors.",
+            )?,
+            virtual_memory: Gauge::new(
+                "process_virtual_memory_bytes",
+                "Virtual memory size in bytes.",
+            )?,
+            resident_memory: Gauge::new(
+                "process_resident_memory_bytes",
+                "Resident memory size in bytes.",
+            )?,
             start_time: Gauge::new(
                 "process_start_time_seconds",
                 "Start time of the process since unix epoch in seconds.",
@@ -67,7 +93,9 @@ impl ProcessCollector {
 
     /// Leaves a metric as it was where /proc can't be read.
     fn update(&self) {
-        let Ok(process) = Process::myself() else { return };
+        let Ok(process) = Process::myself() else {
+            return;
+        };
         if let Ok(count) = process.fd_count() {
             self.open_fds.set(count as f64);
         }
@@ -81,22 +109,44 @@ impl ProcessCollector {
         let cpu = (stat.utime + stat.stime) as f64 / ticks;
         self.cpu.inc_by((cpu - self.cpu.get()).max(0.0));
         self.virtual_memory.set(stat.vsize as f64);
-        self.resident_memory.set((stat.rss * procfs::page_size()) as f64);
+        self.resident_memory
+            .set((stat.rss * procfs::page_size()) as f64);
         if let Ok(boot) = procfs::boot_time_secs() {
-            self.start_time.set(boot as f64 + stat.starttime as f64 / ticks);
+            self.start_time
+                .set(boot as f64 + stat.starttime as f64 / ticks);
         }
     }
 }
 
 impl Collector for ProcessCollector {
     fn desc(&self) -> Vec<&Desc> {
-        let gauges = [&self.open_fds, &self.max_fds, &self.virtual_memory, &self.resident_memory, &self.start_time];
-        self.cpu.desc().into_iter().chain(gauges.into_iter().flat_map(|gauge| gauge.desc())).collect()
+        let gauges = [
+            &self.open_fds,
+            &self.max_fds,
+            &self.virtual_memory,
+            &self.resident_memory,
+            &self.start_time,
+        ];
+        self.cpu
+            .desc()
+            .into_iter()
+            .chain(gauges.into_iter().flat_map(|gauge| gauge.desc()))
+            .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.update();
-        let gauges = [&self.open_fds, &self.max_fds, &self.virtual_memory, &self.resident_memory, &self.start_time];
-        self.cpu.collect().into_iter().chain(gauges.into_iter().flat_map(|gauge| gauge.collect())).collect()
+        let gauges = [
+            &self.open_fds,
+            &self.max_fds,
+            &self.virtual_memory,
+            &self.resident_memory,
+            &self.start_time,
+        ];
+        self.cpu
+            .collect()
+            .into_iter()
+            .chain(gauges.into_iter().flat_map(|gauge| gauge.collect()))
+            .collect()
     }
 }

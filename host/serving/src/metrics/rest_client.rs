@@ -13,7 +13,9 @@ use tower_service::Service;
 use super::{Metrics, MetricsError};
 
 /// Upper bounds in seconds, as in Kubernetes' components.
-const LATENCY: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const LATENCY: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
 
 /// Counts the requests to API servers.
 #[derive(Clone)]
@@ -57,14 +59,20 @@ impl Metrics {
 impl RestClientMetrics {
     /// A layer for a client.
     pub fn layer(&self) -> RestClientLayer {
-        RestClientLayer { metrics: self.clone() }
+        RestClientLayer {
+            metrics: self.clone(),
+        }
     }
 
     /// Counts a request whose answer's head came, or failed to, after this time.
     fn observe(&self, method: &Method, host: &str, code: Option<u16>, started: Instant) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        self.requests.with_label_values(&[&code, method.as_str(), host]).inc();
-        self.duration.with_label_values(&[method.as_str(), host]).observe(started.elapsed().as_secs_f64());
+        self.requests
+            .with_label_values(&[&code, method.as_str(), host])
+            .inc();
+        self.duration
+            .with_label_values(&[method.as_str(), host])
+            .observe(started.elapsed().as_secs_f64());
     }
 }
 
@@ -72,7 +80,10 @@ impl<S> Layer<S> for RestClientLayer {
     type Service = RestClientService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RestClientService { inner, metrics: self.metrics.clone() }
+        RestClientService {
+            inner,
+            metrics: self.metrics.clone(),
+        }
     }
 }
 
@@ -90,19 +101,30 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let (metrics, method, host) = (self.metrics.clone(), request.method().clone(), host(request.uri()));
+        let (metrics, method, host) = (
+            self.metrics.clone(),
+            request.method().clone(),
+            host(request.uri()),
+        );
         let started = Instant::now();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            metrics.observe(&method, &host, answer.as_ref().ok().map(|answer| answer.status().as_u16()), started);
+            metrics.observe(
+                &method,
+                &host,
+                answer.as_ref().ok().map(|answer| answer.status().as_u16()),
+                started,
+            );
             answer
         })
     }
 }
 
 fn host(uri: &Uri) -> String {
-    uri.authority().map(|authority| authority.to_string()).unwrap_or_default()
+    uri.authority()
+        .map(|authority| authority.to_string())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -134,12 +156,17 @@ mod tests {
     async fn a_request_is_counted_by_code_method_and_host() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
         let mut client = metrics.rest_client()?.layer().layer(Answers(409));
-        let request = Request::post("https://10.0.0.1:6443/api/v1/pods").body(()).expect("a request");
+        let request = Request::post("https://10.0.0.1:6443/api/v1/pods")
+            .body(())
+            .expect("a request");
         client.call(request).await.expect("an answer");
         let text = metrics.render();
-        let counted = "rest_client_requests_total{code=\"409\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n";
+        let counted =
+            "rest_client_requests_total{code=\"409\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n";
         assert!(text.contains(counted), "{text}");
-        assert!(text.contains("rest_client_request_duration_seconds_count{host=\"10.0.0.1:6443\",verb=\"POST\"} 1\n"));
+        assert!(text.contains(
+            "rest_client_request_duration_seconds_count{host=\"10.0.0.1:6443\",verb=\"POST\"} 1\n"
+        ));
         Ok(())
     }
 }

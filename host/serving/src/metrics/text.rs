@@ -7,7 +7,10 @@ use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 
 /// Appends the families. Summaries are left out: nothing makes them.
 pub(super) fn write(families: &[MetricFamily], to: &mut String) {
-    for family in families.iter().filter(|family| !family.get_metric().is_empty()) {
+    for family in families
+        .iter()
+        .filter(|family| !family.get_metric().is_empty())
+    {
         let kind = match family.get_field_type() {
             MetricType::COUNTER => "counter",
             MetricType::GAUGE => "gauge",
@@ -20,14 +23,29 @@ pub(super) fn write(families: &[MetricFamily], to: &mut String) {
         for metric in family.get_metric() {
             let labels = metric.get_label();
             match family.get_field_type() {
-                MetricType::COUNTER => sample(to, name, "", labels, None, metric.get_counter().get_value()),
-                MetricType::GAUGE => sample(to, name, "", labels, None, metric.get_gauge().get_value()),
+                MetricType::COUNTER => {
+                    sample(to, name, "", labels, None, metric.get_counter().get_value())
+                }
+                MetricType::GAUGE => {
+                    sample(to, name, "", labels, None, metric.get_gauge().get_value())
+                }
                 _ => {
                     let histogram = metric.get_histogram();
                     let count = histogram.get_sample_count() as f64;
-                    for bucket in histogram.get_bucket().iter().filter(|bucket| bucket.upper_bound().is_finite()) {
+                    for bucket in histogram
+                        .get_bucket()
+                        .iter()
+                        .filter(|bucket| bucket.upper_bound().is_finite())
+                    {
                         let bound = number(bucket.upper_bound());
-                        sample(to, name, "_bucket", labels, Some(&bound), bucket.cumulative_count() as f64);
+                        sample(
+                            to,
+                            name,
+                            "_bucket",
+                            labels,
+                            Some(&bound),
+                            bucket.cumulative_count() as f64,
+                        );
                     }
                     sample(to, name, "_bucket", labels, Some("+Inf"), count);
                     sample(to, name, "_sum", labels, None, histogram.get_sample_sum());
@@ -38,15 +56,34 @@ pub(super) fn write(families: &[MetricFamily], to: &mut String) {
     }
 }
 
-fn sample(to: &mut String, name: &str, suffix: &str, labels: &[LabelPair], bound: Option<&str>, value: f64) {
-    let pairs = labels.iter().map(|pair| (pair.name(), pair.value())).chain(bound.map(|bound| ("le", bound)));
-    let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-    let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+fn sample(
+    to: &mut String,
+    name: &str,
+    suffix: &str,
+    labels: &[LabelPair],
+    bound: Option<&str>,
+    value: f64,
+) {
+    let pairs = labels
+        .iter()
+        .map(|pair| (pair.name(), pair.value()))
+        .chain(bound.map(|bound| ("le", bound)));
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect();
+    let labels = if pairs.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", pairs.join(","))
+    };
     let _ = writeln!(to, "{name}{suffix}{labels} {}", number(value));
 }
 
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// As Go's `strconv.FormatFloat(value, 'g', -1, 64)`: the fewest digits that tell the number, with an exponent if that is
@@ -59,7 +96,9 @@ fn number(value: f64) -> String {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
     let scientific = format!("{value:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
     match exponent.parse::<i32>().unwrap_or_default() {
         -4..=5 => value.to_string(),
         exponent if exponent < 0 => format!("{digits}e-{:02}", -exponent),

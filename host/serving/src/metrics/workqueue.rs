@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_workqueue::Snapshot;
-use prometheus::{Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec, exponential_buckets};
+use prometheus::{
+    Counter, CounterVec, Gauge, GaugeVec, Histogram, HistogramVec, exponential_buckets,
+};
 
 use super::{Metrics, MetricsError, OnScrape};
 
@@ -28,14 +30,16 @@ impl Metrics {
     /// The counters and histograms of the queue of this name. Queues of one name share them, as in client-go.
     pub fn workqueue(&self, name: &str) -> Result<Arc<QueueMetrics>, MetricsError> {
         // 10 ns to 10 s.
-        let buckets = exponential_buckets(1e-8, 10.0, 10)
-            .map_err(|source| MetricsError::Invalid("workqueue_queue_duration_seconds".to_owned(), source))?;
+        let buckets = exponential_buckets(1e-8, 10.0, 10).map_err(|source| {
+            MetricsError::Invalid("workqueue_queue_duration_seconds".to_owned(), source)
+        })?;
         let counter = |suffix: &str, help| -> Result<Counter, MetricsError> {
             let vec: CounterVec = self.counter(&format!("workqueue_{suffix}"), help, &["name"])?;
             Ok(vec.with_label_values(&[name]))
         };
         let histogram = |suffix: &str, help| -> Result<Histogram, MetricsError> {
-            let vec: HistogramVec = self.histogram(&format!("workqueue_{suffix}"), help, &["name"], &buckets)?;
+            let vec: HistogramVec =
+                self.histogram(&format!("workqueue_{suffix}"), help, &["name"], &buckets)?;
             Ok(vec.with_label_values(&[name]))
         };
         Ok(Arc::new(QueueMetrics {
@@ -44,8 +48,14 @@ impl Metrics {
                 "queue_duration_seconds",
                 "How long in seconds an item stays in workqueue before being requested.",
             )?,
-            worked: histogram("work_duration_seconds", "How long in seconds processing an item from workqueue takes.")?,
-            retries: counter("retries_total", "Total number of retries handled by workqueue")?,
+            worked: histogram(
+                "work_duration_seconds",
+                "How long in seconds processing an item from workqueue takes.",
+            )?,
+            retries: counter(
+                "retries_total",
+                "Total number of retries handled by workqueue",
+            )?,
         }))
     }
 
@@ -68,14 +78,19 @@ impl Metrics {
                 &["name"],
             )?,
         ];
-        let [depth, unfinished, longest]: [Gauge; 3] = vecs.each_ref().map(|vec| vec.with_label_values(&[name]));
+        let [depth, unfinished, longest]: [Gauge; 3] =
+            vecs.each_ref().map(|vec| vec.with_label_values(&[name]));
         let scrape = self.on_scrape(move || {
             let snapshot = snapshot().unwrap_or_default();
             depth.set(snapshot.depth() as f64);
             unfinished.set(snapshot.unfinished_work.as_secs_f64());
             longest.set(snapshot.longest_running.as_secs_f64());
         });
-        Ok(Gauges { name: name.to_owned(), vecs, _scrape: scrape })
+        Ok(Gauges {
+            name: name.to_owned(),
+            vecs,
+            _scrape: scrape,
+        })
     }
 }
 
@@ -119,24 +134,43 @@ mod tests {
         queue.on_add();
         queue.on_get(Duration::from_micros(5));
         let text = metrics.render();
-        assert!(text.contains("workqueue_adds_total{name=\"replicaset\"} 1\n"), "{text}");
+        assert!(
+            text.contains("workqueue_adds_total{name=\"replicaset\"} 1\n"),
+            "{text}"
+        );
         assert!(
             text.contains(
                 "workqueue_queue_duration_seconds_bucket{name=\"replicaset\",le=\"9.999999999999999e-06\"} 1\n"
             ),
             "{text}"
         );
-        assert!(text.contains("workqueue_retries_total{name=\"replicaset\"} 0\n"), "{text}");
-        assert_eq!(text.matches("workqueue_work_duration_seconds_bucket{").count(), 11);
+        assert!(
+            text.contains("workqueue_retries_total{name=\"replicaset\"} 0\n"),
+            "{text}"
+        );
+        assert_eq!(
+            text.matches("workqueue_work_duration_seconds_bucket{")
+                .count(),
+            11
+        );
         Ok(())
     }
 
     #[test]
     fn the_gauges_are_read_at_each_scrape_and_go_with_the_queue() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
-        let gauges =
-            metrics.workqueue_gauges("job", || Some(Snapshot { normal: 2, dirty: 1, ..Snapshot::default() }))?;
-        assert!(metrics.render().contains("workqueue_depth{name=\"job\"} 3\n"));
+        let gauges = metrics.workqueue_gauges("job", || {
+            Some(Snapshot {
+                normal: 2,
+                dirty: 1,
+                ..Snapshot::default()
+            })
+        })?;
+        assert!(
+            metrics
+                .render()
+                .contains("workqueue_depth{name=\"job\"} 3\n")
+        );
         drop(gauges);
         assert!(!metrics.render().contains("name=\"job\""));
         Ok(())

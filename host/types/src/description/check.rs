@@ -29,8 +29,8 @@ pub enum DescriptionError {
 impl Description {
     /// Reads and checks the document that `describe` returned.
     pub fn read(document: &str) -> Result<Self, DescriptionError> {
-        let description: Self =
-            serde_json::from_str(document).map_err(|error| DescriptionError::Parse(error.to_string()))?;
+        let description: Self = serde_json::from_str(document)
+            .map_err(|error| DescriptionError::Parse(error.to_string()))?;
         if description.format > FORMAT {
             return Err(DescriptionError::Format(description.format));
         }
@@ -40,48 +40,85 @@ impl Description {
 
     /// Checks that names are well formed and that what is referred to is there.
     pub fn check(&self) -> Result<(), DescriptionError> {
-        let invalid = |problem| DescriptionError::Invalid { plugin: self.name.clone(), problem };
-        self.find_problem().map_or(Ok(()), |problem| Err(invalid(problem)))
+        let invalid = |problem| DescriptionError::Invalid {
+            plugin: self.name.clone(),
+            problem,
+        };
+        self.find_problem()
+            .map_or(Ok(()), |problem| Err(invalid(problem)))
     }
 
     fn find_problem(&self) -> Option<String> {
         if !is_name(&self.name) {
-            return Some(format!("`{}` is no name: use lower-case letters, digits and dashes", self.name));
+            return Some(format!(
+                "`{}` is no name: use lower-case letters, digits and dashes",
+                self.name
+            ));
         }
         if self.queues.is_empty() {
             return Some("it has no queue".into());
         }
-        let queues: BTreeSet<&str> = self.queues.iter().map(|queue| queue.name.as_str()).collect();
+        let queues: BTreeSet<&str> = self
+            .queues
+            .iter()
+            .map(|queue| queue.name.as_str())
+            .collect();
         if queues.len() < self.queues.len() || queues.contains("") {
             return Some("two queues have the same name, or one has none".into());
         }
         let unknown_queue = |queue: &str| !queue.is_empty() && !queues.contains(queue);
         for queue in &self.queues {
-            if !queue.qps.is_finite() || queue.qps < 0.0 || queue.base_delay_ms > queue.max_delay_ms {
-                return Some(format!("the limits of the queue `{}` make no sense", queue.name));
+            if !queue.qps.is_finite() || queue.qps < 0.0 || queue.base_delay_ms > queue.max_delay_ms
+            {
+                return Some(format!(
+                    "the limits of the queue `{}` make no sense",
+                    queue.name
+                ));
             }
         }
-        let watched: BTreeSet<&Kind> = self.watches.iter().filter_map(|watch| watch.kind.as_ref()).collect();
+        let watched: BTreeSet<&Kind> = self
+            .watches
+            .iter()
+            .filter_map(|watch| watch.kind.as_ref())
+            .collect();
         for (number, watch) in self.watches.iter().enumerate() {
             let what = match (&watch.kind, &watch.discovered) {
                 (Some(kind), None) => kind.to_string(),
                 (None, Some(_)) => "discovered kinds".into(),
-                (Some(_), Some(_)) => return Some(format!("watch {number} names a kind and discovers others")),
+                (Some(_), Some(_)) => {
+                    return Some(format!("watch {number} names a kind and discovers others"));
+                }
                 (None, None) => return Some(format!("watch {number} names no kind")),
             };
             let problem = watch.find_problem(&watched, unknown_queue);
-            let problem =
-                problem.or_else(|| watch.discovered.as_ref().and_then(|own| self.find_undiscoverable(own, watch)));
+            let problem = problem.or_else(|| {
+                watch
+                    .discovered
+                    .as_ref()
+                    .and_then(|own| self.find_undiscoverable(own, watch))
+            });
             if let Some(problem) = problem {
                 return Some(format!("watch of {what}: {problem}"));
             }
         }
-        if self.watches.iter().filter(|watch| watch.discovered.is_some()).count() > 1 {
-            return Some("two watches discover kinds: what one of them leaves out, the other would show".into());
+        if self
+            .watches
+            .iter()
+            .filter(|watch| watch.discovered.is_some())
+            .count()
+            > 1
+        {
+            return Some(
+                "two watches discover kinds: what one of them leaves out, the other would show"
+                    .into(),
+            );
         }
         for index in &self.indexes {
             if !watched.contains(&index.kind) {
-                return Some(format!("the index `{}` is over {}, which is not watched", index.name, index.kind));
+                return Some(format!(
+                    "the index `{}` is over {}, which is not watched",
+                    index.name, index.kind
+                ));
             }
             if let Err(error) = index.path.parse::<FieldPath>() {
                 return Some(format!("the index `{}`: {error}", index.name));
@@ -89,7 +126,10 @@ impl Description {
         }
         for ticker in &self.tickers {
             if ticker.period_ms == 0 || unknown_queue(&ticker.queue) {
-                return Some(format!("the ticker of `{}` has no period, or its queue is not described", ticker.key));
+                return Some(format!(
+                    "the ticker of `{}` has no period, or its queue is not described",
+                    ticker.key
+                ));
             }
         }
         None
@@ -99,23 +139,41 @@ impl Description {
         if discovered.period_ms == 0 {
             return Some("it has no period".into());
         }
-        let counter = |metric: &Metric| metric.name == discovered.errors && metric.metric_type == MetricType::Counter;
+        let counter = |metric: &Metric| {
+            metric.name == discovered.errors && metric.metric_type == MetricType::Counter
+        };
         if !discovered.errors.is_empty() && !self.metrics.iter().any(counter) {
-            return Some(format!("it counts into `{}`, which is no counter among the metrics", discovered.errors));
+            return Some(format!(
+                "it counts into `{}`, which is no counter among the metrics",
+                discovered.errors
+            ));
         }
         if !watch.field_selector.is_empty() {
-            return Some("it has a field selector, and not every kind knows the same fields".into());
+            return Some(
+                "it has a field selector, and not every kind knows the same fields".into(),
+            );
         }
-        if let Some(path) = watch.fields.iter().find(|path| !path.starts_with("metadata")) {
-            return Some(format!("it reads `{path}`, and only metadata is kept of discovered kinds"));
+        if let Some(path) = watch
+            .fields
+            .iter()
+            .find(|path| !path.starts_with("metadata"))
+        {
+            return Some(format!(
+                "it reads `{path}`, and only metadata is kept of discovered kinds"
+            ));
         }
         let itself = watch.map.iter().any(|mapping| mapping.to == To::Itself);
-        itself.then(|| "a mapping to `itself` does not tell the kinds apart: use `reference`".into())
+        itself
+            .then(|| "a mapping to `itself` does not tell the kinds apart: use `reference`".into())
     }
 }
 
 impl super::Watch {
-    fn find_problem(&self, watched: &BTreeSet<&Kind>, unknown_queue: impl Fn(&str) -> bool) -> Option<String> {
+    fn find_problem(
+        &self,
+        watched: &BTreeSet<&Kind>,
+        unknown_queue: impl Fn(&str) -> bool,
+    ) -> Option<String> {
         if let Err(error) = self.label_selector.parse::<LabelSelector>() {
             return Some(error.to_string());
         }
@@ -130,9 +188,16 @@ impl super::Watch {
         }
         for mapping in &self.map {
             if unknown_queue(&mapping.queue) {
-                return Some(format!("a mapping names the queue `{}`, which is not described", mapping.queue));
+                return Some(format!(
+                    "a mapping names the queue `{}`, which is not described",
+                    mapping.queue
+                ));
             }
-            if let Some(error) = mapping.having.iter().find_map(|having| having.path.parse::<FieldPath>().err()) {
+            if let Some(error) = mapping
+                .having
+                .iter()
+                .find_map(|having| having.path.parse::<FieldPath>().err())
+            {
                 return Some(error.to_string());
             }
             match &mapping.to {
@@ -145,7 +210,8 @@ impl super::Watch {
                     if !watched.contains(kind) {
                         return Some(format!("a mapping selects {kind}, which is not watched"));
                     }
-                    let mut paths = std::iter::once(path).chain(whose.iter().map(|whose| &whose.path));
+                    let mut paths =
+                        std::iter::once(path).chain(whose.iter().map(|whose| &whose.path));
                     if let Some(error) = paths.find_map(|path| path.parse::<FieldPath>().err()) {
                         return Some(error.to_string());
                     }
@@ -162,7 +228,10 @@ impl super::Watch {
 
 fn is_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len()) && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+    (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 #[cfg(test)]
@@ -188,45 +257,78 @@ mod tests {
         assert_eq!(description.watches.len(), 2);
         assert_eq!(description.watches[1].map[1].delay_ms, 5);
         assert_eq!(description.queues[0].base_delay_ms, 5);
-        assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
+        assert_eq!(
+            Description::read(&serde_json::to_string(&description).unwrap()),
+            Ok(description)
+        );
     }
 
     #[test]
     fn a_permission_may_be_on_all_kinds() {
         let asking = |kind: &str| {
-            let asked = format!(r#""permissions": [{{"kind": "{kind}", "verbs": ["delete"]}}], "unknown": true"#);
+            let asked = format!(
+                r#""permissions": [{{"kind": "{kind}", "verbs": ["delete"]}}], "unknown": true"#
+            );
             Description::read(&GOOD.replace(r#""unknown": true"#, &asked))
         };
         let description = asking("*").unwrap();
         assert_eq!(description.permissions[0].kind, KindPattern::All);
-        assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
-        assert!(asking("v1/*").unwrap_err().to_string().contains("`v1/*` is not a kind"));
+        assert_eq!(
+            Description::read(&serde_json::to_string(&description).unwrap()),
+            Ok(description)
+        );
+        assert!(
+            asking("v1/*")
+                .unwrap_err()
+                .to_string()
+                .contains("`v1/*` is not a kind")
+        );
     }
 
     #[test]
     fn discovered_kinds_have_a_period_and_only_what_all_kinds_have() {
         let following = |watch: &str| {
-            let watch = format!(r#"{{"discovered": {{"verbs": ["delete"], "periodMs": 30000}}, {watch}}}, {{"kind""#);
+            let watch = format!(
+                r#"{{"discovered": {{"verbs": ["delete"], "periodMs": 30000}}, {watch}}}, {{"kind""#
+            );
             Description::read(&GOOD.replacen(r#"{"kind""#, &watch, 1))
         };
-        let description = following(r#""map": [{"to": "reference"}, {"to": "ownerReferences", "which": "missing"}]"#);
+        let description = following(
+            r#""map": [{"to": "reference"}, {"to": "ownerReferences", "which": "missing"}]"#,
+        );
         let description = description.unwrap();
-        assert_eq!(Description::read(&serde_json::to_string(&description).unwrap()), Ok(description));
+        assert_eq!(
+            Description::read(&serde_json::to_string(&description).unwrap()),
+            Ok(description)
+        );
         for (watch, expected) in [
             (r#""kind": "v1/Pod""#, "names a kind and discovers others"),
             (r#""fields": ["spec"]"#, "only metadata is kept"),
-            (r#""fieldSelector": "metadata.name=a""#, "not every kind knows"),
+            (
+                r#""fieldSelector": "metadata.name=a""#,
+                "not every kind knows",
+            ),
             (r#""map": [{"to": "itself"}]"#, "use `reference`"),
-            (r#""map": [{"to": "reference", "having": {"path": "a..b", "value": ""}}]"#, "a..b"),
+            (
+                r#""map": [{"to": "reference", "having": {"path": "a..b", "value": ""}}]"#,
+                "a..b",
+            ),
             (r#""discovered": {"periodMs": 0}"#, "duplicate field"),
         ] {
             let error = following(watch).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let timeless = GOOD.replacen(r#"{"kind""#, r#"{"discovered": {}}, {"kind""#, 1);
-        assert!(Description::read(&timeless).unwrap_err().to_string().contains("no period"));
+        assert!(
+            Description::read(&timeless)
+                .unwrap_err()
+                .to_string()
+                .contains("no period")
+        );
         let counting = r#"{"discovered": {"periodMs": 1, "errors": "lost"}}, {"kind""#;
-        let error = Description::read(&GOOD.replacen(r#"{"kind""#, counting, 1)).unwrap_err().to_string();
+        let error = Description::read(&GOOD.replacen(r#"{"kind""#, counting, 1))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`lost`, which is no counter"), "{error}");
     }
 
@@ -236,19 +338,33 @@ mod tests {
             (r#""format": 1"#, r#""format": 9"#, "format 9"),
             ("replicaset-controller", "Replica Set", "no name"),
             (r#"[{"name": "replicaset"}]"#, "[]", "no queue"),
-            (r#""path": "spec.selector""#, r#""path": "spec..selector""#, "spec..selector"),
-            (r#""path": "spec.selector""#, r#""path": "spec", "whose": {"path": "a..b", "value": ""}"#, "a..b"),
+            (
+                r#""path": "spec.selector""#,
+                r#""path": "spec..selector""#,
+                "spec..selector",
+            ),
+            (
+                r#""path": "spec.selector""#,
+                r#""path": "spec", "whose": {"path": "a..b", "value": ""}"#,
+                "a..b",
+            ),
             (
                 r#""selecting", "kind": "apps/v1/ReplicaSet""#,
                 r#""selecting", "kind": "v1/Service""#,
                 "v1/Service, which is not",
             ),
-            (r#"{"to": "itself"}"#, r#"{"to": "itself", "queue": "other"}"#, "queue `other`"),
+            (
+                r#"{"to": "itself"}"#,
+                r#"{"to": "itself", "queue": "other"}"#,
+                "queue `other`",
+            ),
             (r#"{"to": "itself"}"#, r#"{"to": "elsewhere"}"#, "elsewhere"),
             (r#""status.phase""#, r#""status phase""#, "status phase"),
         ] {
             assert!(GOOD.contains(from), "{from}");
-            let error = Description::read(&GOOD.replacen(from, to, 1)).unwrap_err().to_string();
+            let error = Description::read(&GOOD.replacen(from, to, 1))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -262,7 +378,9 @@ mod tests {
                 }
                 fields.values().for_each(|value| properties(value, found));
             }
-            serde_json::Value::Array(items) => items.iter().for_each(|item| properties(item, found)),
+            serde_json::Value::Array(items) => {
+                items.iter().for_each(|item| properties(item, found))
+            }
             _ => {}
         }
     }
@@ -311,12 +429,18 @@ mod tests {
         }"#;
         let description = Description::read(full).expect("it is valid");
         let mut there = BTreeSet::new();
-        fields(&serde_json::to_value(description).expect("it is written"), &mut there);
+        fields(
+            &serde_json::to_value(description).expect("it is written"),
+            &mut there,
+        );
         // The one key of `config` is the example's own.
         there.remove("period");
         let schema = include_str!("../../../../wit/describe.schema.json");
         let mut described = BTreeSet::new();
-        properties(&serde_json::from_str(schema).expect("the schema is JSON"), &mut described);
+        properties(
+            &serde_json::from_str(schema).expect("the schema is JSON"),
+            &mut described,
+        );
         assert_eq!(described, there);
     }
 }

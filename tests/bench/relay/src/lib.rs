@@ -23,7 +23,11 @@ export!(Relay);
 impl Controller for Relay {
     fn describe() -> Description {
         describe(name(), env!("CARGO_PKG_VERSION"))
-            .watch(watch::<ConfigMap>().itself().having("metadata.namespace", name()))
+            .watch(
+                watch::<ConfigMap>()
+                    .itself()
+                    .having("metadata.namespace", name()),
+            )
             .queue("relay")
             .concurrency(4)
             .allow(ConfigMap::KIND, ["get", "create", "update"])
@@ -32,7 +36,12 @@ impl Controller for Relay {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let Key { namespace, name } = &request.key;
         let next = next(namespace);
-        let Some(ConfigMap { value: Some(value), .. }) = host.get(namespace, name)? else { return Ok(Outcome::Done) };
+        let Some(ConfigMap {
+            value: Some(value), ..
+        }) = host.get(namespace, name)?
+        else {
+            return Ok(Outcome::Done);
+        };
         match host.get::<ConfigMap>(&next, name)? {
             None => drop(host.create(
                 ConfigMap::KIND,
@@ -40,7 +49,11 @@ impl Controller for Relay {
                 &json!({"metadata": {"name": name}, "data": {"value": value}}),
             )?),
             Some(copy) if copy.value.as_deref() != Some(&*value) => {
-                drop(host.modify(ConfigMap::KIND, &copy.meta, &json!({"data": {"value": value}}))?);
+                drop(host.modify(
+                    ConfigMap::KIND,
+                    &copy.meta,
+                    &json!({"data": {"value": value}}),
+                )?);
             }
             Some(_) => {}
         }
@@ -55,8 +68,13 @@ fn name() -> &'static str {
 
 /// The namespace after this one. The last one's next is the first.
 fn next(namespace: &str) -> String {
-    let mut numbers = namespace.split('-').filter_map(|part| part.parse::<u32>().ok());
-    let (number, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1).max(1));
+    let mut numbers = namespace
+        .split('-')
+        .filter_map(|part| part.parse::<u32>().ok());
+    let (number, count) = (
+        numbers.next().unwrap_or(0),
+        numbers.next().unwrap_or(1).max(1),
+    );
     format!("relay-{:04}-of-{count:04}", (number + 1) % count)
 }
 
@@ -75,12 +93,25 @@ mod tests {
     fn a_value_goes_on_once() {
         let cluster = Cluster::with([map("relay-0000-of-0002", "1")]);
         for _ in 0..2 {
-            cluster.reconcile::<Relay>("relay-0000-of-0002/token").unwrap();
+            cluster
+                .reconcile::<Relay>("relay-0000-of-0002/token")
+                .unwrap();
         }
-        assert_eq!(cluster.written(), ["create v1/ConfigMap relay-0001-of-0002/token"]);
-        let cluster = Cluster::with([map("relay-0000-of-0002", "2"), map("relay-0001-of-0002", "1")]);
-        cluster.reconcile::<Relay>("relay-0000-of-0002/token").unwrap();
-        assert_eq!(cluster.written(), ["update v1/ConfigMap relay-0001-of-0002/token"]);
+        assert_eq!(
+            cluster.written(),
+            ["create v1/ConfigMap relay-0001-of-0002/token"]
+        );
+        let cluster = Cluster::with([
+            map("relay-0000-of-0002", "2"),
+            map("relay-0001-of-0002", "1"),
+        ]);
+        cluster
+            .reconcile::<Relay>("relay-0000-of-0002/token")
+            .unwrap();
+        assert_eq!(
+            cluster.written(),
+            ["update v1/ConfigMap relay-0001-of-0002/token"]
+        );
     }
 
     #[test]

@@ -19,17 +19,28 @@ export!(Scan);
 
 impl Controller for Scan {
     fn describe() -> Description {
-        describe("scan", env!("CARGO_PKG_VERSION")).watch(watch::<Pod>().itself()).queue("scan")
+        describe("scan", env!("CARGO_PKG_VERSION"))
+            .watch(watch::<Pod>().itself())
+            .queue("scan")
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
-        let Ok(wanted) = request.key.namespace.parse::<u32>() else { return Ok(Outcome::Done) };
+        let Ok(wanted) = request.key.namespace.parse::<u32>() else {
+            return Ok(Outcome::Done);
+        };
         let mut ready = 0;
-        host.list::<Pod>().controller(&request.key.name).each(|pod| {
-            let is_placed = !pod.name.is_empty() && !pod.node.is_empty() && !pod.address.is_empty();
-            ready += u32::from(is_placed && pod.phase == "Running" && pod.ready == "True");
-            Ok(())
-        })?;
-        if ready == wanted { Ok(Outcome::Done) } else { Err(Error::terminal(format!("{ready} pods are ready"))) }
+        host.list::<Pod>()
+            .controller(&request.key.name)
+            .each(|pod| {
+                let is_placed =
+                    !pod.name.is_empty() && !pod.node.is_empty() && !pod.address.is_empty();
+                ready += u32::from(is_placed && pod.phase == "Running" && pod.ready == "True");
+                Ok(())
+            })?;
+        if ready == wanted {
+            Ok(Outcome::Done)
+        } else {
+            Err(Error::terminal(format!("{ready} pods are ready")))
+        }
     }
 }

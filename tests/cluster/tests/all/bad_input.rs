@@ -10,14 +10,31 @@ use flyball_controlplane::Options;
 /// What the host says when it can't start: its only line at the level of an error.
 fn refusal(args: &[&str]) -> Result<String> {
     let mut command = Command::new(host()?);
-    command.arg("run").args(args).env_remove("KUBERNETES_SERVICE_HOST").env_remove("RUST_LOG");
+    command
+        .arg("run")
+        .args(args)
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("RUST_LOG");
     let output = command.output().context("can't run the host")?;
     let said = String::from_utf8(output.stderr).context("what it says is no text")?;
-    ensure!(output.status.code() == Some(1), "{args:?} ended with {}: {said}", output.status);
-    ensure!(!said.contains("panicked") && !said.contains("RUST_BACKTRACE"), "{args:?}: {said}");
-    let sentences: Vec<&str> =
-        said.lines().filter(|line| line.starts_with("flyball: ") || line.starts_with("error: ")).collect();
-    ensure!(sentences.len() == 1, "{args:?} is answered by {} sentences: {said}", sentences.len());
+    ensure!(
+        output.status.code() == Some(1),
+        "{args:?} ended with {}: {said}",
+        output.status
+    );
+    ensure!(
+        !said.contains("panicked") && !said.contains("RUST_BACKTRACE"),
+        "{args:?}: {said}"
+    );
+    let sentences: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("flyball: ") || line.starts_with("error: "))
+        .collect();
+    ensure!(
+        sentences.len() == 1,
+        "{args:?} is answered by {} sentences: {said}",
+        sentences.len()
+    );
     Ok(sentences[0].to_owned())
 }
 
@@ -34,7 +51,10 @@ fn kubeconfig(name: &str) -> Result<String> {
 #[test]
 fn a_missing_kubeconfig_is_named() -> Result<()> {
     let said = refusal(&["--kubeconfig=/no/such"])?;
-    ensure!(said == "flyball: there is no kubeconfig /no/such: name one that exists", "{said}");
+    ensure!(
+        said == "flyball: there is no kubeconfig /no/such: name one that exists",
+        "{said}"
+    );
     Ok(())
 }
 
@@ -50,7 +70,10 @@ fn a_kubeconfig_that_is_none_is_named() -> Result<()> {
 #[test]
 fn an_unknown_context_is_answered_with_those_that_are_there() -> Result<()> {
     let said = refusal(&[&kubeconfig("context")?, "--context=their"])?;
-    ensure!(said.contains("has no context \"their\": its contexts are there"), "{said}");
+    ensure!(
+        said.contains("has no context \"their\": its contexts are there"),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -64,15 +87,22 @@ fn an_unknown_flag_is_named() -> Result<()> {
 #[test]
 fn a_value_that_makes_no_sense_is_named_with_its_flag() -> Result<()> {
     let said = refusal(&["--secure-port=many"])?;
-    ensure!(said.contains("'many'") && said.contains("--secure-port"), "{said}");
+    ensure!(
+        said.contains("'many'") && said.contains("--secure-port"),
+        "{said}"
+    );
     Ok(())
 }
 
 #[test]
 fn an_unknown_controller_is_answered_with_the_nearest() -> Result<()> {
-    let said = refusal(&[&kubeconfig("controller")?, "--controllers=deploymnt-controller"])?;
+    let said = refusal(&[
+        &kubeconfig("controller")?,
+        "--controllers=deploymnt-controller",
+    ])?;
     ensure!(
-        said.contains("\"deploymnt-controller\"") && said.ends_with("did you mean \"deployment-controller\"?"),
+        said.contains("\"deploymnt-controller\"")
+            && said.ends_with("did you mean \"deployment-controller\"?"),
         "{said}"
     );
     Ok(())
@@ -84,7 +114,12 @@ fn a_port_in_use_is_named() -> Result<()> {
     let address = taken.local_addr()?;
     let port = format!("--secure-port={}", address.port());
     let said = refusal(&[&kubeconfig("port")?, "--bind-address=127.0.0.1", &port])?;
-    ensure!(said.contains(&format!("the port of {address} is in use by another process")), "{said}");
+    ensure!(
+        said.contains(&format!(
+            "the port of {address} is in use by another process"
+        )),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -92,31 +127,61 @@ fn a_port_in_use_is_named() -> Result<()> {
 fn a_policy_that_is_none_is_named() -> Result<()> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-policy.toml");
     std::fs::write(&path, "[plugins.greeter]\nservice-acount = \"a/b\"\n")?;
-    let said = refusal(&[&kubeconfig("policy")?, &format!("--policy={}", path.display()), "--secure-port=0"])?;
-    ensure!(said.contains(&path.display().to_string()) && said.contains("service-acount"), "{said}");
+    let said = refusal(&[
+        &kubeconfig("policy")?,
+        &format!("--policy={}", path.display()),
+        "--secure-port=0",
+    ])?;
+    ensure!(
+        said.contains(&path.display().to_string()) && said.contains("service-acount"),
+        "{said}"
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn files_that_are_no_plugins_are_left_out_and_the_others_run() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    let cluster = Cluster::without_nodes(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let bad: [(&str, &[u8], &str); 3] = [
-        ("text.wasm", b"not wasm\n", "the file is not WebAssembly in its binary format"),
-        ("core.wasm", b"\0asm\x01\0\0\0", "the file is a core WebAssembly module, not a component"),
-        ("empty.wasm", b"\0asm\x0d\0\x01\0", "so it is no Flyball controller"),
+        (
+            "text.wasm",
+            b"not wasm\n",
+            "the file is not WebAssembly in its binary format",
+        ),
+        (
+            "core.wasm",
+            b"\0asm\x01\0\0\0",
+            "the file is a core WebAssembly module, not a component",
+        ),
+        (
+            "empty.wasm",
+            b"\0asm\x0d\0\x01\0",
+            "so it is no Flyball controller",
+        ),
     ];
     for (name, bytes, _) in bad {
         std::fs::write(plugins.join(name), bytes)?;
     }
-    let args = ["--controllers=".into(), "--trust-plugins".into(), format!("--plugin-dir={}", plugins.display())];
+    let args = [
+        "--controllers=".into(),
+        "--trust-plugins".into(),
+        format!("--plugin-dir={}", plugins.display()),
+    ];
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let greets = async || {
         greeted(&cluster.client, "beside-bad-ones").await?;
         let log = log_of(&host)?;
         for (name, _, why) in bad {
             let lines: Vec<&str> = log.lines().filter(|line| line.contains(name)).collect();
-            ensure!(lines.len() == 1 && lines[0].contains(why), "of {name} the host says {lines:?}");
+            ensure!(
+                lines.len() == 1 && lines[0].contains(why),
+                "of {name} the host says {lines:?}"
+            );
         }
         Ok(())
     };

@@ -41,10 +41,17 @@ async fn an_expired_watch_misses_nothing() -> Result<()> {
         host.pause()?;
         space.redeploy(new_image("web:2")).await?;
         let pods = space.pods().await?;
-        let victim = pods[0].metadata.name.as_deref().context("a pod has no name")?;
+        let victim = pods[0]
+            .metadata
+            .name
+            .as_deref()
+            .context("a pod has no name")?;
         space.delete_pod(victim).await?;
         until("the pod is gone, unseen by the host", async || {
-            let left = space.api::<k8s_openapi::api::core::v1::Pod>().get_opt(victim).await?;
+            let left = space
+                .api::<k8s_openapi::api::core::v1::Pod>()
+                .get_opt(victim)
+                .await?;
             Ok(left.map_or(Ok(()), |_| Err("it is there".into())))
         })
         .await?;
@@ -74,7 +81,10 @@ async fn a_host_that_is_there_first_says_so_once_and_waits() -> Result<()> {
         space.deploy(2, "web:1", json!({})).await?;
         space.settled(2, "web:1").await?;
         let said = log_of(&host)?.matches(says).count();
-        ensure!(said <= 3, "for 3 controllers it says {said} times that it waits");
+        ensure!(
+            said <= 3,
+            "for 3 controllers it says {said} times that it waits"
+        );
         Ok(())
     };
     let result = result.await;
@@ -108,7 +118,9 @@ async fn rolled_out() -> Result<(Cluster, Process, Space)> {
 /// Changes the image, and waits until the first pod has it.
 async fn begin_rollout(space: &Space) -> Result<()> {
     space.redeploy(new_image("web:2")).await?;
-    space.until_scene("the rollout has begun", |scene| scene.running("web:2") > 0).await?;
+    space
+        .until_scene("the rollout has begun", |scene| scene.running("web:2") > 0)
+        .await?;
     Ok(())
 }
 
@@ -117,6 +129,10 @@ async fn ends_well(space: &Space) -> Result<()> {
     let scene = space.settled(PODS, "web:2").await?;
     scene.set_of("web:1")?;
     scene.set_of("web:2")?;
-    ensure!(scene.sets.len() == 2, "there are {} ReplicaSets", scene.sets.len());
+    ensure!(
+        scene.sets.len() == 2,
+        "there are {} ReplicaSets",
+        scene.sets.len()
+    );
     Ok(())
 }

@@ -12,7 +12,8 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph_is_shown() -> Result<()> {
+async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph_is_shown()
+-> Result<()> {
     let cluster = Cluster::without_nodes(Options::default()).await?;
     let space = Space::create(cluster.client.clone(), "garbage").await?;
     break_a_kind(&cluster.client).await?;
@@ -27,16 +28,28 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
         until("the owner is in the graph", async || {
             let graph = graph(&cluster, port, &format!("?uid={}", uid(&owner)?)).await?;
             let edge = format!(r#" -> "{}";"#, uid(&owner)?);
-            Ok(if graph.contains(&edge) && graph.contains(r#"name="child""#) { Ok(()) } else { Err(graph) })
+            Ok(
+                if graph.contains(&edge) && graph.contains(r#"name="child""#) {
+                    Ok(())
+                } else {
+                    Err(graph)
+                },
+            )
         })
         .await?;
         let maps: Api<ConfigMap> = space.api();
         maps.delete("owner", &DeleteParams::background()).await?;
         until("the child is gone", async || {
-            Ok(maps.get_opt("child").await?.map_or(Ok(()), |_| Err("it is there".into())))
+            Ok(maps
+                .get_opt("child")
+                .await?
+                .map_or(Ok(()), |_| Err("it is there".into())))
         })
         .await?;
-        ensure!(log_of(&host)?.contains("example.com/v2/Broken"), "the log does not name the kind that is missing");
+        ensure!(
+            log_of(&host)?.contains("example.com/v2/Broken"),
+            "the log does not name the kind that is missing"
+        );
         Ok(())
     };
     let result = result.await;
@@ -59,11 +72,20 @@ async fn break_a_kind(client: &Client) -> Result<()> {
         },
     });
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    definitions.create(&PostParams::default(), &serde_json::from_value(definition.clone())?).await?;
-    let object = json!({"apiVersion": "example.com/v1", "kind": "Broken", "metadata": {"name": "one"}});
+    definitions
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(definition.clone())?,
+        )
+        .await?;
+    let object =
+        json!({"apiVersion": "example.com/v1", "kind": "Broken", "metadata": {"name": "one"}});
     until("an object of the kind is made", async || {
-        let request = Request::post("/apis/example.com/v1/brokens").header("content-type", "application/json");
-        let made = client.request::<Value>(request.body(object.to_string().into_bytes())?).await;
+        let request = Request::post("/apis/example.com/v1/brokens")
+            .header("content-type", "application/json");
+        let made = client
+            .request::<Value>(request.body(object.to_string().into_bytes())?)
+            .await;
         Ok(made.map(drop).map_err(|error| error.to_string()))
     })
     .await?;
@@ -74,12 +96,18 @@ async fn break_a_kind(client: &Client) -> Result<()> {
         "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"},
     }});
     definitions
-        .replace("brokens.example.com", &PostParams::default(), &serde_json::from_value(definition)?)
+        .replace(
+            "brokens.example.com",
+            &PostParams::default(),
+            &serde_json::from_value(definition)?,
+        )
         .await
         .context("can't serve a second version")?;
     // To list it is no proof: the server lets such a request wait for a cache that it can't fill.
     until("the second version is served", async || {
-        let served = client.request_text(Request::get("/apis/example.com/v2").body(Vec::new())?).await;
+        let served = client
+            .request_text(Request::get("/apis/example.com/v2").body(Vec::new())?)
+            .await;
         Ok(served.map(drop).map_err(|error| error.to_string()))
     })
     .await
@@ -89,11 +117,15 @@ async fn break_a_kind(client: &Client) -> Result<()> {
 async fn make(space: &Space, name: &str, owner: Option<&ConfigMap>) -> Result<ConfigMap> {
     let owners: Vec<Value> = match owner {
         Some(owner) => {
-            vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name_any(), "uid": uid(owner)?})]
+            vec![
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name_any(), "uid": uid(owner)?}),
+            ]
         }
         None => Vec::new(),
     };
-    space.make(json!({"metadata": {"name": name, "ownerReferences": owners}})).await
+    space
+        .make(json!({"metadata": {"name": name, "ownerReferences": owners}}))
+        .await
 }
 
 fn uid(object: &ConfigMap) -> Result<String> {
@@ -102,5 +134,10 @@ fn uid(object: &ConfigMap) -> Result<String> {
 
 /// What the collector shows of its graph. Before the controller has started there is none.
 async fn graph(cluster: &Cluster, port: u16, query: &str) -> Result<String> {
-    cluster.https(port, &format!("/debug/controllers/garbage-collector-controller/graph{query}")).await
+    cluster
+        .https(
+            port,
+            &format!("/debug/controllers/garbage-collector-controller/graph{query}"),
+        )
+        .await
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Proxy, Space, finish, is_full, last_lines, log_of, new_image, until};
+use flyball_cluster_tests::{
+    Cluster, Proxy, Space, finish, is_full, last_lines, log_of, new_image, until,
+};
 use flyball_controlplane::{Options, Process};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
@@ -13,15 +15,22 @@ use serde_json::{Value, json};
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,serviceaccount-controller";
 /// Shorter than the defaults, so that much happens in a minute.
-const TIMES: [&str; 3] =
-    ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
+const TIMES: [&str; 3] = [
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=500ms",
+];
 /// Longer than a lease lasts.
 const PAUSE: Duration = Duration::from_secs(6);
 const PODS: i32 = 6;
 
 #[tokio::test]
 async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
-    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let cluster = Cluster::start(Options {
+        audit: true,
+        ..Options::default()
+    })
+    .await?;
     let mut first = contend(&cluster, "first")?;
     let mut second = None;
     let result = async {
@@ -35,11 +44,16 @@ async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
         space.redeploy(new_image("web:2")).await?;
         leads(&cluster, second).await?;
         first.resume()?;
-        let status =
-            until("the first host has ended", async || Ok(first.exited().ok_or_else(|| "it runs".into()))).await?;
+        let status = until("the first host has ended", async || {
+            Ok(first.exited().ok_or_else(|| "it runs".into()))
+        })
+        .await?;
         ensure!(status.code() == Some(1), "it ended with {status}");
         let log = log_of(&first)?;
-        ensure!(log.contains("lost the lease kube-system/kube-controller-manager"), "it says: {log}");
+        ensure!(
+            log.contains("lost the lease kube-system/kube-controller-manager"),
+            "it says: {log}"
+        );
         space.settled(PODS, "web:2").await?;
         let turns = turns(&cluster.plane.audit_events()?);
         ensure!(turns.len() == 2, "these wrote in turn: {turns:?}");
@@ -53,14 +67,31 @@ async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
 
 #[tokio::test]
 async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
-    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let cluster = Cluster::start(Options {
+        audit: true,
+        ..Options::default()
+    })
+    .await?;
     // Longer than the test is patient: who waits for it to run out fails.
-    let times = ["--leader-elect-lease-duration=600s", "--leader-elect-retry-period=500ms"];
-    let mut first = contend_with(&cluster, "first", cluster.plane.kcm_kubeconfig_path(), &times)?;
+    let times = [
+        "--leader-elect-lease-duration=600s",
+        "--leader-elect-retry-period=500ms",
+    ];
+    let mut first = contend_with(
+        &cluster,
+        "first",
+        cluster.plane.kcm_kubeconfig_path(),
+        &times,
+    )?;
     let mut second = None;
     let result = async {
         leads(&cluster, &first).await?;
-        let second = second.insert(contend_with(&cluster, "second", cluster.plane.kcm_kubeconfig_path(), &times)?);
+        let second = second.insert(contend_with(
+            &cluster,
+            "second",
+            cluster.plane.kcm_kubeconfig_path(),
+            &times,
+        )?);
         let space = Space::create(cluster.client.clone(), "handed-over").await?;
         space.deploy(PODS, "web:1", json!({})).await?;
         space.settled(PODS, "web:1").await?;
@@ -81,7 +112,11 @@ async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
 #[tokio::test]
 async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Result<()> {
     let seconds = if is_full() { 300 } else { 60 };
-    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
+    let cluster = Cluster::start(Options {
+        audit: true,
+        ..Options::default()
+    })
+    .await?;
     let seed = rand::random();
     println!("seed {seed}");
     let mut trouble = Trouble::start(&cluster, StdRng::seed_from_u64(seed)).await?;
@@ -101,7 +136,10 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
         println!("{image} rollouts, {} terms", turns.len());
         ensure!(turns.len() > 2, "nobody took over: {turns:?}");
         for (number, turn) in turns.iter().enumerate() {
-            ensure!(!turns[..number].contains(turn), "{turn} wrote again after another had: {turns:?}");
+            ensure!(
+                !turns[..number].contains(turn),
+                "{turn} wrote again after another had: {turns:?}"
+            );
         }
         Ok(())
     };
@@ -127,32 +165,55 @@ struct Contender {
 
 impl<'a> Trouble<'a> {
     async fn start(cluster: &'a Cluster, chance: StdRng) -> Result<Self> {
-        let mut trouble = Self { cluster, chance, contenders: Vec::new(), started: 0 };
+        let mut trouble = Self {
+            cluster,
+            chance,
+            contenders: Vec::new(),
+            started: 0,
+        };
         for number in 0..3 {
             let proxy = Proxy::start(cluster.plane.url()).await?;
-            let kubeconfig = cluster.plane.dir().join(format!("proxy-{number}.kubeconfig"));
+            let kubeconfig = cluster
+                .plane
+                .dir()
+                .join(format!("proxy-{number}.kubeconfig"));
             let text = std::fs::read_to_string(cluster.plane.kcm_kubeconfig_path())?;
             std::fs::write(&kubeconfig, text.replace(cluster.plane.url(), proxy.url()))?;
             let host = trouble.spawn(&kubeconfig)?;
-            trouble.contenders.push(Contender { host, proxy, kubeconfig });
+            trouble.contenders.push(Contender {
+                host,
+                proxy,
+                kubeconfig,
+            });
         }
         Ok(trouble)
     }
 
     fn spawn(&mut self, kubeconfig: &std::path::Path) -> Result<Process> {
         self.started += 1;
-        contend_with(self.cluster, &format!("contender-{}", self.started), kubeconfig, &TIMES)
+        contend_with(
+            self.cluster,
+            &format!("contender-{}", self.started),
+            kubeconfig,
+            &TIMES,
+        )
     }
 
     /// Something happens to one of them, the leader as often as not.
     async fn happens(&mut self) -> Result<()> {
         let holder = holder(self.cluster).await?;
-        let led = self.contenders.iter().position(|contender| identity(&contender.host).is_ok_and(|own| own == holder));
+        let led = self
+            .contenders
+            .iter()
+            .position(|contender| identity(&contender.host).is_ok_and(|own| own == holder));
         let any = self.chance.random_range(0..self.contenders.len());
         let victim = led.filter(|_| self.chance.random_bool(0.7)).unwrap_or(any);
         let soon = Duration::from_millis(self.chance.random_range(100..1500));
         tokio::time::sleep(soon).await;
-        match ["kill", "pause", "cut", "blink"].choose(&mut self.chance).copied() {
+        match ["kill", "pause", "cut", "blink"]
+            .choose(&mut self.chance)
+            .copied()
+        {
             Some("kill") => drop(self.contenders[victim].host.kill()?),
             Some("pause") => {
                 self.contenders[victim].host.pause()?;
@@ -180,7 +241,10 @@ impl<'a> Trouble<'a> {
             if self.contenders[number].host.exited().is_some() {
                 let kubeconfig = self.contenders[number].kubeconfig.clone();
                 let host = self.spawn(&kubeconfig)?;
-                ended_rightly(&mut std::mem::replace(&mut self.contenders[number].host, host))?;
+                ended_rightly(&mut std::mem::replace(
+                    &mut self.contenders[number].host,
+                    host,
+                ))?;
             }
         }
         Ok(())
@@ -196,7 +260,10 @@ impl<'a> Trouble<'a> {
     /// stands still for longer than the short deadline takes the lease from a host at any time.
     fn into_parts(self) -> (Vec<Process>, Vec<Proxy>, Result<()>) {
         let (mut running, mut proxies, mut rightly) = (Vec::new(), Vec::new(), Ok(()));
-        for Contender { mut host, proxy, .. } in self.contenders {
+        for Contender {
+            mut host, proxy, ..
+        } in self.contenders
+        {
             proxies.push(proxy);
             match host.exited() {
                 Some(_) => rightly = rightly.and(ended_rightly(&mut host)),
@@ -213,7 +280,12 @@ fn ended_rightly(host: &mut Process) -> Result<()> {
     let status = host.exited().context("it runs")?;
     ensure!(!log.contains("panicked"), "{} panicked", host.name());
     let was_killed = status.code().is_none();
-    ensure!(was_killed || log.contains("lost the lease"), "{} ended with {status}:\n{}", host.name(), last_lines(&log));
+    ensure!(
+        was_killed || log.contains("lost the lease"),
+        "{} ended with {status}:\n{}",
+        host.name(),
+        last_lines(&log)
+    );
     Ok(())
 }
 
@@ -222,9 +294,24 @@ fn contend(cluster: &Cluster, name: &str) -> Result<Process> {
 }
 
 /// Starts a host that takes part in the election.
-fn contend_with(cluster: &Cluster, name: &str, kubeconfig: &std::path::Path, times: &[&str]) -> Result<Process> {
-    let mut args = vec![format!("--controllers={CONTROLLERS}"), "--use-service-account-credentials=true".into()];
-    args.extend(["--leader-elect=true", "--kube-api-qps=200", "--kube-api-burst=300"].map(str::to_owned));
+fn contend_with(
+    cluster: &Cluster,
+    name: &str,
+    kubeconfig: &std::path::Path,
+    times: &[&str],
+) -> Result<Process> {
+    let mut args = vec![
+        format!("--controllers={CONTROLLERS}"),
+        "--use-service-account-credentials=true".into(),
+    ];
+    args.extend(
+        [
+            "--leader-elect=true",
+            "--kube-api-qps=200",
+            "--kube-api-burst=300",
+        ]
+        .map(str::to_owned),
+    );
     args.extend(times.iter().map(|&time| time.to_owned()));
     cluster.spawn_host(name, kubeconfig, &args)
 }
@@ -232,22 +319,38 @@ fn contend_with(cluster: &Cluster, name: &str, kubeconfig: &std::path::Path, tim
 /// The name by which the host takes the lease, from its log.
 fn identity(host: &Process) -> Result<String> {
     let log = log_of(host)?;
-    let line = log.lines().find(|line| line.contains("attempting to acquire the lease")).context("no attempt yet")?;
-    let (_, rest) = line.split_once("identity=").context("the attempt names no identity")?;
-    Ok(rest.split_whitespace().next().unwrap_or_default().trim_matches('"').to_owned())
+    let line = log
+        .lines()
+        .find(|line| line.contains("attempting to acquire the lease"))
+        .context("no attempt yet")?;
+    let (_, rest) = line
+        .split_once("identity=")
+        .context("the attempt names no identity")?;
+    Ok(rest
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .trim_matches('"')
+        .to_owned())
 }
 
 async fn holder(cluster: &Cluster) -> Result<String> {
     let leases = Api::<Lease>::namespaced(cluster.client.clone(), "kube-system");
     let lease = leases.get_opt("kube-controller-manager").await?;
-    Ok(lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default())
+    Ok(lease
+        .and_then(|lease| lease.spec?.holder_identity)
+        .unwrap_or_default())
 }
 
 /// Waits until this host holds the lease.
 async fn leads(cluster: &Cluster, host: &Process) -> Result<()> {
     until(&format!("{} leads", host.name()), async || {
         let (holder, own) = (holder(cluster).await?, identity(host).unwrap_or_default());
-        Ok(if !own.is_empty() && holder == own { Ok(()) } else { Err(format!("{holder:?} does")) })
+        Ok(if !own.is_empty() && holder == own {
+            Ok(())
+        } else {
+            Err(format!("{holder:?} does"))
+        })
     })
     .await
 }
@@ -257,16 +360,26 @@ async fn leads(cluster: &Cluster, host: &Process) -> Result<()> {
 fn turns(audit: &[Value]) -> Vec<String> {
     let mut writes: Vec<(&str, &str)> = audit.iter().filter_map(write).collect();
     writes.sort_unstable();
-    let mut turns: Vec<String> = writes.into_iter().map(|(_, identity)| identity.to_owned()).collect();
+    let mut turns: Vec<String> = writes
+        .into_iter()
+        .map(|(_, identity)| identity.to_owned())
+        .collect();
     turns.dedup();
     turns
 }
 
 /// When the server received this write, and the identity of the host that made it: `flyball/1.0 (IDENTITY) PLUGIN`.
 fn write(event: &Value) -> Option<(&str, &str)> {
-    let is_write = matches!(event["verb"].as_str()?, "create" | "update" | "patch" | "delete" | "deletecollection");
-    let (_, agent) = event["userAgent"].as_str()?.strip_prefix("flyball/")?.split_once(" (")?;
+    let is_write = matches!(
+        event["verb"].as_str()?,
+        "create" | "update" | "patch" | "delete" | "deletecollection"
+    );
+    let (_, agent) = event["userAgent"]
+        .as_str()?
+        .strip_prefix("flyball/")?
+        .split_once(" (")?;
     let (identity, plugin) = agent.split_once(") ")?;
-    let counts = is_write && event["stage"] == "ResponseComplete" && plugin.ends_with("-controller");
+    let counts =
+        is_write && event["stage"] == "ResponseComplete" && plugin.ends_with("-controller");
     counts.then_some((event["requestReceivedTimestamp"].as_str()?, identity))
 }

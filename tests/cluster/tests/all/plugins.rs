@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, annotate, finish, greeted, guest, log_of, until, until_within};
+use flyball_cluster_tests::{
+    Cluster, Space, annotate, finish, greeted, guest, log_of, until, until_within,
+};
 use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -19,8 +21,13 @@ const GREETERS: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their_own() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their_own() -> Result<()>
+{
+    let cluster = Cluster::without_nodes(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     let result = each_greets(&cluster).await;
     finish(cluster, [], result).await
 }
@@ -30,16 +37,23 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
     let space = Space::create(cluster.client.clone(), "flyball").await?;
     for (file, name) in GREETERS {
         if file.ends_with("wasip2") && guest(file).is_err() {
-            println!("skipped: {file}, since the compiler has no such target here and rustup could not add it");
+            println!(
+                "skipped: {file}, since the compiler has no such target here and rustup could not add it"
+            );
             continue;
         }
-        grant(&space, file).await.with_context(|| format!("can't grant {file} what it needs"))?;
+        grant(&space, file)
+            .await
+            .with_context(|| format!("can't grant {file} what it needs"))?;
         let plugins = cluster.folder_with(&format!("{file}-plugins"), &[guest(file)?])?;
         let policy = cluster.plane.dir().join(format!("{file}.toml"));
-        std::fs::write(&policy, policy_of(name, file)).with_context(|| format!("can't write {}", policy.display()))?;
+        std::fs::write(&policy, policy_of(name, file))
+            .with_context(|| format!("can't write {}", policy.display()))?;
         let args = Cluster::plugins_alone(&plugins, &policy);
         let mut host = cluster.spawn_host(file, cluster.plane.kubeconfig_path(), &args)?;
-        greeted(&cluster.client, &format!("of-{file}")).await.with_context(|| format!("{file} fails"))?;
+        greeted(&cluster.client, &format!("of-{file}"))
+            .await
+            .with_context(|| format!("{file} fails"))?;
         let status = host.stop().await?;
         ensure!(status.success(), "the host with {file} ended with {status}");
     }
@@ -48,28 +62,54 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
 
 #[tokio::test]
 async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    let cluster = Cluster::without_nodes(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     // Beside it runs one that is granted, so that the host has something to run.
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
-    let args =
-        ["--controllers=serviceaccount-controller,greeter".to_owned(), format!("--plugin-dir={}", plugins.display())];
+    let args = [
+        "--controllers=serviceaccount-controller,greeter".to_owned(),
+        format!("--plugin-dir={}", plugins.display()),
+    ];
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let refused = async || {
         let space = Space::create(cluster.client.clone(), "ungreeted").await?;
-        let greeting = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
+        let greeting =
+            json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
         annotate(&cluster.client, &space.name, greeting).await?;
         // By then the host has seen the namespace: its own controller has worked on it.
         space.wait_for_account().await?;
         let line = until("the log says what the plugin wants", async || {
             let log = log_of(&host)?;
-            let line = log.lines().find(|line| line.contains("flyball approve greeter"));
+            let line = log
+                .lines()
+                .find(|line| line.contains("flyball approve greeter"));
             Ok(line.map(str::to_owned).ok_or(log))
         })
         .await?;
-        for wanted in ["v1/Namespace", "v1/ConfigMap", "get", "create", "update", "delete"] {
-            ensure!(line.contains(wanted), "the log does not name {wanted}: {line}");
+        for wanted in [
+            "v1/Namespace",
+            "v1/ConfigMap",
+            "get",
+            "create",
+            "update",
+            "delete",
+        ] {
+            ensure!(
+                line.contains(wanted),
+                "the log does not name {wanted}: {line}"
+            );
         }
-        ensure!(space.api::<ConfigMap>().get_opt("greeting").await?.is_none(), "a plugin ran without a policy");
+        ensure!(
+            space
+                .api::<ConfigMap>()
+                .get_opt("greeting")
+                .await?
+                .is_none(),
+            "a plugin ran without a policy"
+        );
         Ok(())
     };
     let result = refused().await;
@@ -78,7 +118,11 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
 
 #[tokio::test]
 async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_server() -> Result<()> {
-    let options = Options { scheduler: false, audit: true, ..Options::default() };
+    let options = Options {
+        scheduler: false,
+        audit: true,
+        ..Options::default()
+    };
     let cluster = Cluster::without_nodes(options).await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let space = Space::create(cluster.client.clone(), "flyball").await?;
@@ -92,14 +136,20 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
         let denied = Space::create(cluster.client.clone(), "ungreeted").await?;
-        let greeting = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
+        let greeting =
+            json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
         annotate(&cluster.client, &denied.name, greeting).await?;
         until("an event tells of it", async || {
             let events = space.api::<Event>().list(&ListParams::default()).await?;
-            let told = events.items.iter().find(|event| event.reason.as_deref() == Some("PluginDenied"));
-            let message = told.and_then(|event| event.message.clone()).unwrap_or_default();
-            let is_it =
-                message.contains("create v1/ConfigMap in the namespace ungreeted") && message.contains("greeter");
+            let told = events
+                .items
+                .iter()
+                .find(|event| event.reason.as_deref() == Some("PluginDenied"));
+            let message = told
+                .and_then(|event| event.message.clone())
+                .unwrap_or_default();
+            let is_it = message.contains("create v1/ConfigMap in the namespace ungreeted")
+                && message.contains("greeter");
             Ok(if is_it { Ok(()) } else { Err(message) })
         })
         .await?;
@@ -108,10 +158,13 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
                 .as_str()
                 .is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
         };
-        cluster.until_plugin("host", "greeter", "says what it was denied", failed).await?;
+        cluster
+            .until_plugin("host", "greeter", "says what it was denied", failed)
+            .await?;
         let metrics = cluster.https(port, "/metrics").await?;
-        let counted =
-            metrics.lines().find_map(|line| line.strip_prefix("flyball_plugin_denied_total{plugin=\"greeter\"} "));
+        let counted = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("flyball_plugin_denied_total{plugin=\"greeter\"} "));
         ensure!(
             counted.is_some_and(|count| count.parse().is_ok_and(|count: f64| count >= 1.0)),
             "counted: {counted:?}"
@@ -121,7 +174,10 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
                 && event["objectRef"]["resource"] == "configmaps"
                 && event["user"]["username"] == "system:serviceaccount:flyball:greeter"
         };
-        ensure!(!cluster.plane.audit_events()?.iter().any(asked), "the server was asked for what the policy denies");
+        ensure!(
+            !cluster.plane.audit_events()?.iter().any(asked),
+            "the server was asked for what the policy denies"
+        );
         Ok(())
     };
     let result = result.await;
@@ -132,8 +188,13 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
 const REVIEWED_WITHIN: Duration = Duration::from_secs(120);
 
 #[tokio::test]
-async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_it_may() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_it_may()
+-> Result<()> {
+    let cluster = Cluster::without_nodes(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let space = Space::create(cluster.client.clone(), "flyball").await?;
     grant(&space, "greeter").await?;
@@ -146,18 +207,30 @@ async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_
         let roles: Api<ClusterRole> = Api::all(cluster.client.clone());
         let mut role = roles.get("greeter").await?;
         let rules = role.rules.replace(Vec::new());
-        roles.replace("greeter", &PostParams::default(), &role).await?;
+        roles
+            .replace("greeter", &PostParams::default(), &role)
+            .await?;
         until_within(REVIEWED_WITHIN, "the greeter stops", async || {
             let status = cluster.plugin("host", "greeter")?.unwrap_or_default();
             let why = status["reason"].as_str().unwrap_or_default();
             let is_told = why.contains("its service account flyball/greeter may not list ");
-            Ok(if status["state"] != "running" && is_told { Ok(()) } else { Err(status.to_string()) })
+            Ok(if status["state"] != "running" && is_told {
+                Ok(())
+            } else {
+                Err(status.to_string())
+            })
         })
         .await?;
         let mut role = roles.get("greeter").await?;
         role.rules = rules;
-        roles.replace("greeter", &PostParams::default(), &role).await?;
-        cluster.until_plugin("host", "greeter", "runs again", |status| status["state"] == "running").await?;
+        roles
+            .replace("greeter", &PostParams::default(), &role)
+            .await?;
+        cluster
+            .until_plugin("host", "greeter", "runs again", |status| {
+                status["state"] == "running"
+            })
+            .await?;
         greeted(&cluster.client, "after").await
     };
     let result = result.await;
@@ -180,7 +253,9 @@ verbs = ["get", "create", "update", "delete"]
 
 /// Makes the account, and gives it in the cluster what the policy grants the plugin in the host.
 async fn grant(space: &Space, account: &str) -> Result<()> {
-    space.make::<ServiceAccount>(json!({"metadata": {"name": account}})).await?;
+    space
+        .make::<ServiceAccount>(json!({"metadata": {"name": account}}))
+        .await?;
     let role: ClusterRole = serde_json::from_value(json!({
         "metadata": {"name": account},
         "rules": [
@@ -193,7 +268,11 @@ async fn grant(space: &Space, account: &str) -> Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": space.name}],
     }))?;
-    Api::all(space.client.clone()).create(&PostParams::default(), &role).await?;
-    Api::all(space.client.clone()).create(&PostParams::default(), &binding).await?;
+    Api::all(space.client.clone())
+        .create(&PostParams::default(), &role)
+        .await?;
+    Api::all(space.client.clone())
+        .create(&PostParams::default(), &binding)
+        .await?;
     Ok(())
 }

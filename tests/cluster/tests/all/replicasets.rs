@@ -1,7 +1,9 @@
 //! ReplicaSets and service accounts on a real API server: whose pods are whose, which go first, and what a refusal does.
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Scenarios, Space, both, finish, is_ready, until, with_image, workload};
+use flyball_cluster_tests::{
+    Cluster, Scenarios, Space, both, finish, is_ready, until, with_image, workload,
+};
 use flyball_controlplane::Options;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota, ServiceAccount};
@@ -15,16 +17,44 @@ const FEW: usize = 20;
 
 #[tokio::test]
 async fn replicasets_live_as_with_kube_controller_manager() -> Result<()> {
-    let cluster = Cluster::start(Options { audit: true, ..Options::default() }).await?;
-    let host = cluster.controllers("host", "deployment-controller,replicaset-controller,serviceaccount-controller")?;
+    let cluster = Cluster::start(Options {
+        audit: true,
+        ..Options::default()
+    })
+    .await?;
+    let host = cluster.controllers(
+        "host",
+        "deployment-controller,replicaset-controller,serviceaccount-controller",
+    )?;
     let mut scenarios = Scenarios::new(&cluster);
-    scenarios.add("an_orphan_that_matches_is_adopted", an_orphan_that_matches_is_adopted);
-    scenarios.add("a_pod_whose_label_changed_is_released", a_pod_whose_label_changed_is_released);
-    scenarios.add("pods_that_are_not_ready_go_first", pods_that_are_not_ready_go_first);
-    scenarios.add("a_refusal_is_a_condition_until_it_ends", a_refusal_is_a_condition_until_it_ends);
-    scenarios.add("a_namespace_in_deletion_gets_no_pods", a_namespace_in_deletion_gets_no_pods);
-    scenarios.add("each_owner_is_named_for_the_cascade", each_owner_is_named_for_the_cascade);
-    scenarios.add("a_deleted_default_account_is_made_again", a_deleted_default_account_is_made_again);
+    scenarios.add(
+        "an_orphan_that_matches_is_adopted",
+        an_orphan_that_matches_is_adopted,
+    );
+    scenarios.add(
+        "a_pod_whose_label_changed_is_released",
+        a_pod_whose_label_changed_is_released,
+    );
+    scenarios.add(
+        "pods_that_are_not_ready_go_first",
+        pods_that_are_not_ready_go_first,
+    );
+    scenarios.add(
+        "a_refusal_is_a_condition_until_it_ends",
+        a_refusal_is_a_condition_until_it_ends,
+    );
+    scenarios.add(
+        "a_namespace_in_deletion_gets_no_pods",
+        a_namespace_in_deletion_gets_no_pods,
+    );
+    scenarios.add(
+        "each_owner_is_named_for_the_cascade",
+        each_owner_is_named_for_the_cascade,
+    );
+    scenarios.add(
+        "a_deleted_default_account_is_made_again",
+        a_deleted_default_account_is_made_again,
+    );
     let mut result = scenarios.run().await;
     if result.is_ok() {
         result = refusals_are_few(&cluster);
@@ -42,7 +72,10 @@ fn refusals_are_few(cluster: &Cluster) -> Result<()> {
             && event["responseStatus"]["code"] == 403
     });
     let refused = refused.count();
-    ensure!(refused <= FEW, "{refused} pods were refused in a namespace that is being deleted");
+    ensure!(
+        refused <= FEW,
+        "{refused} pods were refused in a namespace that is being deleted"
+    );
     Ok(())
 }
 
@@ -51,22 +84,37 @@ async fn an_orphan_that_matches_is_adopted(space: Space) -> Result<()> {
     space.make::<Pod>(pod).await?;
     let set = make_set(&space, 2).await?;
     let pods = settled(&space, 2).await?;
-    let orphan = pods.iter().find(|pod| pod.name_any() == "orphan").context("the orphan is gone")?;
+    let orphan = pods
+        .iter()
+        .find(|pod| pod.name_any() == "orphan")
+        .context("the orphan is gone")?;
     let owner = controller(orphan).context("the orphan has no owner")?;
-    ensure!(Some(&owner.uid) == set.metadata.uid.as_ref(), "the orphan has another owner: {owner:?}");
+    ensure!(
+        Some(&owner.uid) == set.metadata.uid.as_ref(),
+        "the orphan has another owner: {owner:?}"
+    );
     Ok(())
 }
 
 async fn a_pod_whose_label_changed_is_released(space: Space) -> Result<()> {
     make_set(&space, 2).await?;
     let name = settled(&space, 2).await?[0].name_any();
-    space.change::<Pod>(&name, json!({"metadata": {"labels": {"app": "other"}}})).await?;
+    space
+        .change::<Pod>(&name, json!({"metadata": {"labels": {"app": "other"}}}))
+        .await?;
     until("the pod is released and replaced", async || {
         let pods = space.pods().await?;
-        let released = pods.iter().find(|pod| pod.name_any() == name).context("the released pod is gone")?;
+        let released = pods
+            .iter()
+            .find(|pod| pod.name_any() == name)
+            .context("the released pod is gone")?;
         let owned = pods.iter().filter(|&pod| controller(pod).is_some()).count();
         let done = controller(released).is_none() && owned == 2 && pods.len() == 3;
-        Ok(if done { Ok(()) } else { Err(format!("{} pods, {owned} of them owned", pods.len())) })
+        Ok(if done {
+            Ok(())
+        } else {
+            Err(format!("{} pods, {owned} of them owned", pods.len()))
+        })
     })
     .await
 }
@@ -75,12 +123,23 @@ async fn pods_that_are_not_ready_go_first(space: Space) -> Result<()> {
     make_set(&space, 3).await?;
     let name = settled(&space, 3).await?[1].name_any();
     space
-        .change::<Pod>(&name, json!({"metadata": {"annotations": {"fake-kubelet.flyball.dev/ready": "never"}}}))
+        .change::<Pod>(
+            &name,
+            json!({"metadata": {"annotations": {"fake-kubelet.flyball.dev/ready": "never"}}}),
+        )
         .await?;
-    until_status(&space, "one pod is not ready", |status| status["readyReplicas"] == 2).await?;
-    space.change::<ReplicaSet>("web", json!({"spec": {"replicas": 2}})).await?;
+    until_status(&space, "one pod is not ready", |status| {
+        status["readyReplicas"] == 2
+    })
+    .await?;
+    space
+        .change::<ReplicaSet>("web", json!({"spec": {"replicas": 2}}))
+        .await?;
     let left = settled(&space, 2).await?;
-    ensure!(left.iter().all(|pod| pod.name_any() != name), "a pod that was ready was deleted instead");
+    ensure!(
+        left.iter().all(|pod| pod.name_any() != name),
+        "a pod that was ready was deleted instead"
+    );
     Ok(())
 }
 
@@ -90,12 +149,22 @@ async fn a_refusal_is_a_condition_until_it_ends(space: Space) -> Result<()> {
     space.make::<ResourceQuota>(quota).await?;
     allow_pods(&space, "1").await?;
     make_set(&space, 3).await?;
-    let failed = |status: &Value| condition(status, "ReplicaFailure") == Some(("True".into(), "FailedCreate".into()));
-    until_status(&space, "pods are refused", |status| failed(status) && status["replicas"] == 1).await?;
-    space.change::<ResourceQuota>("few", json!({"spec": {"hard": {"pods": "10"}}})).await?;
+    let failed = |status: &Value| {
+        condition(status, "ReplicaFailure") == Some(("True".into(), "FailedCreate".into()))
+    };
+    until_status(&space, "pods are refused", |status| {
+        failed(status) && status["replicas"] == 1
+    })
+    .await?;
+    space
+        .change::<ResourceQuota>("few", json!({"spec": {"hard": {"pods": "10"}}}))
+        .await?;
     allow_pods(&space, "10").await?;
     settled(&space, 3).await?;
-    until_status(&space, "the condition is gone", |status| condition(status, "ReplicaFailure").is_none()).await?;
+    until_status(&space, "the condition is gone", |status| {
+        condition(status, "ReplicaFailure").is_none()
+    })
+    .await?;
     Ok(())
 }
 
@@ -104,14 +173,18 @@ async fn allow_pods(space: &Space, hard: &str) -> Result<()> {
     let used = space.pods().await?.len().to_string();
     let status = json!({"status": {"hard": {"pods": hard}, "used": {"pods": used}}});
     let quotas = space.api::<ResourceQuota>();
-    quotas.patch_status("few", &PatchParams::default(), &Patch::Merge(status)).await?;
+    quotas
+        .patch_status("few", &PatchParams::default(), &Patch::Merge(status))
+        .await?;
     Ok(())
 }
 
 async fn a_namespace_in_deletion_gets_no_pods(space: Space) -> Result<()> {
     make_set(&space, 2).await?;
     let victim = settled(&space, 2).await?[0].name_any();
-    Api::<Namespace>::all(space.client.clone()).delete(&space.name, &DeleteParams::default()).await?;
+    Api::<Namespace>::all(space.client.clone())
+        .delete(&space.name, &DeleteParams::default())
+        .await?;
     space.delete_pod(&victim).await?;
     until_status(&space, "one pod is left", |status| status["replicas"] == 1).await?;
     Ok(())
@@ -123,38 +196,68 @@ async fn each_owner_is_named_for_the_cascade(space: Space) -> Result<()> {
     let set = scene.set_of("web:1")?;
     let pairs = [
         (controller(set), "Deployment", deployment.metadata.uid),
-        (controller(&scene.pods[0]), "ReplicaSet", set.metadata.uid.clone()),
+        (
+            controller(&scene.pods[0]),
+            "ReplicaSet",
+            set.metadata.uid.clone(),
+        ),
     ];
     for (owner, kind, uid) in pairs {
         let owner = owner.with_context(|| format!("what the {kind} made has no owner"))?;
-        ensure!(owner.kind == kind && owner.api_version == "apps/v1" && Some(&owner.uid) == uid.as_ref(), "{owner:?}");
-        ensure!(owner.block_owner_deletion == Some(true), "{owner:?} does not hold back its owner's deletion");
+        ensure!(
+            owner.kind == kind
+                && owner.api_version == "apps/v1"
+                && Some(&owner.uid) == uid.as_ref(),
+            "{owner:?}"
+        );
+        ensure!(
+            owner.block_owner_deletion == Some(true),
+            "{owner:?} does not hold back its owner's deletion"
+        );
     }
     Ok(())
 }
 
 async fn a_deleted_default_account_is_made_again(space: Space) -> Result<()> {
     let old = space.wait_for_account().await?;
-    space.api::<ServiceAccount>().delete("default", &DeleteParams::default()).await?;
+    space
+        .api::<ServiceAccount>()
+        .delete("default", &DeleteParams::default())
+        .await?;
     until("there is a new account", async || {
         let new = space.api::<ServiceAccount>().get_opt("default").await?;
         let is_new = new.is_some_and(|new| new.uid() != old.uid());
-        Ok(if is_new { Ok(()) } else { Err("there is none".into()) })
+        Ok(if is_new {
+            Ok(())
+        } else {
+            Err("there is none".into())
+        })
     })
     .await
 }
 
 async fn make_set(space: &Space, replicas: i32) -> Result<ReplicaSet> {
-    space.make(both(json!({"metadata": {"name": "web"}}), json!({"spec": workload(replicas, "web:1")}))).await
+    space
+        .make(both(
+            json!({"metadata": {"name": "web"}}),
+            json!({"spec": workload(replicas, "web:1")}),
+        ))
+        .await
 }
 
 /// Waits until so many pods are there, and the status counts them as ready.
 async fn settled(space: &Space, replicas: usize) -> Result<Vec<Pod>> {
     until(&format!("{replicas} pods are ready"), async || {
         let (status, pods) = (status(space).await?, space.pods().await?);
-        let counted = ["replicas", "readyReplicas", "availableReplicas"].iter().all(|name| status[name] == replicas);
+        let counted = ["replicas", "readyReplicas", "availableReplicas"]
+            .iter()
+            .all(|name| status[name] == replicas);
         let there = pods.len() == replicas && pods.iter().all(is_ready);
-        Ok(if counted && there { Ok(pods) } else { Err(format!("{} pods; status {status}", pods.len())) })
+        Ok(if counted && there {
+            Ok(pods)
+        } else {
+            Err(format!("{} pods; status {status}", pods.len()))
+        })
     })
     .await
 }
@@ -162,23 +265,40 @@ async fn settled(space: &Space, replicas: usize) -> Result<Vec<Pod>> {
 async fn until_status(space: &Space, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
     until(what, async || {
         let status = status(space).await?;
-        Ok(if is_so(&status) { Ok(()) } else { Err(status.to_string()) })
+        Ok(if is_so(&status) {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        })
     })
     .await
 }
 
 /// The status of the ReplicaSet `web`.
 async fn status(space: &Space) -> Result<Value> {
-    let set = space.api::<ReplicaSet>().get("web").await.context("can't read the ReplicaSet")?;
+    let set = space
+        .api::<ReplicaSet>()
+        .get("web")
+        .await
+        .context("can't read the ReplicaSet")?;
     Ok(serde_json::to_value(set.status)?)
 }
 
 /// The status and the reason of a condition.
 fn condition(status: &Value, kind: &str) -> Option<(String, String)> {
-    let found = status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)?;
-    Some((found["status"].as_str()?.to_owned(), found["reason"].as_str()?.to_owned()))
+    let found = status["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)?;
+    Some((
+        found["status"].as_str()?.to_owned(),
+        found["reason"].as_str()?.to_owned(),
+    ))
 }
 
 fn controller<K: Resource>(object: &K) -> Option<&OwnerReference> {
-    object.owner_references().iter().find(|owner| owner.controller == Some(true))
+    object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
 }

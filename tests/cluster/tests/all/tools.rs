@@ -7,7 +7,11 @@ use flyball_controlplane::{Options, Registry};
 
 #[tokio::test]
 async fn a_plugin_works_with_the_policy_and_the_roles_that_are_printed_for_it() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    let cluster = Cluster::without_nodes(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     let result = as_printed(&cluster).await;
     finish(cluster, [], result).await
 }
@@ -17,9 +21,24 @@ async fn as_printed(cluster: &Cluster) -> Result<()> {
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
     std::fs::write(&policy, printed(&["policy", &greeter])?)?;
-    let roles = printed(&["rbac", "-o", "json", "--policy", &policy.display().to_string(), &greeter])?;
+    let roles = printed(&[
+        "rbac",
+        "-o",
+        "json",
+        "--policy",
+        &policy.display().to_string(),
+        &greeter,
+    ])?;
     let applied = cluster.apply(&roles).await?;
-    assert_eq!(applied, ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]);
+    assert_eq!(
+        applied,
+        [
+            "Namespace",
+            "ServiceAccount",
+            "ClusterRole",
+            "ClusterRoleBinding"
+        ]
+    );
     let args = Cluster::plugins_alone(&plugins, &policy);
     let mut host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     greeted(&cluster.client, "greeted").await?;
@@ -38,29 +57,58 @@ idhIRw1df/CRaZTiBeNTQO9poeJAFeWFT/hZRttZWADLK6n50NubeAuyww==
 
 #[tokio::test]
 async fn a_plugin_may_be_a_package_that_the_policy_names() -> Result<()> {
-    let cluster = Cluster::without_nodes(Options { scheduler: false, ..Options::default() }).await?;
+    let cluster = Cluster::without_nodes(Options {
+        scheduler: false,
+        ..Options::default()
+    })
+    .await?;
     let registry = Registry::start().await?;
     let greeter = guest("greeter")?.display().to_string();
-    let package = printed(&["push", &greeter, &format!("oci://{}/team/greeter:1.0", registry.address())])?;
+    let package = printed(&[
+        "push",
+        &greeter,
+        &format!("oci://{}/team/greeter:1.0", registry.address()),
+    ])?;
     let policy = cluster.plane.dir().join("policy.toml");
     let grants = printed(&["policy", &greeter])?;
     let sourced = |more: &str| {
         let header = "[plugins.greeter]\n";
-        grants.replacen(header, &format!("{header}source = \"{}\"\n{more}", package.trim()), 1)
+        grants.replacen(
+            header,
+            &format!("{header}source = \"{}\"\n{more}", package.trim()),
+            1,
+        )
     };
     std::fs::write(cluster.plane.dir().join("key.pem"), KEY)?;
     std::fs::write(&policy, sourced("signed-by = \"key.pem\"\n"))?;
-    cluster.apply(&printed(&["rbac", "-o", "json", &greeter])?).await?;
-    let args = ["--controllers=".to_owned(), format!("--policy={}", policy.display())];
+    cluster
+        .apply(&printed(&["rbac", "-o", "json", &greeter])?)
+        .await?;
+    let args = [
+        "--controllers=".to_owned(),
+        format!("--policy={}", policy.display()),
+    ];
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
         let unsigned = |status: &serde_json::Value| {
-            status["state"] == "failed" && status["reason"].as_str().is_some_and(|told| told.contains("sign"))
+            status["state"] == "failed"
+                && status["reason"]
+                    .as_str()
+                    .is_some_and(|told| told.contains("sign"))
         };
-        cluster.until_plugin("host", "greeter", "is not signed", unsigned).await?;
+        cluster
+            .until_plugin("host", "greeter", "is not signed", unsigned)
+            .await?;
         std::fs::write(&policy, sourced(""))?;
-        let status = cluster.until_plugin("host", "greeter", "runs", |status| status["state"] == "running").await?;
-        ensure!(status["origin"] == package.trim(), "it comes from elsewhere: {status}");
+        let status = cluster
+            .until_plugin("host", "greeter", "runs", |status| {
+                status["state"] == "running"
+            })
+            .await?;
+        ensure!(
+            status["origin"] == package.trim(),
+            "it comes from elsewhere: {status}"
+        );
         greeted(&cluster.client, "greeted").await
     };
     let result = result.await;

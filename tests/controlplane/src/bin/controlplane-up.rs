@@ -10,13 +10,21 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let assets = tokio::task::spawn_blocking(Assets::find_or_build).await??;
-    let plane = ControlPlane::start(Options { scheduler: assets.has_scheduler(), ..Options::default() }).await?;
+    let plane = ControlPlane::start(Options {
+        scheduler: assets.has_scheduler(),
+        ..Options::default()
+    })
+    .await?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "# {} serves; press Ctrl-C to end it.", plane.url())?;
     for (name, pid) in plane.pids() {
         writeln!(out, "# pid {pid} {name}")?;
     }
-    writeln!(out, "export KUBECONFIG={}", plane.kubeconfig_path().display())?;
+    writeln!(
+        out,
+        "export KUBECONFIG={}",
+        plane.kubeconfig_path().display()
+    )?;
     out.flush()?;
     tokio::select! {
         result = tokio::signal::ctrl_c() => result?,

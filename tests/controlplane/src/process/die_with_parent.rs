@@ -1,5 +1,8 @@
 //! Ties a child's life to that of the thread that spawns it, which the kernel does with `PR_SET_PDEATHSIG`.
-#![allow(unsafe_code, reason = "std can run code between fork and exec only through `pre_exec`, which is unsafe")]
+#![allow(
+    unsafe_code,
+    reason = "std can run code between fork and exec only through `pre_exec`, which is unsafe"
+)]
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -11,20 +11,35 @@ use sha2::{Digest, Sha256};
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [name, seconds, seed, current] = arguments.as_slice() else { bail!("usage: fuzz TARGET SECONDS SEED CURRENT") };
-    let target =
-        TARGETS.iter().find(|target| target.name == name).with_context(|| format!("there is no target {name}"))?;
+    let [name, seconds, seed, current] = arguments.as_slice() else {
+        bail!("usage: fuzz TARGET SECONDS SEED CURRENT")
+    };
+    let target = TARGETS
+        .iter()
+        .find(|target| target.name == name)
+        .with_context(|| format!("there is no target {name}"))?;
     let time = Duration::from_secs(seconds.parse().context("SECONDS is a number")?);
-    let mut current = std::fs::File::create(current).with_context(|| format!("can't write {current}"))?;
+    let mut current =
+        std::fs::File::create(current).with_context(|| format!("can't write {current}"))?;
     // What panics is told below, once.
     std::panic::set_hook(Box::new(|_| {}));
-    match go_on(target, time, seed.parse().context("SEED is a number")?, &mut current)? {
+    match go_on(
+        target,
+        time,
+        seed.parse().context("SEED is a number")?,
+        &mut current,
+    )? {
         None => Ok(ExitCode::SUCCESS),
         Some(failure) => {
             let failure = shrink(target, failure);
-            let digest: String = Sha256::digest(&failure.input).iter().take(6).map(|b| format!("{b:02x}")).collect();
+            let digest: String = Sha256::digest(&failure.input)
+                .iter()
+                .take(6)
+                .map(|b| format!("{b:02x}"))
+                .collect();
             let path = corpus_folder(target).join(format!("found-{digest}"));
-            std::fs::write(&path, &failure.input).with_context(|| format!("can't write {}", path.display()))?;
+            std::fs::write(&path, &failure.input)
+                .with_context(|| format!("can't write {}", path.display()))?;
             println!(
                 "{name}: {}\n  input: {:?}\n  kept as {}",
                 failure.what,
@@ -36,8 +51,16 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-fn go_on(target: &Target, time: Duration, seed: u64, current: &mut std::fs::File) -> Result<Option<Failure>> {
-    let known: Vec<Vec<u8>> = corpus(target)?.into_iter().map(|(_, input)| input).collect();
+fn go_on(
+    target: &Target,
+    time: Duration,
+    seed: u64,
+    current: &mut std::fs::File,
+) -> Result<Option<Failure>> {
+    let known: Vec<Vec<u8>> = corpus(target)?
+        .into_iter()
+        .map(|(_, input)| input)
+        .collect();
     if let Some(failure) = known.iter().find_map(|input| feed(target, input).err()) {
         return Ok(Some(failure));
     }
@@ -55,6 +78,10 @@ fn go_on(target: &Target, time: Duration, seed: u64, current: &mut std::fs::File
         slowest = slowest.max(begun.elapsed());
         fed += 1;
     }
-    println!("{}: {fed} inputs, {} shapes of answers, the slowest took {slowest:?}", target.name, run.shapes());
+    println!(
+        "{}: {fed} inputs, {} shapes of answers, the slowest took {slowest:?}",
+        target.name,
+        run.shapes()
+    );
     Ok(None)
 }

@@ -1,0 +1,308 @@
+//! Calls to the API server: one request, one answer, the server's refusals as [`ApiError`]. Waits and tries again only
+//! where the server asks for it (`Retry-After`), as client-go does; everything else is for the caller to decide.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_cache::source::JSON;
+use flyball_cache::{Answer, Connection};
+use flyball_types::ApiError;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tower::ServiceExt as _;
+
+use crate::api::fence::{self, Fence};
+use crate::api::identity::Identity;
+use crate::causes;
+
+/// How long a call may take. Longer than the server's own limit on a write (34 s would be one; its default is 60 s for
+/// all), so that where it answers at all, its answer is seen.
+const TIMEOUT: Duration = Duration::from_secs(65);
+/// How often a call is repeated when the server says `Retry-After`.
+const RETRIES: u32 = 10;
+
+/// A client under one identity. Clones share its connections.
+#[derive(Clone)]
+pub(crate) struct ApiClient {
+    connection: Connection,
+    identity: Identity,
+    user_agent: HeaderValue,
+    fence: Arc<Fence>,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    method: Method,
+    /// Path and query.
+    path: String,
+    content_type: &'static str,
+    body: Bytes,
+    /// The `Accept` header.
+    accept: &'static str,
+}
+
+impl Call {
+    fn new(
+        method: Method,
+        path: impl Into<String>,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            content_type,
+            body,
+            accept: JSON,
+        }
+    }
+
+    /// Asks for the answer in this form.
+    pub(crate) fn answered_by(self, accept: &'static str) -> Self {
+        Self { accept, ..self }
+    }
+
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, "application/json", Bytes::new())
+    }
+
+    pub(crate) fn post(path: impl Into<String>, body: Bytes) -> Self {
+        Self::new(Method::POST, path, "application/json", body)
+    }
+
+    pub(crate) fn put(path: impl Into<String>, body: Bytes) -> Self {
+        Self::new(Method::PUT, path, "application/json", body)
+    }
+
+    pub(crate) fn patch(path: impl Into<String>, content_type: &'static str, body: Bytes) -> Self {
+        Self::new(Method::PATCH, path, content_type, body)
+    }
+
+    pub(crate) fn delete(path: impl Into<String>, options: Bytes) -> Self {
+        Self::new(Method::DELETE, path, "application/json", options)
+    }
+}
+
+impl ApiClient {
+    /// A client over these connections, that names itself in the User-Agent and changes nothing unless the fence is open.
+    pub(crate) fn new(
+        connection: Connection,
+        identity: Identity,
+        user_agent: &str,
+        fence: Arc<Fence>,
+    ) -> Self {
+        // Only what a header can hold: names of plugins and hosts are from outside.
+        let user_agent: String = user_agent
+            .chars()
+            .filter(|c| c.is_ascii_graphic() || *c == ' ')
+            .collect();
+        let user_agent =
+            HeaderValue::from_str(&user_agent).unwrap_or(HeaderValue::from_static("flyball"));
+        Self {
+            connection,
+            identity,
+            user_agent,
+            fence,
+        }
+    }
+
+    /// Makes a call and returns the body of the answer.
+    ///
+    /// Fails with the server's status and reason, or with status 0 if no answer came: `Timeout` if the call may have
+    /// taken effect, `Unreachable` if it can't have, `Fenced` if it was not sent because another process leads.
+    pub(crate) async fn call(&self, call: Call) -> Result<Bytes, ApiError> {
+        for retry in 0.. {
+            let patience = self.admit(&call)?;
+            let error = match tokio::time::timeout(patience, self.try_call(&call)).await {
+                Ok(Ok(body)) => return Ok(body),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    let (method, path) = (&call.method, &call.path);
+                    let message = format!(
+                        "no answer to {method} {path} within {} s",
+                        patience.as_secs()
+                    );
+                    return Err(ApiError::unanswered(message));
+                }
+            };
+            match error.retry_after_ms {
+                Some(wait) if retry < RETRIES && (error.status == 429 || error.status >= 500) => {
+                    tracing::debug!(%error, wait, path = call.path, "the server asks to wait");
+                    tokio::time::sleep(Duration::from_millis(wait.into())).await;
+                }
+                _ => return Err(error),
+            }
+        }
+        unreachable!("the loop returns")
+    }
+
+    /// How long the call may take if it starts now.
+    fn admit(&self, call: &Call) -> Result<Duration, ApiError> {
+        let left = if call.method == Method::GET {
+            None
+        } else {
+            self.fence.admit(fence::now())?
+        };
+        Ok(left.map_or(TIMEOUT, |left| left.min(TIMEOUT)))
+    }
+
+    async fn try_call(&self, call: &Call) -> Result<Bytes, ApiError> {
+        let (method, path) = (&call.method, &call.path);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(USER_AGENT, &self.user_agent)
+            .header(ACCEPT, call.accept);
+        if !call.body.is_empty() {
+            request = request.header(CONTENT_TYPE, call.content_type);
+        }
+        if let Some(token) = self.identity.bearer().await? {
+            request = request.header(AUTHORIZATION, token);
+        }
+        // Once more, since a token may have taken its time.
+        self.admit(call)?;
+        let request = request
+            .body(Body::from(call.body.clone()))
+            .map_err(|error| {
+                ApiError::invalid(format!("{method} {path} is no request: {error}"))
+            })?;
+
+        let response = self
+            .connection
+            .clone()
+            .oneshot(request)
+            .await
+            .map_err(|error| {
+                let message = format!("could not {method} {path}: {}", causes(&*error));
+                if never_sent(&*error) {
+                    ApiError::new(0, "Unreachable", message)
+                } else {
+                    ApiError::unanswered(message)
+                }
+            })?;
+        let (head, body) = response.into_parts();
+        let body = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .map_err(|error| {
+                ApiError::unanswered(format!(
+                    "the answer to {method} {path} was cut off: {}",
+                    causes(&error)
+                ))
+            })?;
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        if head.status == StatusCode::UNAUTHORIZED {
+            self.identity.refused();
+        }
+        let mut error = read_status(head.status, &body, method, path);
+        let seconds = head
+            .headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        if let Some(seconds) = seconds {
+            error.retry_after_ms = Some(seconds.saturating_mul(1000));
+        }
+        Err(error)
+    }
+}
+
+/// What the server says of a refused call: a `Status` object, or whatever a proxy in front of it answers.
+fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) -> ApiError {
+    match Answer::new(body.clone()).status() {
+        Some(answer) if !answer.message.is_empty() || !answer.reason.is_empty() => {
+            let details = answer.details.as_ref();
+            // A namespace that is going answers `Forbidden` with the cause in the details; the cause says more.
+            let terminating = details.is_some_and(|details| {
+                details
+                    .causes
+                    .iter()
+                    .any(|cause| cause.reason == "NamespaceTerminating")
+            });
+            let reason = if terminating {
+                "NamespaceTerminating"
+            } else {
+                &answer.reason
+            };
+            let seconds = details.map_or(0, |details| details.retry_after_seconds);
+            let mut error = ApiError::new(status.as_u16(), reason, answer.message);
+            error.retry_after_ms = (seconds > 0).then(|| seconds.saturating_mul(1000));
+            error
+        }
+        _ => {
+            let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
+            let reason = status
+                .canonical_reason()
+                .unwrap_or_default()
+                .replace(' ', "");
+            ApiError::new(
+                status.as_u16(),
+                &reason,
+                format!("{method} {path} was answered with {status}: {text}"),
+            )
+        }
+    }
+}
+
+/// Whether the connection failed before anything of the request can have reached the server.
+fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<std::io::Error>()
+            && io.kind() == std::io::ErrorKind::ConnectionRefused
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(status: u16, body: &'static str) -> ApiError {
+        read_status(
+            StatusCode::from_u16(status).unwrap(),
+            &Bytes::from(body),
+            &Method::GET,
+            "/api",
+        )
+    }
+
+    #[test]
+    fn the_servers_own_words_are_kept() {
+        let error = read(
+            409,
+            r#"{"kind":"Status","message":"it changed","reason":"Conflict","code":409}"#,
+        );
+        assert_eq!(error, ApiError::new(409, "Conflict", "it changed"));
+    }
+
+    #[test]
+    fn a_terminating_namespace_is_told_apart_from_other_refusals() {
+        let body = r#"{"message":"m","reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
+        assert_eq!(read(403, body).reason, "NamespaceTerminating");
+    }
+
+    #[test]
+    fn the_details_say_when_to_try_again() {
+        let body =
+            r#"{"message":"m","reason":"TooManyRequests","details":{"retryAfterSeconds":2}}"#;
+        assert_eq!(read(429, body).retry_after_ms, Some(2000));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_status_is_shown() {
+        let error = read(502, "<html>bad gateway</html>");
+        assert_eq!((error.status, error.reason.as_str()), (502, "BadGateway"));
+        assert!(error.message.contains("bad gateway"), "{}", error.message);
+    }
+}

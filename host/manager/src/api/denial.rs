@@ -1,0 +1,55 @@
+//! What plugins are denied: counted, and told as an event about the plugin's account, so that an operator sees what a policy
+//! lacks, or what a plugin should not have tried.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flyball_plugin::ObjectReference;
+use flyball_serving::metrics::Counter;
+use flyball_types::ApiError;
+
+use crate::api::events::{Event, Recorder};
+
+/// The reason of what the host denies; what the API server refuses has another.
+const DENIED: &str = "Denied";
+
+/// Takes note of what one plugin is denied.
+pub(crate) struct Denials {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) count: Counter,
+    /// The host's own: a plugin may not have the right to record events.
+    pub(crate) recorder: Arc<Recorder>,
+    /// The plugin's service account, as namespace and name; no event is recorded without one.
+    pub(crate) account: Option<(String, String)>,
+}
+
+impl Denials {
+    /// Hands on what a plugin is answered, and takes note if it is denied.
+    pub(crate) fn seen<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
+        if let Err(error) = &answer
+            && error.reason == DENIED
+        {
+            self.denied(&error.message);
+        }
+        answer
+    }
+
+    fn denied(&self, message: &str) {
+        self.count.inc();
+        tracing::debug!(plugin = &*self.plugin, message, "denied");
+        if let Some((namespace, name)) = &self.account {
+            self.recorder.emit(Event {
+                about: ObjectReference {
+                    kind: "v1/ServiceAccount".into(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    uid: String::new(),
+                },
+                event_type: "Warning".into(),
+                reason: "PluginDenied".into(),
+                message: format!("plugin {}: {message}", self.plugin),
+                at: SystemTime::now(),
+            });
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The recorder of one plugin's events: correlates them as client-go does, and sends them one after another in the
+//! background, so that emitting never waits and never fails.
+
+mod correlator;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use flyball_cache::source::PROTOBUF_METADATA;
+use flyball_plugin::ObjectReference;
+use flyball_types::{ApiError, Kind};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use self::correlator::{Correlated, Correlator};
+use crate::api::client::{ApiClient, Call};
+
+/// How many events may wait to be sent; more are dropped, as client-go does.
+const WAITING: usize = 1000;
+/// How often an event is tried again if the server can't be reached, and how long to wait before each time.
+const RETRIES: u32 = 12;
+const RETRY_DELAY: Duration = Duration::from_secs(10);
+
+/// An event as a guest emits it.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) about: ObjectReference,
+    pub(crate) event_type: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) at: SystemTime,
+}
+
+/// Takes a plugin's events.
+pub(crate) struct Recorder {
+    sender: mpsc::Sender<Event>,
+    task: JoinHandle<()>,
+    plugin: Arc<str>,
+}
+
+impl Recorder {
+    /// Starts a recorder; `source` is what `source.component` says.
+    pub(crate) fn start(client: ApiClient, plugin: Arc<str>, source: String) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let sending = Sending {
+            client,
+            source,
+            correlator: Correlator::default(),
+        };
+        Self {
+            sender,
+            task: tokio::spawn(sending.run(receiver)),
+            plugin,
+        }
+    }
+
+    /// Records an event, if there is room for it.
+    pub(crate) fn emit(&self, event: Event) {
+        if let Err(error) = self.sender.try_send(event) {
+            let event = error.into_inner();
+            tracing::warn!(
+                plugin = &*self.plugin,
+                reason = event.reason,
+                "dropped an event: too many are waiting to be sent"
+            );
+        }
+    }
+
+    /// Sends what is waiting, for so long at most, and ends.
+    pub(crate) async fn drain(self, at_most: Duration) {
+        drop(self.sender);
+        let abort = self.task.abort_handle();
+        if tokio::time::timeout(at_most, self.task).await.is_err() {
+            tracing::warn!(plugin = &*self.plugin, "gave up sending the last events");
+            abort.abort();
+        }
+    }
+}
+
+struct Sending {
+    client: ApiClient,
+    source: String,
+    correlator: Correlator,
+}
+
+impl Sending {
+    async fn run(mut self, mut events: mpsc::Receiver<Event>) {
+        while let Some(event) = events.recv().await {
+            let Some(correlated) = self.correlator.correlate(event) else {
+                continue;
+            };
+            self.send(correlated).await;
+        }
+    }
+
+    async fn send(&mut self, event: Correlated) {
+        for retry in 0..=RETRIES {
+            if retry > 0 {
+                tokio::time::sleep(RETRY_DELAY).await;
+            }
+            match self.try_send(&event).await {
+                Ok(name) => return self.correlator.sent(&event, name),
+                Err(error) if error.status == 0 || error.status >= 500 => {
+                    tracing::debug!(%error, reason = event.event.reason, "an event could not be sent yet");
+                }
+                Err(error) => {
+                    // A namespace that is going takes no more events: that is no fault.
+                    tracing::debug!(%error, reason = event.event.reason, "the server refused an event");
+                    return;
+                }
+            }
+        }
+        tracing::warn!(
+            reason = event.event.reason,
+            "gave up on an event: the server could not be reached"
+        );
+    }
+
+    /// Sends an event and returns its name.
+    async fn try_send(&self, correlated: &Correlated) -> Result<String, ApiError> {
+        let event = &correlated.event;
+        let namespace = if event.about.namespace.is_empty() {
+            "default"
+        } else {
+            &event.about.namespace
+        };
+        let time = format_time(event.at);
+        let collection = format!("/api/v1/namespaces/{namespace}/events");
+        if let Some(name) = &correlated.known_as {
+            let patch =
+                json!({"count": correlated.count, "lastTimestamp": time, "message": event.message});
+            let path = format!("{collection}/{name}");
+            let call = Call::patch(
+                path,
+                "application/strategic-merge-patch+json",
+                Bytes::from(patch.to_string()),
+            );
+            match self.client.call(call.answered_by(PROTOBUF_METADATA)).await {
+                Ok(_) => return Ok(name.clone()),
+                // It has expired: made anew below.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let kind: Kind = event
+            .about
+            .kind
+            .parse()
+            .map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let nanoseconds = event
+            .at
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_nanos();
+        let name = format!("{}.{nanoseconds:x}", event.about.name);
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": kind.api_version(), "kind": kind.kind,
+                "namespace": event.about.namespace, "name": event.about.name, "uid": event.about.uid,
+            },
+            "type": event.event_type,
+            "reason": event.reason,
+            "message": event.message,
+            "source": {"component": self.source},
+            "reportingComponent": self.source,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": correlated.count,
+        });
+        // Nobody looks at the answer: this is the shortest.
+        let call =
+            Call::post(collection, Bytes::from(body.to_string())).answered_by(PROTOBUF_METADATA);
+        self.client.call(call).await.map(|_| name)
+    }
+}
+
+fn format_time(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let timestamp = i64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    timestamp.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_whole_seconds() {
+        assert_eq!(
+            format_time(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_900)),
+            "2023-11-14T22:13:20Z"
+        );
+    }
+}

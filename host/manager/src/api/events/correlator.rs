@@ -1,0 +1,241 @@
+//! Which events are sent, and how: the three filters of client-go, in its order. Similar events are aggregated, a source's
+//! events about one object are limited, and a repeated event raises the count of the one that was sent.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime};
+
+use super::Event;
+
+/// How many objects, groups and events are remembered; the oldest go first.
+const REMEMBERED: usize = 4096;
+/// So many events that differ only in their message, within this time, become one.
+const SIMILAR: usize = 10;
+const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+/// The limit of events about one object: so many at once, and one more after each of these times.
+const BURST: f64 = 25.0;
+const REFILL: Duration = Duration::from_secs(300);
+
+/// An event to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Correlated {
+    pub(crate) event: Event,
+    /// How often it happened.
+    pub(crate) count: u32,
+    /// The name under which it was sent before, if it was.
+    pub(crate) known_as: Option<String>,
+    digest: Digest,
+}
+
+/// The memory of what was sent.
+#[derive(Default)]
+pub(crate) struct Correlator {
+    hasher: RandomState,
+    groups: Recent<Group>,
+    spam: Recent<Tokens>,
+    sent: Recent<Sent>,
+}
+
+/// What an object, a group, an event or a message is known by: its hash, with a key that nobody can guess. The texts of a
+/// thousand owners and their events take megabytes; that two of some thousands share one of 2⁶⁴ does not happen.
+type Digest = u64;
+
+#[derive(Default)]
+struct Group {
+    messages: Vec<Digest>,
+    last: Option<SystemTime>,
+}
+
+struct Tokens {
+    left: f64,
+    at: SystemTime,
+}
+
+#[derive(Default)]
+struct Sent {
+    count: u32,
+    name: Option<String>,
+}
+
+impl Correlator {
+    /// The event as it is to be sent; none if there were too many about its object.
+    pub(crate) fn correlate(&mut self, mut event: Event) -> Option<Correlated> {
+        let about = &event.about;
+        let object = self
+            .hasher
+            .hash_one((&about.kind, &about.namespace, &about.name, &about.uid));
+        let similar = self
+            .hasher
+            .hash_one((object, &event.event_type, &event.reason));
+        let message = self.hasher.hash_one(&event.message);
+
+        let group = self.groups.entry(similar, Group::default);
+        if group.last.is_some_and(|last| {
+            event
+                .at
+                .duration_since(last)
+                .is_ok_and(|passed| passed > SIMILAR_WITHIN)
+        }) {
+            group.messages.clear();
+        }
+        group.last = Some(event.at);
+        if !group.messages.contains(&message) && group.messages.len() < SIMILAR {
+            group.messages.push(message);
+        }
+        let aggregate = group.messages.len() >= SIMILAR;
+        let digest = self
+            .hasher
+            .hash_one((similar, (!aggregate).then_some(message)));
+        if aggregate {
+            event.message = format!("(combined from similar events): {}", event.message);
+        }
+
+        let tokens = self.spam.entry(object, || Tokens {
+            left: BURST,
+            at: event.at,
+        });
+        let passed = event.at.duration_since(tokens.at).unwrap_or_default();
+        tokens.left = (tokens.left + passed.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
+        tokens.at = event.at;
+        if tokens.left < 1.0 {
+            return None;
+        }
+        tokens.left -= 1.0;
+
+        let sent = self.sent.entry(digest, Sent::default);
+        sent.count += 1;
+        Some(Correlated {
+            event,
+            count: sent.count,
+            known_as: sent.name.clone(),
+            digest,
+        })
+    }
+
+    /// Remembers the name under which an event was sent.
+    pub(crate) fn sent(&mut self, correlated: &Correlated, name: String) {
+        self.sent.entry(correlated.digest, Sent::default).name = Some(name);
+    }
+}
+
+/// A map that forgets its oldest entries.
+struct Recent<V> {
+    values: HashMap<Digest, V>,
+    order: VecDeque<Digest>,
+}
+
+impl<V> Default for Recent<V> {
+    fn default() -> Self {
+        Self {
+            values: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+impl<V> Recent<V> {
+    fn entry(&mut self, of: Digest, new: impl FnOnce() -> V) -> &mut V {
+        if !self.values.contains_key(&of) {
+            if self.order.len() == REMEMBERED
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.values.remove(&oldest);
+            }
+            self.order.push_back(of);
+        }
+        self.values.entry(of).or_insert_with(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_plugin::ObjectReference;
+
+    use super::*;
+
+    fn event(message: &str, second: u64) -> Event {
+        let about = ObjectReference {
+            kind: "v1/Pod".into(),
+            namespace: "demo".into(),
+            name: "web".into(),
+            uid: "1".into(),
+        };
+        Event {
+            about,
+            event_type: "Normal".into(),
+            reason: "Created".into(),
+            message: message.into(),
+            at: SystemTime::UNIX_EPOCH + Duration::from_secs(second),
+        }
+    }
+
+    #[test]
+    fn a_repeated_event_raises_the_count_of_the_one_that_was_sent() {
+        let mut correlator = Correlator::default();
+        let first = correlator.correlate(event("a", 0)).unwrap();
+        assert_eq!((first.count, &first.known_as), (1, &None));
+        correlator.sent(&first, "web.1".into());
+        let second = correlator.correlate(event("a", 1)).unwrap();
+        assert_eq!((second.count, second.known_as), (2, Some("web.1".into())));
+    }
+
+    #[test]
+    fn similar_events_are_combined_from_the_tenth_message_on() {
+        let mut correlator = Correlator::default();
+        for n in 0..9 {
+            assert_eq!(
+                correlator
+                    .correlate(event(&format!("pod {n}"), n))
+                    .unwrap()
+                    .event
+                    .message,
+                format!("pod {n}")
+            );
+        }
+        let tenth = correlator.correlate(event("pod 9", 9)).unwrap();
+        assert_eq!(
+            (tenth.event.message.as_str(), tenth.count),
+            ("(combined from similar events): pod 9", 1)
+        );
+        correlator.sent(&tenth, "web.9".into());
+        let next = correlator.correlate(event("pod 10", 10)).unwrap();
+        assert_eq!((next.count, next.known_as), (2, Some("web.9".into())));
+        let later = correlator.correlate(event("pod 11", 1000)).unwrap();
+        assert_eq!(later.event.message, "pod 11");
+    }
+
+    #[test]
+    fn what_was_sent_is_forgotten_after_so_many_others() {
+        let mut correlator = Correlator::default();
+        let first = correlator.correlate(event("a", 0)).unwrap();
+        correlator.sent(&first, "web.1".into());
+        for object in 1..REMEMBERED {
+            let mut other = event("a", 0);
+            other.about.uid = format!("other {object}");
+            correlator.correlate(other).unwrap();
+        }
+        assert_eq!(
+            correlator.correlate(event("a", 1)).unwrap().known_as,
+            Some("web.1".into())
+        );
+        let mut last = event("a", 1);
+        last.about.uid = "the last".into();
+        correlator.correlate(last).unwrap();
+        assert_eq!(correlator.correlate(event("a", 2)).unwrap().known_as, None);
+        assert_eq!(correlator.sent.values.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_flood_about_one_object_is_cut_and_another_object_is_not() {
+        let mut correlator = Correlator::default();
+        let sent = (0..100)
+            .filter(|_| correlator.correlate(event("a", 0)).is_some())
+            .count();
+        assert_eq!(sent, 25);
+        assert!(correlator.correlate(event("a", 300)).is_some());
+        assert!(correlator.correlate(event("a", 301)).is_none());
+        let mut other = event("a", 0);
+        other.about.uid = "2".into();
+        assert!(correlator.correlate(other).is_some());
+    }
+}

@@ -1,0 +1,143 @@
+//! Whether this process may change anything now. A leader may from the moment at which it asked for its lease until the
+//! renew deadline has passed, by a clock that counts the time that the process or its machine was suspended: so a process
+//! that wakes up after another has taken over starts no write. `lease.rs` moves the fence; `client.rs` asks it.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use flyball_types::ApiError;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::lock;
+
+/// The time since the machine was started, suspended or not.
+pub(crate) fn now() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
+}
+
+/// The time for which a lease allows writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Term {
+    /// No write is started later.
+    pub(crate) start_until: Duration,
+    /// No write lasts longer: the lease is another's to take.
+    pub(crate) end_until: Duration,
+}
+
+/// Where writes stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There is no election.
+    Open,
+    Closed,
+    Leading(Term),
+}
+
+/// The gate of all writes of this process.
+#[derive(Debug)]
+pub(crate) struct Fence(Mutex<State>);
+
+impl Fence {
+    /// A fence that is always open: there is no election.
+    pub(crate) fn open() -> Self {
+        Self(Mutex::new(State::Open))
+    }
+
+    /// A fence that is closed until the lease is held.
+    pub(crate) fn closed() -> Self {
+        Self(Mutex::new(State::Closed))
+    }
+
+    /// The lease was acquired or renewed.
+    pub(crate) fn lead(&self, term: Term) {
+        *lock(&self.0) = State::Leading(term);
+    }
+
+    /// The lease is lost.
+    pub(crate) fn close(&self) {
+        *lock(&self.0) = State::Closed;
+    }
+
+    /// How long a write that starts now may take; none, if there is no limit.
+    ///
+    /// # Errors
+    /// It may not start: nothing was sent.
+    pub(crate) fn admit(&self, now: Duration) -> Result<Option<Duration>, ApiError> {
+        match *lock(&self.0) {
+            State::Open => Ok(None),
+            State::Leading(term) if now < term.start_until => {
+                Ok(Some(term.end_until.saturating_sub(now)))
+            }
+            State::Leading(_) | State::Closed => Err(ApiError::new(
+                0,
+                "Fenced",
+                "this process does not hold the lease, so it writes nothing",
+            )),
+        }
+    }
+
+    /// By how much the lease has run out, while this process still believes to hold it.
+    pub(crate) fn overdue(&self, now: Duration) -> Option<Duration> {
+        match *lock(&self.0) {
+            State::Leading(term) => now.checked_sub(term.end_until),
+            State::Open | State::Closed => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_write_starts_before_the_renew_deadline_and_ends_before_the_lease_does() {
+        let fence = Fence::closed();
+        assert_eq!(fence.admit(s(1)).unwrap_err().reason, "Fenced");
+        fence.lead(Term {
+            start_until: s(20),
+            end_until: s(25),
+        });
+        assert_eq!(fence.admit(s(19)), Ok(Some(s(6))));
+        assert!(fence.admit(s(20)).is_err());
+        fence.lead(Term {
+            start_until: s(30),
+            end_until: s(35),
+        });
+        assert_eq!(fence.admit(s(20)), Ok(Some(s(15))));
+        fence.close();
+        assert!(fence.admit(s(21)).is_err());
+    }
+
+    #[test]
+    fn without_an_election_nothing_is_held_back() {
+        assert_eq!(Fence::open().admit(s(1)), Ok(None));
+        assert_eq!(Fence::open().overdue(s(1)), None);
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_is_overdue() {
+        let fence = Fence::closed();
+        fence.lead(Term {
+            start_until: s(20),
+            end_until: s(25),
+        });
+        assert_eq!(
+            (fence.overdue(s(24)), fence.overdue(s(28))),
+            (None, Some(s(3)))
+        );
+    }
+
+    #[test]
+    fn the_clock_goes_forward() {
+        let before = now();
+        assert!(before > Duration::ZERO && now() >= before);
+    }
+}

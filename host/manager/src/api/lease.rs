@@ -1,0 +1,347 @@
+//! The election of the one process that acts: a Lease in the cluster, as client-go keeps it, so that processes of
+//! kube-controller-manager and of Flyball take turns on the same one.
+//!
+//! A process that holds the lease moves the fence (`fence.rs`) forward with each renewal. One that could not renew in time
+//! ends: what it did not finish is another's now.
+
+mod record;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
+use flyball_serving::{HealthChecks, Metrics};
+use flyball_types::ApiError;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::client::{ApiClient, Call};
+use crate::api::events::{Event, Recorder};
+use crate::api::fence::{self, Fence, Term};
+use record::{Claim, Observed, claim};
+
+/// The pauses between two attempts are up to this much longer, at random.
+const JITTER: f64 = 1.2;
+/// How long after the end of a lease that could not be renewed the process is called ill.
+const ILL_AFTER: Duration = Duration::from_secs(20);
+
+/// How a leader is elected.
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    /// The lease's namespace.
+    pub namespace: String,
+    /// The lease's name.
+    pub name: String,
+    /// How long others wait after the last renewal that they saw.
+    pub lease_duration: Duration,
+    /// How long the leader may take to renew.
+    pub renew_deadline: Duration,
+    /// How long to wait between two attempts.
+    pub retry_period: Duration,
+}
+
+/// The lease could not be renewed in time: another process may lead now.
+#[derive(Debug, thiserror::Error)]
+#[error("lost the lease {namespace}/{name}: it could not be renewed within {} s: {cause}", .deadline.as_secs())]
+pub struct LeaseLost {
+    namespace: String,
+    name: String,
+    deadline: Duration,
+    cause: String,
+}
+
+/// Acquires the lease and keeps it.
+pub(crate) struct Elector {
+    client: ApiClient,
+    election: LeaderElection,
+    identity: String,
+    fence: Arc<Fence>,
+    /// The lease as this process last saw it.
+    observed: Option<Observed>,
+    recorder: Recorder,
+    master_status: GaugeVec,
+    slow_path: CounterVec,
+}
+
+impl Elector {
+    /// An elector that acts as `client`, whose own requests no fence holds back.
+    pub(crate) fn new(
+        client: ApiClient,
+        election: LeaderElection,
+        identity: &str,
+        fence: Arc<Fence>,
+        metrics: &Metrics,
+    ) -> Result<Self, MetricsError> {
+        let master_status = metrics.gauge(
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. \
+             'name' is the string used to identify the lease. Please make sure to group by name.",
+            &["name"],
+        )?;
+        let slow_path = metrics.counter(
+            "leader_election_slowpath_total",
+            "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the \
+             lease. Please make sure to group by name.",
+            &["name"],
+        )?;
+        master_status.with_label_values(&[&election.name]).set(0.0);
+        let recorder = Recorder::start(
+            client.clone(),
+            "leader-election".into(),
+            election.name.clone(),
+        );
+        let identity = identity.to_owned();
+        Ok(Self {
+            client,
+            election,
+            identity,
+            fence,
+            observed: None,
+            recorder,
+            master_status,
+            slow_path,
+        })
+    }
+
+    /// Fails the health check `leaderElection` when the lease has run out and the process goes on.
+    pub(crate) fn check(
+        fence: Arc<Fence>,
+        health: &HealthChecks,
+    ) -> flyball_serving::health::Registration {
+        health.add("leaderElection", move || {
+            match fence.overdue(fence::now()) {
+                Some(overdue) if overdue > ILL_AFTER => Err(format!(
+                    "failed election to renew leadership on lease: overdue for {} s",
+                    overdue.as_secs()
+                )),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Acquires the lease, says so by `leading`, and renews it until `released`, when it is given up. Ends at once if
+    /// `released` comes before the lease.
+    pub(crate) async fn run(
+        mut self,
+        leading: watch::Sender<bool>,
+        released: CancellationToken,
+    ) -> Result<(), LeaseLost> {
+        let lease = format!("{}/{}", self.election.namespace, self.election.name);
+        tracing::info!(
+            lease,
+            identity = self.identity,
+            "attempting to acquire the lease"
+        );
+        let mut told = String::new();
+        loop {
+            let holder = match self.try_acquire_or_renew().await {
+                Ok(None) => break,
+                Ok(Some(holder)) => format!("{holder} holds the lease"),
+                Err(error) => format!("can't acquire the lease: {error}"),
+            };
+            if holder != told {
+                tracing::info!(lease, "waiting: {holder}");
+                told = holder;
+            }
+            let pause = self
+                .election
+                .retry_period
+                .mul_f64(1.0 + rand::random::<f64>() * JITTER);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = released.cancelled() => return Ok(()),
+            }
+        }
+        tracing::info!(lease, identity = self.identity, "acquired the lease");
+        self.master_status
+            .with_label_values(&[&self.election.name])
+            .set(1.0);
+        self.emit("became leader");
+        leading.send_replace(true);
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(self.election.retry_period) => {}
+                () = released.cancelled() => break,
+            }
+            if let Err(cause) = self.renew().await {
+                self.fence.close();
+                self.master_status
+                    .with_label_values(&[&self.election.name])
+                    .set(0.0);
+                let LeaderElection {
+                    namespace,
+                    name,
+                    renew_deadline: deadline,
+                    ..
+                } = self.election;
+                return Err(LeaseLost {
+                    namespace,
+                    name,
+                    deadline,
+                    cause,
+                });
+            }
+        }
+        self.fence.close();
+        self.master_status
+            .with_label_values(&[&self.election.name])
+            .set(0.0);
+        self.emit("stopped leading");
+        self.give_up().await;
+        self.recorder.drain(self.election.retry_period).await;
+        Ok(())
+    }
+
+    /// Tries until the deadline, once at least: a process that was suspended for longer may find its lease untouched.
+    async fn renew(&mut self) -> Result<(), String> {
+        let deadline = fence::now() + self.election.renew_deadline;
+        loop {
+            let failed = match self.try_acquire_or_renew().await {
+                Ok(None) => return Ok(()),
+                Ok(Some(holder)) => return Err(format!("{holder} holds it")),
+                Err(error) => error.to_string(),
+            };
+            let left = deadline.saturating_sub(fence::now());
+            if left < self.election.retry_period {
+                return Err(failed);
+            }
+            tracing::warn!(
+                name = self.election.name,
+                "can't renew the lease yet: {failed}"
+            );
+            tokio::time::sleep(self.election.retry_period).await;
+        }
+    }
+
+    /// One attempt; answers who else holds the lease, if somebody does.
+    async fn try_acquire_or_renew(&mut self) -> Result<Option<String>, ApiError> {
+        // By what was seen last: the server refuses it if that is not the newest.
+        if let Some(observed) = self
+            .observed
+            .as_ref()
+            .filter(|observed| observed.is_held_by(&self.identity))
+        {
+            let lease = observed.lease.clone();
+            match self.take(lease, fence::now()).await {
+                Ok(()) => return Ok(None),
+                Err(error) => {
+                    self.slow_path
+                        .with_label_values(&[&self.election.name])
+                        .inc();
+                    tracing::debug!(%error, "the lease has changed, or the server can't be reached: looking at it anew");
+                }
+            }
+        }
+        let asked = fence::now();
+        let lease = match self.call(Call::get(self.path())).await {
+            Ok(lease) => lease,
+            Err(error) if error.is_not_found() => return self.create(asked).await.map(|()| None),
+            Err(error) => return Err(error),
+        };
+        let observed = Observed::next(self.observed.take(), lease, fence::now());
+        let claim = claim(&observed, &self.identity, fence::now());
+        let lease = observed.lease.clone();
+        self.observed = Some(observed);
+        match claim {
+            Claim::Wait { holder } => Ok(Some(holder)),
+            Claim::Take => self.take(lease, asked).await.map(|()| None),
+        }
+    }
+
+    /// Puts the lease in this process's name. `asked` is a time no later than that of the request.
+    async fn take(&mut self, mut lease: Value, asked: Duration) -> Result<(), ApiError> {
+        record::take(&mut lease, &self.identity, self.election.lease_duration);
+        let call = Call::put(self.path(), Bytes::from(lease.to_string()));
+        let lease = self.call(call).await?;
+        self.taken(lease, asked);
+        Ok(())
+    }
+
+    async fn create(&mut self, asked: Duration) -> Result<(), ApiError> {
+        let LeaderElection {
+            namespace,
+            name,
+            lease_duration,
+            ..
+        } = &self.election;
+        let mut lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace}, "spec": {},
+        });
+        record::take(&mut lease, &self.identity, *lease_duration);
+        lease["spec"]["leaseTransitions"] = 0.into();
+        let call = Call::post(self.collection(), Bytes::from(lease.to_string()));
+        let lease = self.call(call).await?;
+        self.taken(lease, asked);
+        Ok(())
+    }
+
+    fn taken(&mut self, lease: Value, asked: Duration) {
+        let LeaderElection {
+            lease_duration,
+            renew_deadline,
+            ..
+        } = self.election;
+        self.observed = Some(Observed { lease, at: asked });
+        self.fence.lead(Term {
+            start_until: asked + renew_deadline,
+            end_until: asked + lease_duration,
+        });
+    }
+
+    /// Lets others take the lease at once. They would after its duration in any case.
+    async fn give_up(&mut self) {
+        let Some(mut observed) = self.observed.take() else {
+            return;
+        };
+        record::give_up(&mut observed.lease);
+        let call = Call::put(self.path(), Bytes::from(observed.lease.to_string()));
+        if let Err(error) = self.call(call).await {
+            tracing::debug!(%error, "the lease was not given up: it runs out by itself");
+        }
+    }
+
+    async fn call(&self, call: Call) -> Result<Value, ApiError> {
+        // As client-go: so that a second attempt fits before the deadline.
+        let patience = self.election.renew_deadline / 2;
+        let answer = tokio::time::timeout(patience, self.client.call(call)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(ApiError::unanswered(format!(
+                "no answer about the lease within {} s",
+                patience.as_secs_f32()
+            )))
+        })?;
+        serde_json::from_slice(&answer).map_err(|error| {
+            ApiError::unanswered(format!("the server's answer is no lease: {error}"))
+        })
+    }
+
+    fn collection(&self) -> String {
+        format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+            self.election.namespace
+        )
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.collection(), self.election.name)
+    }
+
+    fn emit(&self, what: &str) {
+        let about = flyball_plugin::ObjectReference {
+            kind: "coordination.k8s.io/v1/Lease".into(),
+            namespace: self.election.namespace.clone(),
+            name: self.election.name.clone(),
+            uid: String::new(),
+        };
+        self.recorder.emit(Event {
+            about,
+            event_type: "Normal".into(),
+            reason: "LeaderElection".into(),
+            message: format!("{} {what}", self.identity),
+            at: std::time::SystemTime::now(),
+        });
+    }
+}

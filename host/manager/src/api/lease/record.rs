@@ -1,0 +1,186 @@
+//! What a Lease says, and who may take it: plain values in, plain values out.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+/// A lease as this process saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Observed {
+    pub(super) lease: Value,
+    /// When it was first seen so, by this process's clock. The times in the lease are of other clocks.
+    pub(super) at: Duration,
+}
+
+/// What may be done with a lease.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    Take,
+    /// Another holds it.
+    Wait {
+        holder: String,
+    },
+}
+
+impl Observed {
+    /// What is known of a lease that was read now. Its time runs from when its record was first seen.
+    pub(super) fn next(before: Option<Self>, lease: Value, now: Duration) -> Self {
+        match before.filter(|before| before.lease["spec"] == lease["spec"]) {
+            Some(before) => Self {
+                lease,
+                at: before.at,
+            },
+            None => Self { lease, at: now },
+        }
+    }
+
+    fn holder(&self) -> &str {
+        self.lease["spec"]["holderIdentity"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
+    pub(super) fn is_held_by(&self, identity: &str) -> bool {
+        self.holder() == identity
+    }
+}
+
+/// Whether a process may take a lease: it holds it, nobody does, or who does has not renewed it for its duration.
+pub(super) fn claim(observed: &Observed, identity: &str, now: Duration) -> Claim {
+    let holder = observed.holder();
+    let seconds = observed.lease["spec"]["leaseDurationSeconds"]
+        .as_u64()
+        .unwrap_or_default();
+    let is_valid = now < observed.at + Duration::from_secs(seconds);
+    if !holder.is_empty() && holder != identity && is_valid {
+        return Claim::Wait {
+            holder: holder.to_owned(),
+        };
+    }
+    Claim::Take
+}
+
+/// Writes a process into a lease.
+pub(super) fn take(lease: &mut Value, identity: &str, duration: Duration) {
+    let now = json!(micro_time(SystemTime::now()));
+    let spec = &mut lease["spec"];
+    if spec["holderIdentity"] != identity {
+        spec["leaseTransitions"] =
+            (spec["leaseTransitions"].as_u64().unwrap_or_default() + 1).into();
+        spec["acquireTime"] = now.clone();
+        spec["holderIdentity"] = identity.into();
+    }
+    spec["renewTime"] = now;
+    spec["leaseDurationSeconds"] = duration.as_secs().into();
+}
+
+/// Writes the holder out of a lease, as client-go does.
+pub(super) fn give_up(lease: &mut Value) {
+    let now = json!(micro_time(SystemTime::now()));
+    let spec = &mut lease["spec"];
+    spec["holderIdentity"] = "".into();
+    spec["leaseDurationSeconds"] = 1.into();
+    spec["renewTime"] = now.clone();
+    spec["acquireTime"] = now;
+}
+
+/// A time as a MicroTime of the API.
+fn micro_time(time: SystemTime) -> String {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let micros = i64::try_from(since.as_micros()).unwrap_or_default();
+    let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    format!("{time:.6}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn lease(holder: &str, renewed: &str) -> Value {
+        json!({
+            "metadata": {"resourceVersion": renewed},
+            "spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15, "leaseTransitions": 3},
+        })
+    }
+
+    #[test]
+    fn a_lease_is_anothers_until_it_was_seen_unchanged_for_its_duration() {
+        let first = Observed::next(None, lease("a", "1"), s(100));
+        assert_eq!(
+            claim(&first, "b", s(114)),
+            Claim::Wait { holder: "a".into() }
+        );
+        let renewed = Observed::next(Some(first), lease("a", "2"), s(110));
+        assert_eq!(
+            claim(&renewed, "b", s(124)),
+            Claim::Wait { holder: "a".into() }
+        );
+        let same = Observed::next(Some(renewed), lease("a", "2"), s(120));
+        assert_eq!(same.at, s(110));
+        assert_eq!(claim(&same, "b", s(125)), Claim::Take);
+    }
+
+    #[test]
+    fn nobodys_lease_and_ones_own_are_taken_at_once() {
+        for holder in ["", "b"] {
+            let observed = Observed::next(None, lease(holder, "1"), s(100));
+            assert_eq!(claim(&observed, "b", s(100)), Claim::Take);
+        }
+        let empty = Observed::next(None, json!({"spec": {}}), s(100));
+        assert_eq!(claim(&empty, "b", s(100)), Claim::Take);
+    }
+
+    #[test]
+    fn a_change_of_hands_is_counted_and_a_renewal_is_not() {
+        let mut taken = lease("a", "1");
+        take(&mut taken, "b", s(15));
+        assert_eq!(
+            (
+                &taken["spec"]["leaseTransitions"],
+                &taken["spec"]["holderIdentity"]
+            ),
+            (&json!(4), &json!("b"))
+        );
+        let acquired = taken["spec"]["acquireTime"].clone();
+        assert_eq!(acquired, taken["spec"]["renewTime"]);
+        take(&mut taken, "b", s(15));
+        assert_eq!(
+            (
+                &taken["spec"]["leaseTransitions"],
+                &taken["spec"]["acquireTime"]
+            ),
+            (&json!(4), &acquired)
+        );
+    }
+
+    #[test]
+    fn a_lease_that_was_given_up_is_free_after_a_second() {
+        let mut given_up = lease("a", "1");
+        give_up(&mut given_up);
+        assert_eq!(
+            claim(
+                &Observed {
+                    lease: given_up,
+                    at: s(100)
+                },
+                "b",
+                s(100)
+            ),
+            Claim::Take
+        );
+    }
+
+    #[test]
+    fn times_have_microseconds() {
+        assert_eq!(
+            micro_time(SystemTime::UNIX_EPOCH + s(1_700_000_000)),
+            "2023-11-14T22:13:20.000000Z"
+        );
+    }
+}

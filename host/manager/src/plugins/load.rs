@@ -1,0 +1,273 @@
+//! From a file to a plugin that says of itself what it is: read → check and compile → describe → check the description.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin, Precompiled};
+use flyball_registry::RegistryError;
+use flyball_types::description::{Description, DescriptionError};
+
+use crate::limits::gate::Gate;
+use crate::plugins::describing::Describing;
+use crate::policy::LimitPolicy;
+
+/// How long a `describe` may compute.
+const DESCRIBE_CPU: Duration = Duration::from_secs(10);
+
+/// How much of that it may do at once; the rest within the share.
+const DESCRIBE_BURST: Duration = Duration::from_secs(1);
+/// What a dropped-in plugin may use of the cores where its policy does not say, in thousandths of one.
+const DROPPED_IN_SHARE: u32 = 250;
+
+/// A controller that is part of the host's binary.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// Its canonical name.
+    pub name: &'static str,
+    /// The component, and what was made of it.
+    pub code: Precompiled,
+}
+
+/// Where a plugin comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The host's own binary.
+    BuiltIn(&'static str),
+    /// A file that the operator dropped in, or a package that the policy names: then its address.
+    File(PathBuf),
+}
+
+/// A plugin that was read and has described itself. It runs once it is granted something.
+#[derive(Clone)]
+pub(crate) struct Described {
+    pub(crate) origin: Origin,
+    pub(crate) component: Component,
+    pub(crate) description: Arc<Description>,
+}
+
+/// A file that is no plugin that can run. The others do.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// The file can't be read.
+    #[error("can't read the plugin {origin}")]
+    Read {
+        /// The file.
+        origin: Arc<str>,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The package can't be pulled, or is not what the policy wants.
+    #[error("can't pull the plugin {origin}")]
+    Pull {
+        /// Its address.
+        origin: Arc<str>,
+        /// Why.
+        source: RegistryError,
+    },
+    /// The package holds another plugin than that which the policy names.
+    #[error(
+        "the package {origin} holds the plugin `{found}`, and the policy names it as the source of `{expected}`"
+    )]
+    Another {
+        /// Its address.
+        origin: Arc<str>,
+        /// The plugin that it holds.
+        found: String,
+        /// The plugin that it should.
+        expected: String,
+    },
+    /// The file is no plugin that this host can run.
+    #[error("can't load the plugin {origin}")]
+    Load {
+        /// The file, or the built-in's name.
+        origin: Arc<str>,
+        /// Why.
+        source: LoadError,
+    },
+    /// It did not describe itself.
+    #[error("the plugin {origin} did not describe itself")]
+    Describe {
+        /// The file, or the built-in's name.
+        origin: Arc<str>,
+        /// Why.
+        source: Box<CallError>,
+    },
+    /// What it says of itself makes no sense.
+    #[error("can't use the plugin {origin}")]
+    Description {
+        /// The file, or the built-in's name.
+        origin: Arc<str>,
+        /// Why.
+        source: DescriptionError,
+    },
+}
+
+impl Origin {
+    /// The file, or the built-in's name.
+    pub(crate) fn text(&self) -> Arc<str> {
+        match self {
+            Self::BuiltIn(name) => (*name).into(),
+            Self::File(path) => path.display().to_string().into(),
+        }
+    }
+}
+
+impl Described {
+    /// The name that it gives itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.description.name
+    }
+}
+
+/// Loads a built-in; `config` holds the operator's values.
+pub(crate) async fn builtin(
+    engine: &Engine,
+    builtin: &BuiltIn,
+    config: BTreeMap<String, String>,
+) -> Result<Described, PluginError> {
+    let origin = Origin::BuiltIn(builtin.name);
+    let loaded = engine.load_precompiled(builtin.code).await;
+    let component = loaded.map_err(|source| PluginError::Load {
+        origin: origin.text(),
+        source,
+    })?;
+    describe(engine, origin, component, config).await
+}
+
+/// Loads what lies, or lay, in a file.
+pub(crate) async fn dropped_in(
+    engine: &Engine,
+    origin: Origin,
+    wasm: Bytes,
+) -> Result<Described, PluginError> {
+    let loaded = engine.load(wasm).await;
+    let component = loaded.map_err(|source| PluginError::Load {
+        origin: origin.text(),
+        source,
+    })?;
+    describe(engine, origin, component, BTreeMap::new()).await
+}
+
+/// Has a plugin describe itself, in an instance for this alone.
+async fn describe(
+    engine: &Engine,
+    origin: Origin,
+    component: Component,
+    config: BTreeMap<String, String>,
+) -> Result<Described, PluginError> {
+    let text = origin.text();
+    // Its own limits are in its policy, which is found by the name that it gives itself.
+    let cpu_share = matches!(origin, Origin::File(_)).then_some(DROPPED_IN_SHARE);
+    let trial = Limits {
+        cpu_per_call: DESCRIBE_CPU,
+        max_instances: 1,
+        cpu_share,
+        cpu_burst: DESCRIBE_BURST,
+        ..Limits::default()
+    };
+    let plugin =
+        Plugin::new(engine, component.clone(), trial).map_err(|source| PluginError::Load {
+            origin: text.clone(),
+            source,
+        })?;
+    let imports = Describing {
+        origin: text.clone(),
+        config,
+        log_lines: Gate::new(1.0, 100),
+    };
+    let document = plugin.describe(Arc::new(imports)).await;
+    let document = document.map_err(|source| PluginError::Describe {
+        origin: text.clone(),
+        source: Box::new(source),
+    })?;
+    let description = Description::read(&document);
+    let description = description.map_err(|source| PluginError::Description {
+        origin: text.clone(),
+        source,
+    })?;
+    Ok(Described {
+        origin,
+        component,
+        description: Arc::new(description),
+    })
+}
+
+/// What a plugin may use: what its policy says, and else the host's defaults, which spare the built-ins.
+pub(crate) fn limits(
+    policy: &LimitPolicy,
+    concurrency: u32,
+    queues: usize,
+    is_builtin: bool,
+) -> Limits {
+    let default = Limits::default();
+    let bytes = |policy: Option<u64>, default| {
+        policy
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(default)
+    };
+    let cpu_share = policy
+        .cpu_share
+        .unwrap_or(if is_builtin { 0 } else { DROPPED_IN_SHARE });
+    // One more for `route`.
+    let instances = concurrency as usize * queues + 1;
+    Limits {
+        cpu_per_call: policy.cpu.unwrap_or(default.cpu_per_call),
+        cpu_share: (cpu_share > 0).then_some(cpu_share),
+        wall_per_call: policy.wall.unwrap_or(default.wall_per_call),
+        memory: bytes(policy.memory, default.memory),
+        max_instances: policy
+            .instances
+            .map_or(instances, |instances| instances.max(1) as usize),
+        answer_bytes: bytes(policy.answer, default.answer_bytes),
+        staged_bytes: bytes(policy.staged, default.staged_bytes),
+        ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    #[test]
+    fn a_plugin_that_was_dropped_in_has_a_share_and_a_built_in_has_none() {
+        let none = LimitPolicy::default();
+        assert_eq!(
+            limits(&none, 5, 2, true),
+            Limits {
+                max_instances: 11,
+                ..Limits::default()
+            }
+        );
+        assert_eq!(limits(&none, 5, 2, false).cpu_share, Some(DROPPED_IN_SHARE));
+    }
+
+    #[test]
+    fn the_policy_sets_each_limit() {
+        let text = "[plugins.a.limits]\ncpu = \"2s\"\ncpu-share = 1.5\nwall = \"1m\"\nmemory = \"1Mi\"\ninstances = 3\n\
+                    answer = \"2Mi\"\nstaged = \"3Mi\"";
+        let policy = Policy::parse(Path::new("policy.toml"), text).unwrap();
+        let limits = limits(&policy.plugins["a"].limits, 5, 1, false);
+        let expected = Limits {
+            cpu_per_call: Duration::from_secs(2),
+            cpu_share: Some(1500),
+            wall_per_call: Duration::from_secs(60),
+            memory: 1 << 20,
+            max_instances: 3,
+            answer_bytes: 2 << 20,
+            staged_bytes: 3 << 20,
+            ..Limits::default()
+        };
+        assert_eq!(limits, expected);
+        let unlimited = LimitPolicy {
+            cpu_share: Some(0),
+            ..LimitPolicy::default()
+        };
+        assert_eq!(super::limits(&unlimited, 1, 1, false).cpu_share, None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Plugins that the policy names as packages in a registry: pulled, checked and loaded as if they lay in a folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use flyball_plugin::Engine;
+use flyball_registry::{Options, PublicKey, Source};
+
+use crate::plugins::load::{self, Described, Origin, PluginError};
+use crate::policy::Policy;
+
+/// How long to wait before a registry is asked again, at first and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+
+/// A package that the policy names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    /// The plugin that it holds.
+    pub(crate) plugin: String,
+    source: String,
+    signed_by: Option<PathBuf>,
+}
+
+/// The packages that a policy names, by their addresses, which stand for paths.
+pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
+    let package = |(plugin, rules): (&String, &crate::policy::PluginPolicy)| {
+        let source = rules.source.clone()?;
+        let package = Package {
+            plugin: plugin.clone(),
+            source: source.clone(),
+            signed_by: rules.signed_by.clone(),
+        };
+        Some((PathBuf::from(source), package))
+    };
+    policy.plugins.iter().filter_map(package).collect()
+}
+
+impl Package {
+    /// Pulls and loads it; `told` gets each failure, until it works or no try can help.
+    pub(crate) async fn load(
+        &self,
+        engine: &Engine,
+        options: &Options,
+        mut told: impl FnMut(PluginError),
+    ) -> Option<(Described, bytes::Bytes)> {
+        let (mut wait, most) = AGAIN;
+        loop {
+            match self.try_load(engine, options).await {
+                Ok(loaded) => return Some(loaded),
+                Err(error) => {
+                    let can_retry =
+                        matches!(&error, PluginError::Pull { source, .. } if source.can_retry());
+                    told(error);
+                    if !can_retry {
+                        return None;
+                    }
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(most);
+        }
+    }
+
+    async fn try_load(
+        &self,
+        engine: &Engine,
+        options: &Options,
+    ) -> Result<(Described, bytes::Bytes), PluginError> {
+        let origin = Origin::File(PathBuf::from(&self.source));
+        let failed = |source| PluginError::Pull {
+            origin: origin.text(),
+            source,
+        };
+        let source: Source = self.source.parse().map_err(failed)?;
+        let key = match &self.signed_by {
+            Some(path) => {
+                let text =
+                    tokio::fs::read_to_string(path)
+                        .await
+                        .map_err(|source| PluginError::Read {
+                            origin: format!("{} (its key {})", origin.text(), path.display())
+                                .into(),
+                            source,
+                        })?;
+                Some(PublicKey::from_pem(&text).map_err(failed)?)
+            }
+            None => None,
+        };
+        let pulled = flyball_registry::pull(&source, key.as_ref(), options)
+            .await
+            .map_err(failed)?;
+        let described = load::dropped_in(engine, origin.clone(), pulled.wasm.clone()).await?;
+        if described.name() != self.plugin {
+            let (found, expected) = (described.name().to_owned(), self.plugin.clone());
+            return Err(PluginError::Another {
+                origin: origin.text(),
+                found,
+                expected,
+            });
+        }
+        Ok((described, pulled.wasm))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn packages_are_those_that_the_policy_names() {
+        let digest = "0".repeat(64);
+        let text =
+            format!("[plugins.a]\nsource = \"oci://example.com/a@sha256:{digest}\"\n[plugins.b]");
+        let policy = Policy::parse(Path::new("policy.toml"), &text).unwrap();
+        let named: Vec<String> = named(&policy)
+            .into_values()
+            .map(|package| package.plugin)
+            .collect();
+        assert_eq!(named, ["a"]);
+    }
+}

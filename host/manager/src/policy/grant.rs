@@ -1,0 +1,482 @@
+//! What a plugin asks for, and what of it the operator's policy gives: whether it may run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use flyball_types::description::{Description, Discovered, Watch};
+use flyball_types::{Kind, Mask};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{PluginPolicy, Policy};
+
+/// One thing that a plugin asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ask {
+    /// To see the objects of a kind.
+    Watch {
+        kind: Kind,
+        /// Empty for all.
+        namespace: String,
+        fields: Vec<String>,
+    },
+    /// To see the objects of every kind with these verbs.
+    WatchAll { verbs: Vec<String> },
+    /// To do something past the cache.
+    Do {
+        verb: String,
+        /// A kind, or `*`.
+        kind: String,
+        subresource: String,
+    },
+    /// To use an import that needs a grant.
+    Use { import: String },
+}
+
+/// All that a plugin asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asks(BTreeSet<Ask>);
+
+/// What decides on grants.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    /// Of the built-ins.
+    pub builtins: Policy,
+    /// Of dropped-in plugins.
+    pub plugins: Policy,
+    /// Whether a dropped-in plugin without a policy gets what it asks for.
+    pub trust: bool,
+    /// The operator's values by plugin and key; they go before those of a policy.
+    pub config: BTreeMap<String, BTreeMap<String, String>>,
+    /// How many keys a plugin may reconcile at once, by name; goes before a policy.
+    pub concurrency: BTreeMap<String, u32>,
+}
+
+/// What a plugin runs under.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Granted {
+    pub(crate) policy: Arc<PluginPolicy>,
+    /// The account under which it talks to the API server, as namespace and name; the host's own identity if none.
+    pub(crate) account: Option<(String, String)>,
+    /// The operator's values.
+    pub(crate) config: BTreeMap<String, String>,
+    pub(crate) concurrency: u32,
+    pub(crate) is_builtin: bool,
+}
+
+/// Why a plugin may not run. The others do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The operator's policy says nothing of it.
+    #[error(
+        "pending: no policy grants it anything; it asks to {wants}. `flyball policy` prints a policy that grants just that, \
+         `flyball approve {name}` puts it in force"
+    )]
+    NoPolicy { name: String, wants: String },
+    /// The policy is for another file.
+    #[error(
+        "pending: the policy grants `{name}` to the file {granted} alone, and this one is sha256:{digest}"
+    )]
+    OtherFile {
+        name: String,
+        granted: String,
+        digest: String,
+    },
+    /// The policy does not let it read what it watches, without which it can't work.
+    #[error("pending: the policy does not let it {0}")]
+    Watch(String),
+    /// This version asks for more than the one before, and more than the policy grants.
+    #[error(
+        "pending: this version asks for more than it is granted, to {more}; extend the policy, or let \
+         `flyball approve {name}` do so"
+    )]
+    AsksForMore { name: String, more: String },
+    /// It calls itself as a built-in.
+    #[error(
+        "it calls itself `{name}`, as a built-in controller does: `replaces-builtin = true` in its policy lets it take that \
+         one's place"
+    )]
+    BuiltIn { name: String },
+}
+
+/// Where a dropped-in plugin's account is, unless its policy names another.
+pub const ACCOUNTS_NAMESPACE: &str = "flyball-system";
+
+impl Asks {
+    /// What this description asks for.
+    pub(crate) fn of(description: &Description) -> Self {
+        let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
+            (Some(kind), _) => {
+                let (namespace, fields) = (watch.namespace.clone(), watch.fields.clone());
+                Some(Ask::Watch {
+                    kind: kind.clone(),
+                    namespace,
+                    fields,
+                })
+            }
+            (None, Some(Discovered { verbs, .. })) => Some(Ask::WatchAll {
+                verbs: verbs.iter().cloned().collect(),
+            }),
+            (None, None) => None,
+        };
+        let watches = description.watches.iter().filter_map(watched);
+        let does = description.permissions.iter().flat_map(|permission| {
+            let (kind, subresource) = (permission.kind.to_string(), permission.subresource.clone());
+            let ask = move |verb: &String| Ask::Do {
+                verb: verb.clone(),
+                kind: kind.clone(),
+                subresource: subresource.clone(),
+            };
+            permission.verbs.iter().map(ask)
+        });
+        let uses = description.imports.iter().map(|import| Ask::Use {
+            import: import.clone(),
+        });
+        Self(watches.chain(does).chain(uses).collect())
+    }
+
+    /// What of it the policy does not grant.
+    pub(crate) fn beyond(&self, policy: &PluginPolicy) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|ask| !ask.is_granted(policy))
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// What of it the other does not ask for.
+    fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).cloned().collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Ask {
+    fn is_granted(&self, policy: &PluginPolicy) -> bool {
+        match self {
+            Self::Watch {
+                kind,
+                namespace,
+                fields,
+            } => {
+                policy.may_watch(kind, namespace)
+                    && policy.watched_fields(kind).is_none_or(|granted| {
+                        Mask::parse(fields).is_ok_and(|asked| granted.covers(&asked))
+                    })
+            }
+            // Which kinds these are is found when they are followed: of what is not granted, nothing is seen.
+            Self::WatchAll { .. } => true,
+            Self::Do {
+                verb,
+                kind,
+                subresource,
+            } => policy.grants_somewhere(verb, kind, subresource),
+            Self::Use { import } => policy.imports.contains(import),
+        }
+    }
+}
+
+impl Grants {
+    /// What the policy gives a built-in; nothing, if it knows none of that name.
+    pub(crate) fn builtin(&self, description: &Description) -> Granted {
+        let policy = self
+            .builtins
+            .plugins
+            .get(&description.name)
+            .cloned()
+            .unwrap_or_default();
+        let account = policy.service_account.as_deref().and_then(account);
+        self.granted(description, policy, account, true)
+    }
+
+    /// What the policy gives a dropped-in plugin from the file with this digest. `before` is what the version asked for
+    /// that ran last; `is_name_of_builtin` is whether a built-in has its name.
+    pub(crate) fn dropped_in(
+        &self,
+        description: &Description,
+        digest: &str,
+        before: Option<&Asks>,
+        is_name_of_builtin: bool,
+    ) -> Result<Granted, Refusal> {
+        let name = description.name.clone();
+        let asks = Asks::of(description);
+        let policy = self.plugins.plugins.get(&name);
+        if is_name_of_builtin && !policy.is_some_and(|policy| policy.replaces_builtin) {
+            return Err(Refusal::BuiltIn { name });
+        }
+        let Some(policy) = policy else {
+            if self.trust {
+                return Ok(self.granted(
+                    description,
+                    PluginPolicy::trusting(description),
+                    None,
+                    false,
+                ));
+            }
+            return Err(Refusal::NoPolicy {
+                name,
+                wants: asks.to_string(),
+            });
+        };
+        if let Some(granted) = &policy.digest
+            && granted.strip_prefix("sha256:") != Some(digest)
+        {
+            return Err(Refusal::OtherFile {
+                name,
+                granted: granted.clone(),
+                digest: digest.to_owned(),
+            });
+        }
+        let beyond = asks.beyond(policy);
+        // What a version before was not granted either, the operator has left out on purpose.
+        if let Some(before) = before {
+            let more = beyond.without(before);
+            if !more.is_empty() {
+                return Err(Refusal::AsksForMore {
+                    name,
+                    more: more.to_string(),
+                });
+            }
+        }
+        if let Some(watch) = beyond.0.iter().find(|ask| matches!(ask, Ask::Watch { .. })) {
+            return Err(Refusal::Watch(watch.to_string()));
+        }
+        let account = policy.service_account.as_deref().and_then(account);
+        let account = account.or_else(|| Some((ACCOUNTS_NAMESPACE.to_owned(), name)));
+        Ok(self.granted(description, policy.clone(), account, false))
+    }
+
+    fn granted(
+        &self,
+        description: &Description,
+        policy: PluginPolicy,
+        account: Option<(String, String)>,
+        is_builtin: bool,
+    ) -> Granted {
+        let concurrency = self.concurrency.get(&description.name).copied();
+        let concurrency = concurrency
+            .or(policy.concurrency)
+            .unwrap_or(description.concurrency)
+            .max(1);
+        let mut config = policy.config.clone();
+        config.extend(
+            self.config
+                .get(&description.name)
+                .cloned()
+                .unwrap_or_default(),
+        );
+        Granted {
+            policy: Arc::new(policy),
+            account,
+            config,
+            concurrency,
+            is_builtin,
+        }
+    }
+}
+
+fn account(text: &str) -> Option<(String, String)> {
+    text.split_once('/')
+        .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Watch {
+                kind, namespace, ..
+            } if namespace.is_empty() => write!(f, "watch {kind}"),
+            Self::Watch {
+                kind, namespace, ..
+            } => write!(f, "watch {kind} in {namespace}"),
+            Self::WatchAll { verbs } if verbs.is_empty() => f.write_str("watch every kind"),
+            Self::WatchAll { verbs } => {
+                write!(f, "watch every kind that one can {}", verbs.join(" and "))
+            }
+            Self::Do {
+                verb,
+                kind,
+                subresource,
+            } if subresource.is_empty() => write!(f, "{verb} {kind}"),
+            Self::Do {
+                verb,
+                kind,
+                subresource,
+            } => write!(f, "{verb} {kind}/{subresource}"),
+            Self::Use { import } => write!(f, "use {import}"),
+        }
+    }
+}
+
+impl fmt::Display for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asks: Vec<String> = self.0.iter().map(Ask::to_string).collect();
+        f.write_str(&asks.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const DIGEST: &str = "4a5b6c7d8e9f00112233445566778899aabbccddeeff00112233445566778899";
+
+    fn plugin(permissions: &str) -> Description {
+        let text = format!(
+            r#"{{"format": 1, "name": "hello", "queues": [{{"name": "hello"}}],
+                 "watches": [{{"kind": "v1/Namespace", "fields": ["metadata.annotations"]}}],
+                 "permissions": [{permissions}]}}"#
+        );
+        Description::read(&text).expect("a description")
+    }
+
+    const CREATES: &str = r#"{"kind": "v1/ConfigMap", "verbs": ["create"]}"#;
+    const DELETES: &str = r#"{"kind": "v1/ConfigMap", "verbs": ["create"]}, {"kind": "v1/ConfigMap", "verbs": ["delete"]}"#;
+
+    fn grants(policy: &str) -> Grants {
+        let plugins = Policy::parse(Path::new("policy.toml"), policy).expect("a policy");
+        Grants {
+            plugins,
+            ..Grants::default()
+        }
+    }
+
+    const WATCHES: &str =
+        "[[plugins.hello.allow]]\nkinds = [\"v1/Namespace\"]\nverbs = [\"watch\"]\n";
+
+    #[test]
+    fn without_a_policy_a_plugin_waits_and_what_it_asks_for_is_told() {
+        let refused = grants("")
+            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("watch v1/Namespace, create v1/ConfigMap"),
+            "{refused}"
+        );
+        let trusting = Grants {
+            trust: true,
+            ..Grants::default()
+        };
+        let granted = trusting
+            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .unwrap();
+        assert_eq!(granted.account, None);
+        assert!(
+            granted
+                .policy
+                .grants_somewhere("create", "v1/ConfigMap", "")
+        );
+    }
+
+    #[test]
+    fn what_the_operator_left_out_is_denied_and_the_plugin_runs() {
+        let granted = grants(WATCHES)
+            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .unwrap();
+        assert!(
+            !granted
+                .policy
+                .grants_somewhere("create", "v1/ConfigMap", "")
+        );
+        assert_eq!(
+            granted.account,
+            Some((ACCOUNTS_NAMESPACE.into(), "hello".into()))
+        );
+    }
+
+    #[test]
+    fn what_it_watches_must_be_granted() {
+        let other = WATCHES.replace("v1/Namespace", "v1/Pod");
+        let refused = grants(&other)
+            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .unwrap_err();
+        assert_eq!(refused, Refusal::Watch("watch v1/Namespace".into()));
+        let narrow = format!("{WATCHES}fields = [\"metadata.labels\"]");
+        assert!(
+            grants(&narrow)
+                .dropped_in(&plugin(CREATES), DIGEST, None, false)
+                .is_err()
+        );
+        let wide = format!("{WATCHES}fields = [\"metadata\"]");
+        assert!(
+            grants(&wide)
+                .dropped_in(&plugin(CREATES), DIGEST, None, false)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_version_that_asks_for_more_waits_and_one_that_asks_for_as_much_does_not() {
+        let before = Asks::of(&plugin(CREATES));
+        assert!(
+            grants(WATCHES)
+                .dropped_in(&plugin(CREATES), DIGEST, Some(&before), false)
+                .is_ok()
+        );
+        let refused = grants(WATCHES)
+            .dropped_in(&plugin(DELETES), DIGEST, Some(&before), false)
+            .unwrap_err();
+        assert!(
+            refused.to_string().contains("to delete v1/ConfigMap;"),
+            "{refused}"
+        );
+        let more = format!(
+            "{WATCHES}[[plugins.hello.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"delete\"]"
+        );
+        assert!(
+            grants(&more)
+                .dropped_in(&plugin(DELETES), DIGEST, Some(&before), false)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_grant_may_be_for_one_file_alone() {
+        let bound = format!("[plugins.hello]\ndigest = \"sha256:{DIGEST}\"\n{WATCHES}");
+        assert!(
+            grants(&bound)
+                .dropped_in(&plugin(CREATES), DIGEST, None, false)
+                .is_ok()
+        );
+        let other = DIGEST.replace('4', "5");
+        let refused = grants(&bound)
+            .dropped_in(&plugin(CREATES), &other, None, false)
+            .unwrap_err();
+        assert!(refused.to_string().contains(&other), "{refused}");
+    }
+
+    #[test]
+    fn a_file_with_a_built_ins_name_runs_only_if_the_policy_says_that_it_replaces_it() {
+        let refused = grants(WATCHES)
+            .dropped_in(&plugin(CREATES), DIGEST, None, true)
+            .unwrap_err();
+        assert!(
+            refused.to_string().contains("replaces-builtin"),
+            "{refused}"
+        );
+        let replacing = format!("[plugins.hello]\nreplaces-builtin = true\n{WATCHES}");
+        assert!(
+            grants(&replacing)
+                .dropped_in(&plugin(CREATES), DIGEST, None, true)
+                .is_ok()
+        );
+        let trusting = Grants {
+            trust: true,
+            ..Grants::default()
+        };
+        assert!(
+            trusting
+                .dropped_in(&plugin(CREATES), DIGEST, None, true)
+                .is_err()
+        );
+    }
+}

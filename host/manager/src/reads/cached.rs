@@ -1,0 +1,618 @@
+//! What one plugin sees of the cluster: the kinds that it watches, each through the cache and its own acknowledged writes,
+//! reduced to the fields that it declared. Every read by a guest passes [`Views::of`], the one grant check.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use bytes::Bytes;
+use flyball_cache::{
+    Answer, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Projection,
+    Uid, View,
+};
+use flyball_plugin::{Listing, Query};
+use flyball_types::description::Description;
+use flyball_types::{
+    ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Reference,
+};
+use serde_json::Value;
+
+use crate::lock;
+use crate::policy::PluginPolicy;
+use crate::runtime::router::{self, Lookup};
+
+/// Sets of paths that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
+const PARSED_KEPT: usize = 256;
+
+/// The name of all discovered kinds in a query.
+const ALL_KINDS: &str = "*";
+
+/// How many owners that went are known.
+const GONE_KEPT: usize = 16_384;
+
+/// The objects that went last.
+#[derive(Default)]
+struct Gone {
+    known: HashSet<Reference>,
+    in_order: VecDeque<Reference>,
+}
+
+/// What outlives the version of a plugin: its acknowledged writes, and what it saw go.
+#[derive(Clone, Default)]
+pub(crate) struct Seen {
+    overlay: Arc<OverlayWriter>,
+    gone: Arc<Mutex<Gone>>,
+}
+
+/// What paths make, by the paths.
+struct Parsed<T> {
+    known: Mutex<HashMap<Vec<String>, Arc<T>>>,
+}
+
+impl<T> Default for Parsed<T> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+        }
+    }
+}
+
+/// What one plugin sees.
+pub(crate) struct Views {
+    /// The kinds that the description names.
+    kinds: HashMap<Kind, Vec<Lister>>,
+    /// Those that its watches discover, as they are now.
+    discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
+    discovery: Arc<Discovery>,
+    indexes: HashMap<(Kind, String), FieldPath>,
+    policy: Arc<PluginPolicy>,
+    seen: Seen,
+    masks: Parsed<Mask>,
+    columns: Parsed<Columns>,
+    /// How many bytes one answer may have.
+    answer_bytes: usize,
+}
+
+impl Views {
+    /// Views on these informers, of the watches that name a kind, as far as the policy lets the plugin see.
+    pub(crate) fn new<'a>(
+        description: &Description,
+        policy: Arc<PluginPolicy>,
+        informers: impl IntoIterator<Item = &'a Informer>,
+        discovery: Arc<Discovery>,
+        answer_bytes: usize,
+        seen: Seen,
+    ) -> Self {
+        let mut kinds: HashMap<Kind, Vec<Lister>> = HashMap::new();
+        for informer in informers {
+            kinds
+                .entry(informer.resource().kind.clone())
+                .or_default()
+                .push(lister(informer, &policy, &seen));
+        }
+        let index = |index: &flyball_types::description::Index| {
+            Some((
+                (index.kind.clone(), index.name.clone()),
+                index.path.parse().ok()?,
+            ))
+        };
+        let indexes = description.indexes.iter().filter_map(index).collect();
+        let (discovered, masks, columns) =
+            (RwLock::default(), Parsed::default(), Parsed::default());
+        Self {
+            kinds,
+            discovered,
+            discovery,
+            indexes,
+            policy,
+            seen,
+            masks,
+            columns,
+            answer_bytes,
+        }
+    }
+
+    /// What the next version of the plugin goes on with.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.clone()
+    }
+
+    /// From now on shows these informers of a discovered kind's objects, and no others.
+    pub(crate) fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
+        let known = self.discovered();
+        let keep = |informer: Informer| {
+            let kind = informer.resource().kind.clone();
+            let lister = known
+                .get(&kind)
+                .cloned()
+                .unwrap_or_else(|| lister(&informer, &self.policy, &self.seen));
+            (kind, lister)
+        };
+        let new = informers.into_iter().map(keep).collect();
+        *self
+            .discovered
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+    }
+
+    fn discovered(&self) -> Arc<BTreeMap<Kind, Lister>> {
+        self.discovered
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The listers of a kind; none if the plugin does not watch it.
+    fn listers(&self, kind: &Kind) -> Cow<'_, [Lister]> {
+        match self.kinds.get(kind) {
+            Some(listers) => Cow::Borrowed(listers),
+            None => self.discovered().get(kind).cloned().into_iter().collect(),
+        }
+    }
+
+    /// The listers of the kinds that the description names.
+    fn named(&self) -> impl Iterator<Item = (&Kind, &Lister)> {
+        self.kinds
+            .iter()
+            .flat_map(|(kind, all)| all.iter().map(move |lister| (kind, lister)))
+    }
+
+    /// Hands out each object that the plugin sees, of all kinds.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&Kind, &Arc<Object>)) {
+        let discovered = self.discovered();
+        for (kind, lister) in self.named().chain(&*discovered) {
+            lister
+                .list(&ListQuery::default())
+                .iter()
+                .for_each(|object| visit(kind, object));
+        }
+    }
+
+    /// The object of that name, reduced to `fields`.
+    pub(crate) fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Option<Bytes>, ApiError> {
+        let listers = self.of(kind)?;
+        let mask = self.mask(fields)?;
+        let Some((lister, object)) = listers
+            .iter()
+            .find_map(|lister| Some((lister, lister.get(namespace, name)?)))
+        else {
+            return Ok(None);
+        };
+        let mut json = Vec::with_capacity(object.json().len());
+        lister
+            .project(&object, mask.as_ref(), &mut json)
+            .map_err(|error| ApiError::denied(error.to_string()))?;
+        Ok(Some(json.into()))
+    }
+
+    /// A snapshot of what matches.
+    pub(crate) fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
+        let (listers, question) = self.question(query)?;
+        let names_kinds = query.kind == ALL_KINDS;
+        let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
+        let mut parts = Vec::new();
+        for lister in listers.iter() {
+            let objects = lister.list(&question);
+            // Of many kinds, most have nothing to say.
+            if !objects.is_empty() {
+                let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
+                found.extend(objects.into_iter().map(|object| (parts.len(), object)));
+                parts.push(Part {
+                    projection: self.projection(lister, query),
+                    kind,
+                });
+            }
+        }
+        if listers.len() > 1 {
+            found.sort_by(|(_, a), (_, b)| {
+                (a.namespace(), a.name()).cmp(&(b.namespace(), b.name()))
+            });
+            found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
+        }
+        Ok(Box::new(Snapshot {
+            objects: found.into_iter(),
+            parts,
+            held: None,
+            answer_bytes: self.answer_bytes,
+        }))
+    }
+
+    /// What a query wants of each object of a lister.
+    fn projection(&self, lister: &Lister, query: &Query) -> Result<Projection, ApiError> {
+        let projection = if query.columns.is_empty() {
+            lister.projection(self.mask(&query.fields)?.as_ref())
+        } else if query.kind == ALL_KINDS {
+            return Err(ApiError::invalid(
+                "rows of all kinds would not say of what kind they are: ask for fields",
+            ));
+        } else {
+            lister.rows(self.columns.get(&query.columns, Columns::parse)?)
+        };
+        projection.map_err(|error| ApiError::denied(error.to_string()))
+    }
+
+    /// How many objects match.
+    pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
+        let (listers, question) = self.question(query)?;
+        let count = match &*listers {
+            [lister] => lister.count(&question),
+            listers => {
+                let uids = listers
+                    .iter()
+                    .flat_map(|lister| lister.list(&question))
+                    .map(|object| object.uid().clone());
+                uids.collect::<HashSet<Uid>>().len()
+            }
+        };
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// The cached object of this version, as the base of a change; none if the cache holds another version, or not all of
+    /// it (`whole`) or of its metadata.
+    pub(crate) fn base(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        resource_version: &str,
+        whole: bool,
+    ) -> Option<Bytes> {
+        let listers = self.listers(kind);
+        let enough = |lister: &&Lister| {
+            let mask = lister.informer().mask();
+            if whole {
+                mask.is_whole()
+            } else {
+                mask.covers(Mask::metadata())
+            }
+        };
+        let lister = listers.iter().find(enough)?;
+        let object = lister.get(namespace, name)?;
+        (object.resource_version().to_string() == resource_version).then(|| object.bytes())
+    }
+
+    /// Whether this object is among those that went last.
+    pub(crate) fn is_gone(&self, object: &Reference) -> bool {
+        lock(&self.seen.gone).known.contains(object)
+    }
+
+    /// Whether the plugin sees no more of a kind's objects than their metadata.
+    pub(crate) fn shows_metadata_alone(&self, kind: &Kind) -> bool {
+        self.listers(kind)
+            .iter()
+            .all(|lister| Mask::metadata().covers(&lister.view().mask))
+    }
+
+    /// Whether the server may answer a write of the kind with a whole object in protobuf: it comes so in all the caches that
+    /// the plugin sees it through.
+    pub(crate) fn reads_protobuf(&self, kind: &Kind) -> bool {
+        let listers = self.listers(kind);
+        !listers.is_empty()
+            && listers
+                .iter()
+                .all(|lister| lister.informer().reads_protobuf())
+    }
+
+    /// The server acknowledged a write with this object. Returns it as the plugin sees it from now on, if it does.
+    pub(crate) async fn written(&self, kind: &Kind, answer: &Answer) -> Option<Arc<Object>> {
+        let mut seen = None;
+        for lister in &*self.listers(kind) {
+            let informer = lister.informer();
+            match self.seen.overlay.written(informer, answer) {
+                Ok(object) => seen = Some(object),
+                Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {
+                    let written = answer.head().unwrap_or_default();
+                    seen = lister.get(&written.namespace, &written.name).or(seen);
+                }
+                Err(error) => {
+                    tracing::warn!(%kind, %error, "the server's answer to a write is not an object")
+                }
+            }
+        }
+        seen
+    }
+
+    /// An object as the plugin sees it, before it is deleted.
+    pub(crate) fn before(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.listers(kind)
+            .iter()
+            .find_map(|lister| lister.get(namespace, name))
+    }
+
+    /// The server acknowledged a delete with this answer; `before` is what the plugin saw when it asked.
+    pub(crate) async fn deleted(
+        &self,
+        kind: &Kind,
+        at: (&str, &str),
+        before: Option<&Object>,
+        answer: &Answer,
+    ) {
+        for lister in &*self.listers(kind) {
+            let informer = lister.informer();
+            match self.seen.overlay.deleted(informer, at, before, answer) {
+                Ok(()) => {}
+                Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {}
+                Err(error) => {
+                    tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
+                }
+            }
+        }
+    }
+
+    /// The informers of a kind.
+    pub(crate) fn informers(&self, kind: &Kind) -> Vec<Informer> {
+        self.listers(kind)
+            .iter()
+            .map(|lister| lister.informer().clone())
+            .collect()
+    }
+
+    /// Gives back the memory of writes that the reflectors have seen.
+    pub(crate) fn tidy(&self) {
+        self.seen.overlay.tidy();
+    }
+
+    /// The grant check of all cached reads: a plugin reads what it watches.
+    fn of(&self, kind: &str) -> Result<Cow<'_, [Lister]>, ApiError> {
+        if kind == ALL_KINDS {
+            return Ok(self.discovered().values().cloned().collect());
+        }
+        let listers = self.listers(&parse(kind)?);
+        if listers.is_empty() {
+            return Err(ApiError::denied(format!(
+                "this plugin does not watch {kind}: add a watch to its description"
+            )));
+        }
+        Ok(listers)
+    }
+
+    fn question(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
+        let listers = self.of(&query.kind)?;
+        let labels: LabelSelector = query
+            .label_selector
+            .parse()
+            .map_err(|error| ApiError::invalid(format!("{error}")))?;
+        let field = |(name, value): &(String, String)| {
+            let path = if query.kind == ALL_KINDS {
+                None
+            } else {
+                self.indexes.get(&(parse(&query.kind)?, name.clone()))
+            };
+            let undeclared = || {
+                ApiError::denied(format!(
+                    "this plugin declares no index `{name}` over {}",
+                    query.kind
+                ))
+            };
+            Ok((path.ok_or_else(undeclared)?.clone(), value.clone()))
+        };
+        let question = ListQuery {
+            namespace: query.namespace.clone(),
+            labels,
+            fields: query
+                .indexes
+                .iter()
+                .map(field)
+                .collect::<Result<_, ApiError>>()?,
+            uid: query.uid.as_deref().map(Uid::new),
+            owner: query.owner.as_deref().map(Uid::new),
+            controller: query.controller.as_deref().map(Uid::new),
+            orphans: query.orphans,
+        };
+        Ok((listers, question))
+    }
+
+    /// The mask of these fields; none, if all are meant.
+    pub(crate) fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
+        if fields.is_empty() {
+            Ok(None)
+        } else {
+            self.masks.get(fields, Mask::parse).map(Some)
+        }
+    }
+}
+
+impl<T> Parsed<T> {
+    /// What these paths make.
+    fn get<'a>(
+        &self,
+        paths: &'a [String],
+        parse: impl FnOnce(&'a [String]) -> Result<T, PathError>,
+    ) -> Result<Arc<T>, ApiError> {
+        if let Some(known) = lock(&self.known).get(paths) {
+            return Ok(known.clone());
+        }
+        let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
+        let mut known = lock(&self.known);
+        if known.len() < PARSED_KEPT {
+            known.insert(paths.to_vec(), parsed.clone());
+        }
+        Ok(parsed)
+    }
+}
+
+/// Reads an informer through all that its handle asked for, in the namespaces that the policy names.
+fn lister(informer: &Informer, policy: &PluginPolicy, seen: &Seen) -> Lister {
+    let namespaces = policy.watched_namespaces(&informer.resource().kind);
+    let view = View {
+        mask: informer.mask().clone(),
+        namespaces,
+    };
+    Lister::new(informer.clone(), seen.overlay.reader(), view)
+}
+
+fn parse(kind: &str) -> Result<Kind, ApiError> {
+    kind.parse()
+        .map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
+impl Lookup for Views {
+    fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
+        let listers = self.kinds.get(kind)?;
+        Some(listers.iter().any(|lister| {
+            lister
+                .get(namespace, name)
+                .is_some_and(|object| object.uid() == uid)
+        }))
+    }
+
+    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
+        let listers = self.kinds.get(kind).into_iter().flatten();
+        listers
+            .flat_map(|lister| lister.selecting(path, object.namespace(), object.labels()))
+            .collect()
+    }
+
+    fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
+        let listers = self.kinds.get(kind).into_iter().flatten();
+        listers
+            .flat_map(|lister| lister.list(&ListQuery::namespace(namespace)))
+            .map(|found| found.key())
+            .collect()
+    }
+
+    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
+        let discovered = self.discovered();
+        let (kind, object) = self
+            .named()
+            .chain(&*discovered)
+            .find_map(|(kind, lister)| Some((kind, lister.by_uid(uid)?)))?;
+        Some((kind.clone(), object))
+    }
+
+    fn dependents(&self, uid: &Uid) -> Vec<Reference> {
+        let owned = ListQuery {
+            owner: Some(uid.clone()),
+            ..ListQuery::default()
+        };
+        let discovered = self.discovered();
+        let owning = self
+            .named()
+            .chain(&*discovered)
+            .filter(|(_, lister)| lister.may_own(uid));
+        let references = |(kind, lister): (&Kind, &Lister)| -> Vec<Reference> {
+            lister
+                .list(&owned)
+                .iter()
+                .map(|object| router::reference(kind, object))
+                .collect()
+        };
+        owning.flat_map(references).collect()
+    }
+
+    fn went(&self, object: Reference) {
+        let mut gone = lock(&self.seen.gone);
+        if gone.known.insert(object.clone()) {
+            gone.in_order.push_back(object);
+        }
+        if gone.in_order.len() > GONE_KEPT
+            && let Some(first) = gone.in_order.pop_front()
+        {
+            gone.known.remove(&first);
+        }
+    }
+
+    fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+        self.discovery
+            .cached(kind)
+            .map(|resource| resource.namespaced)
+    }
+}
+
+/// What a query found, page by page.
+struct Snapshot {
+    /// Each with the number of its part.
+    objects: std::vec::IntoIter<(usize, Arc<Object>)>,
+    parts: Vec<Part>,
+    /// An object that was too large for the page before.
+    held: Option<Vec<u8>>,
+    answer_bytes: usize,
+}
+
+/// What comes back of the objects of one lister.
+struct Part {
+    /// Why nothing does, if the watch that the lister is of shows too little. That matters only where an object is seen by no
+    /// other one.
+    projection: Result<Projection, ApiError>,
+    /// Their kind, if each of them says it.
+    kind: Option<Kind>,
+}
+
+impl Part {
+    fn append(&mut self, object: &Object, page: &mut Vec<u8>) -> Result<(), ApiError> {
+        let start = page.len();
+        self.projection
+            .as_mut()
+            .map_err(|denied| denied.clone())?
+            .append(object, page);
+        if let Some(kind) = &self.kind {
+            // An object begins with a brace, and its name follows.
+            let (api_version, kind) = (Value::from(kind.api_version()), Value::from(&*kind.kind));
+            page.splice(
+                start..=start,
+                format!("{{\"apiVersion\":{api_version},\"kind\":{kind},").into_bytes(),
+            );
+        }
+        Ok(())
+    }
+
+    /// About how many bytes of a page an object takes.
+    fn expected(&self, object: &Object) -> usize {
+        self.projection
+            .as_ref()
+            .map_or(0, |projection| projection.expected(object) + 16)
+    }
+}
+
+impl Listing for Snapshot {
+    fn page(&mut self, limit: u32) -> Result<Vec<u8>, ApiError> {
+        let limit = if limit == 0 {
+            usize::MAX
+        } else {
+            limit as usize
+        };
+        let first = self.objects.as_slice().first();
+        let expected = first.map_or(0, |(part, object)| self.parts[*part].expected(object));
+        let mut page = Vec::with_capacity(
+            (expected * self.objects.len().min(limit)).min(self.answer_bytes) + 2,
+        );
+        page.push(b'[');
+        let mut count = 0;
+        while count < limit {
+            let before = page.len();
+            if count > 0 {
+                page.push(b',');
+            }
+            let start = page.len();
+            if let Some(held) = self.held.take() {
+                page.extend_from_slice(&held);
+            } else if let Some((part, object)) = self.objects.next() {
+                self.parts[part].append(&object, &mut page)?;
+            } else {
+                page.truncate(before);
+                break;
+            }
+            if page.len() + 1 > self.answer_bytes {
+                if count == 0 {
+                    let message = format!(
+                        "an object is larger than the {} bytes that an answer may have",
+                        self.answer_bytes
+                    );
+                    return Err(ApiError::new(507, "Full", message));
+                }
+                self.held = Some(page[start..].to_vec());
+                page.truncate(before);
+                break;
+            }
+            count += 1;
+        }
+        page.push(b']');
+        Ok(page)
+    }
+}

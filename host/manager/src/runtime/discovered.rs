@@ -1,0 +1,324 @@
+//! The watch of whatever the API server serves: an informer for each kind, opened and closed as kinds come and go.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer, InformerFactory};
+use flyball_types::Kind;
+use flyball_types::description::{Description, Discovered, Watch};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::policy::{PluginPolicy, parse_duration};
+use crate::reads::interest::interest;
+use crate::runtime::services::Services;
+
+/// How long the caches of all kinds are waited for. Those that aren't there then (a kind whose conversion fails, an API that
+/// does not answer) are gone without until they are.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The kinds that a plugin follows, and their informers.
+pub(crate) struct Following {
+    /// The number of the watch in the description.
+    watch: usize,
+    factory: Arc<InformerFactory>,
+    discovery: Arc<Discovery>,
+    informers: BTreeMap<Kind, Informer>,
+    settled: Arc<AtomicBool>,
+}
+
+impl Following {
+    /// Opens an informer for each kind that is served now; none if no watch of the description discovers kinds.
+    pub(crate) async fn open(
+        factory: &Arc<InformerFactory>,
+        discovery: &Arc<Discovery>,
+        description: &Description,
+        policy: &PluginPolicy,
+    ) -> Result<Option<Self>, DiscoveryError> {
+        let mut watches = description.watches.iter();
+        let Some(watch) = watches.position(|watch| watch.discovered.is_some()) else {
+            return Ok(None);
+        };
+        let (informers, settled) = (BTreeMap::new(), Arc::default());
+        let (factory, discovery) = (factory.clone(), discovery.clone());
+        let mut following = Self {
+            watch,
+            factory,
+            discovery,
+            informers,
+            settled,
+        };
+        let catalogue = following.discovery.catalogue(PATIENCE).await?;
+        following.update(&catalogue, description, policy);
+        Ok(Some(following))
+    }
+
+    /// The number of the watch in the description.
+    pub(crate) fn watch(&self) -> usize {
+        self.watch
+    }
+
+    /// The informers of the kinds that are followed.
+    pub(crate) fn informers(&self) -> impl Iterator<Item = &Informer> {
+        self.informers.values()
+    }
+
+    /// Whether the caches that were opened first are there, or were waited for long enough.
+    pub(crate) fn settled(&self) -> Arc<AtomicBool> {
+        self.settled.clone()
+    }
+
+    /// Follows until `finish`, and ends when all routes have. `route` is what is done with the changes of one kind: it lowers the number that it gets once
+    /// it has routed what the cache held at first. `ready` is called when the first kinds have.
+    pub(crate) async fn run<R>(
+        mut self,
+        services: Arc<Services>,
+        route: impl Fn(Informer, watch::Sender<usize>) -> R,
+        ready: impl FnOnce(),
+        finish: CancellationToken,
+    ) where
+        R: Future<Output = ()> + Send + 'static,
+    {
+        // Mappings look up owners of other kinds, so all that can be there should be.
+        let synced = futures::future::join_all(self.informers.values().map(Informer::synced));
+        let in_time = tokio::time::timeout(PATIENCE, synced).await.is_ok();
+        let missing: Vec<&Kind> = self.unsynced().collect();
+        if !in_time {
+            let kinds: Vec<String> = missing.iter().map(|kind| kind.to_string()).collect();
+            tracing::warn!(
+                controller = services.name(),
+                kinds = kinds.join(", "),
+                "goes on without the objects of some kinds"
+            );
+            self.count_error(&services);
+        }
+        let (left, mut routed) = watch::channel(self.informers.len());
+        let missing = missing.len();
+        let spawn = |informer: &Informer, left: &watch::Sender<usize>| {
+            AbortOnDropHandle::new(tokio::spawn(route(informer.clone(), left.clone())))
+        };
+        let mut routes: BTreeMap<Kind, AbortOnDropHandle<()>> = self
+            .informers
+            .iter()
+            .map(|(kind, informer)| (kind.clone(), spawn(informer, &left)))
+            .collect();
+        // The sender is held above.
+        let _ = routed.wait_for(|left| *left <= missing).await;
+        self.settled.store(true, Ordering::Release);
+        ready();
+        let period = self.period(&services);
+        let mut reachable = true;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = finish.cancelled() => break,
+            }
+            let catalogue = match self.discovery.catalogue(Duration::ZERO).await {
+                Ok(catalogue) => catalogue,
+                Err(error) => {
+                    if std::mem::replace(&mut reachable, false) {
+                        let error = crate::causes(&error);
+                        tracing::warn!(
+                            controller = services.name(),
+                            error,
+                            "can't follow what the API server serves"
+                        );
+                    }
+                    self.count_error(&services);
+                    continue;
+                }
+            };
+            reachable = true;
+            if !self.update(&catalogue, &services.description, &services.policy) {
+                continue;
+            }
+            services.views.discover(self.informers.values().cloned());
+            self.factory.start();
+            routes.retain(|kind, _| self.informers.contains_key(kind));
+            for (kind, informer) in &self.informers {
+                left.send_modify(|left| *left += usize::from(!routes.contains_key(kind)));
+                routes
+                    .entry(kind.clone())
+                    .or_insert_with(|| spawn(informer, &left));
+            }
+        }
+        futures::future::join_all(routes.into_values()).await;
+    }
+
+    fn unsynced(&self) -> impl Iterator<Item = &Kind> {
+        self.informers
+            .iter()
+            .filter(|(_, informer)| !informer.is_synced())
+            .map(|(kind, _)| kind)
+    }
+
+    fn settings<'a>(&self, description: &'a Description) -> (&'a Watch, &'a Discovered) {
+        let watch = &description.watches[self.watch];
+        (
+            watch,
+            watch
+                .discovered
+                .as_ref()
+                .expect("it is the watch that discovers"),
+        )
+    }
+
+    fn period(&self, services: &Services) -> Duration {
+        let (_, discovered) = self.settings(&services.description);
+        let configured = services
+            .config(&discovered.config)
+            .and_then(|text| parse_duration(&text));
+        configured
+            .unwrap_or(Duration::from_millis(discovered.period_ms.into()))
+            .max(Duration::from_millis(100))
+    }
+
+    fn count_error(&self, services: &Services) {
+        let (_, discovered) = self.settings(&services.description);
+        if !discovered.errors.is_empty() {
+            services.metric(
+                |metrics, labels| metrics.add(&discovered.errors, labels, 1.0),
+                &[],
+            );
+        }
+    }
+
+    /// Opens and closes informers for what is served now; whether anything changed. The kinds of a group version whose
+    /// discovery failed stay.
+    fn update(
+        &mut self,
+        catalogue: &Catalogue,
+        description: &Description,
+        policy: &PluginPolicy,
+    ) -> bool {
+        let (watch, discovered) = self.settings(description);
+        let wanted = wanted(catalogue, discovered, policy);
+        let failed = |kind: &Kind| {
+            catalogue
+                .failed
+                .iter()
+                .any(|(version, _)| *version == kind.api_version())
+        };
+        let before = self.informers.len();
+        self.informers
+            .retain(|kind, _| wanted.contains_key(kind) || failed(kind));
+        let mut changed = self.informers.len() < before;
+        for (kind, resource) in wanted {
+            if let std::collections::btree_map::Entry::Vacant(entry) = self.informers.entry(kind)
+                && let Some(interest) = interest(description, watch, resource)
+            {
+                entry.insert(self.factory.informer(interest));
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+/// The kinds that a watch is about and the policy lets the plugin watch: each in the version that its group prefers, or the
+/// first one that has it.
+fn wanted(
+    catalogue: &Catalogue,
+    discovered: &Discovered,
+    policy: &PluginPolicy,
+) -> BTreeMap<Kind, Arc<ApiResource>> {
+    let is_wanted = |resource: &ApiResource| {
+        let kind = &resource.kind;
+        let can = |verb: &str| resource.verbs.contains(verb);
+        let is_it = |other: &Kind| (&other.group, &other.kind) == (&kind.group, &kind.kind);
+        ["list", "watch"]
+            .into_iter()
+            .chain(discovered.verbs.iter().map(String::as_str))
+            .all(can)
+            && !discovered.except.iter().any(is_it)
+            && policy.may_watch(kind, "")
+    };
+    let mut seen = HashSet::new();
+    let mut found = BTreeMap::new();
+    for resource in &catalogue.resources {
+        if seen.insert((&resource.kind.group, &resource.plural)) && is_wanted(resource) {
+            found.insert(resource.kind.clone(), resource.clone());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    fn served(kind: &str, plural: &str, verbs: &[&str]) -> Arc<ApiResource> {
+        let mut resource = ApiResource::new(kind.parse().expect("a kind"), plural, true);
+        resource.verbs = verbs.iter().map(|&verb| verb.to_owned()).collect();
+        Arc::new(resource)
+    }
+
+    /// The kinds that a watch for what can be deleted follows, under a policy that lets it watch `kinds`.
+    fn followed(resources: Vec<Arc<ApiResource>>, kinds: &str) -> Vec<String> {
+        let text = format!("[[plugins.a.allow]]\nkinds = [{kinds}]\nverbs = [\"watch\"]");
+        let policy = Policy::parse(Path::new("policy.toml"), &text)
+            .expect("a policy")
+            .plugins
+            .remove("a");
+        let except = vec!["events.k8s.io/v1beta1/Event".parse().expect("a kind")];
+        let discovered = Discovered {
+            verbs: ["delete".to_owned()].into(),
+            except,
+            ..Discovered::default()
+        };
+        let mut catalogue = Catalogue::default();
+        catalogue.resources = resources;
+        let wanted = wanted(
+            &catalogue,
+            &discovered,
+            &policy.expect("the plugin's policy"),
+        );
+        wanted.keys().map(Kind::to_string).collect()
+    }
+
+    const ALL: &[&str] = &["delete", "get", "list", "watch"];
+
+    #[test]
+    fn a_kind_is_followed_in_the_version_that_its_group_prefers_or_the_first_that_has_it() {
+        let resources = vec![
+            served("apps/v2/Deployment", "deployments", ALL),
+            served("apps/v1/Deployment", "deployments", ALL),
+            served("apps/v1/Relic", "relics", ALL),
+        ];
+        assert_eq!(
+            followed(resources, "\"*\""),
+            ["apps/v1/Relic", "apps/v2/Deployment"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_followed_or_is_left_out_is_not() {
+        let resources = vec![
+            served("v1/Pod", "pods", ALL),
+            served("v1/Binding", "bindings", &["create"]),
+            served(
+                "v1/ComponentStatus",
+                "componentstatuses",
+                &["list", "delete"],
+            ),
+            served("v1/Fixed", "fixeds", &["list", "watch"]),
+            served("events.k8s.io/v1/Event", "events", ALL),
+        ];
+        assert_eq!(followed(resources, "\"*\""), ["v1/Pod"]);
+    }
+
+    #[test]
+    fn only_kinds_that_the_policy_lets_the_plugin_watch_are_followed() {
+        let resources = vec![
+            served("v1/Pod", "pods", ALL),
+            served("v1/Secret", "secrets", ALL),
+        ];
+        assert_eq!(followed(resources, "\"v1/Secret\""), ["v1/Secret"]);
+    }
+}

@@ -1,0 +1,362 @@
+//! What a plugin did last, and how quickly: for people who ask why.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::lock;
+use crate::runtime::queue::Reason;
+use crate::writer::Touched;
+
+/// How many reconciles are remembered.
+const KEPT: usize = 512;
+/// Buckets of durations in each power of two of microseconds.
+const FINENESS: u32 = 4;
+const BUCKETS: usize = 40 * FINENESS as usize;
+
+/// What one plugin did, over all of its versions.
+pub(crate) struct History {
+    recent: Mutex<VecDeque<Entry>>,
+    last_error: Mutex<Option<String>>,
+    reconciles: AtomicU64,
+    errors: AtomicU64,
+    took: [AtomicU64; BUCKETS],
+    pace: Mutex<Pace>,
+}
+
+/// One reconcile.
+pub(crate) struct Entry {
+    pub(crate) at: SystemTime,
+    pub(crate) queue: Arc<str>,
+    pub(crate) key: Arc<str>,
+    pub(crate) why: Reason,
+    pub(crate) coalesced: u32,
+    pub(crate) attempt: u32,
+    pub(crate) queued: Duration,
+    pub(crate) took: Duration,
+    /// Why it failed, if it did.
+    pub(crate) failed: Option<String>,
+    pub(crate) wrote: Vec<Touched>,
+}
+
+/// One reconcile, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reconciled {
+    /// When it ended, in RFC 3339.
+    pub at: String,
+    /// The plugin.
+    pub plugin: String,
+    /// The queue.
+    pub queue: String,
+    /// The key.
+    pub key: String,
+    /// What made it reconcile.
+    pub why: String,
+    /// How many more reasons there were.
+    pub coalesced: u32,
+    /// How often it had failed before.
+    pub attempt: u32,
+    /// How long the key waited, in milliseconds.
+    pub queued_ms: f64,
+    /// How long it took, in milliseconds.
+    pub took_ms: f64,
+    /// Why it failed, if it did.
+    pub failed: Option<String>,
+    /// What it wrote, as in `create Pod default/web-1`.
+    pub wrote: Vec<String>,
+}
+
+/// How much a plugin has done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Performance {
+    /// Reconciles since the host started.
+    pub reconciles: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Reconciles in a second, over the last ten or so.
+    pub per_second: f64,
+    /// Half of them took no longer than this, in milliseconds, within a fifth.
+    pub p50_ms: f64,
+    /// Of a hundred, 99 took no longer than this.
+    pub p99_ms: f64,
+    /// The last failure.
+    pub last_error: Option<String>,
+    /// What made it reconcile last.
+    pub last_why: Option<String>,
+}
+
+/// How many reconciles there were when it was looked at.
+struct Pace {
+    looked: Instant,
+    reconciles: u64,
+    per_second: f64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            recent: Mutex::default(),
+            last_error: Mutex::default(),
+            reconciles: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            took: [const { AtomicU64::new(0) }; BUCKETS],
+            pace: Mutex::new(Pace {
+                looked: Instant::now(),
+                reconciles: 0,
+                per_second: 0.0,
+            }),
+        }
+    }
+}
+
+impl History {
+    /// Takes note of a reconcile.
+    pub(crate) fn add(&self, entry: Entry) {
+        self.reconciles.fetch_add(1, Relaxed);
+        self.took[bucket(entry.took)].fetch_add(1, Relaxed);
+        if let Some(failed) = &entry.failed {
+            self.errors.fetch_add(1, Relaxed);
+            *lock(&self.last_error) = Some(format!("{}: {failed}", entry.key));
+        }
+        let mut recent = lock(&self.recent);
+        if recent.len() == KEPT {
+            recent.pop_front();
+        }
+        recent.push_back(entry);
+    }
+
+    /// Looks how many there were since the last look. To be called every ten seconds or so.
+    pub(crate) fn look(&self) {
+        let (now, reconciles) = (Instant::now(), self.reconciles.load(Relaxed));
+        let mut pace = lock(&self.pace);
+        let passed = (now - pace.looked).as_secs_f64();
+        if passed > 0.0 {
+            let per_second = (reconciles - pace.reconciles) as f64 / passed;
+            *pace = Pace {
+                looked: now,
+                reconciles,
+                per_second,
+            };
+        }
+    }
+
+    /// How much was done.
+    pub(crate) fn performance(&self) -> Performance {
+        let took: Vec<u64> = self.took.iter().map(|count| count.load(Relaxed)).collect();
+        let all: u64 = took.iter().sum();
+        let quantile = |share: f64| {
+            let mut left = (all as f64 * share).ceil() as u64;
+            let found = took.iter().position(|count| {
+                left = left.saturating_sub(*count);
+                left == 0
+            });
+            found
+                .filter(|_| all > 0)
+                .map_or(0.0, |bucket| upper(bucket).as_secs_f64() * 1e3)
+        };
+        Performance {
+            reconciles: self.reconciles.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            per_second: lock(&self.pace).per_second,
+            p50_ms: quantile(0.5),
+            p99_ms: quantile(0.99),
+            last_error: lock(&self.last_error).clone(),
+            last_why: lock(&self.recent).back().map(|entry| entry.why.to_string()),
+        }
+    }
+
+    /// The reconciles that were of an object, triggered by it, or touched it, the oldest first. It is named by its name, its
+    /// namespace and name, or with its kind before that.
+    pub(crate) fn about(&self, plugin: &str, object: &str) -> Vec<Reconciled> {
+        let asked = Asked::read(object);
+        let recent = lock(&self.recent);
+        let about = recent.iter().filter(|entry| asked.is_about(entry));
+        about.map(|entry| entry.told(plugin)).collect()
+    }
+}
+
+impl Entry {
+    fn told(&self, plugin: &str) -> Reconciled {
+        let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
+        let at = jiff::Timestamp::try_from(self.at)
+            .map(|at| format!("{at:.3}"))
+            .unwrap_or_default();
+        Reconciled {
+            at,
+            plugin: plugin.to_owned(),
+            queue: self.queue.to_string(),
+            key: self.key.to_string(),
+            why: self.why.to_string(),
+            coalesced: self.coalesced,
+            attempt: self.attempt,
+            queued_ms: ms(self.queued),
+            took_ms: ms(self.took),
+            failed: self.failed.clone(),
+            wrote: self.wrote.iter().map(Touched::to_string).collect(),
+        }
+    }
+}
+
+/// An object that somebody asks about.
+struct Asked<'a> {
+    kind: Option<&'a str>,
+    /// `namespace/name`, or the name alone.
+    key: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    fn read(text: &'a str) -> Self {
+        match text.split_once('/') {
+            // A kind is written with a capital, a namespace never is.
+            Some((kind, key)) if kind.starts_with(|first: char| first.is_ascii_uppercase()) => {
+                Self {
+                    kind: Some(kind),
+                    key,
+                }
+            }
+            _ => Self {
+                kind: None,
+                key: text,
+            },
+        }
+    }
+
+    fn is_about(&self, entry: &Entry) -> bool {
+        let is_key = |key: &str| key == self.key || key.rsplit('/').next() == Some(self.key);
+        let is_kind = |kind: &str| self.kind.is_none_or(|asked| asked == kind);
+        let caused = match &entry.why {
+            Reason::Delta { kind, object, .. } => is_kind(&kind.kind) && is_key(object),
+            _ => false,
+        };
+        // A key's kind is not known here.
+        let is_own = self.kind.is_none() && is_key(&entry.key);
+        caused
+            || is_own
+            || entry
+                .wrote
+                .iter()
+                .any(|touched| is_kind(&touched.kind) && is_key(&touched.key))
+    }
+}
+
+fn bucket(took: Duration) -> usize {
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+    let octave = micros.ilog2();
+    let within = if octave >= 2 {
+        (micros >> (octave - 2)) & 3
+    } else {
+        (micros << (2 - octave)) & 3
+    };
+    ((octave * FINENESS) as usize + within as usize).min(BUCKETS - 1)
+}
+
+/// The longest duration of a bucket.
+fn upper(bucket: usize) -> Duration {
+    let (octave, within) = (
+        bucket as u32 / FINENESS,
+        bucket as u64 % u64::from(FINENESS),
+    );
+    Duration::from_nanos(((5 + within) * 1000) << octave >> 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_types::Kind;
+    use flyball_types::description::DeltaType;
+
+    use super::*;
+
+    fn entry(key: &str, took_us: u64) -> Entry {
+        let kind = Arc::new(Kind::new("", "v1", "Pod"));
+        Entry {
+            at: SystemTime::UNIX_EPOCH,
+            queue: "a".into(),
+            key: key.into(),
+            why: Reason::Delta {
+                kind,
+                object: "demo/web-1".into(),
+                delta: DeltaType::Added,
+            },
+            coalesced: 0,
+            attempt: 0,
+            queued: Duration::ZERO,
+            took: Duration::from_micros(took_us),
+            failed: None,
+            wrote: vec![Touched {
+                verb: "create",
+                kind: "Secret".into(),
+                key: "demo/token".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_reconcile_is_found_by_its_key_its_cause_and_what_it_wrote() {
+        let history = History::default();
+        history.add(entry("demo/web", 10));
+        for (asked, found) in [
+            ("web", 1),
+            ("demo/web", 1),
+            ("web-1", 1),
+            ("Pod/demo/web-1", 1),
+            ("Secret/demo/token", 1),
+            ("Secret/token", 1),
+            ("Pod/demo/token", 0),
+            ("Pod/demo/web", 0),
+            ("other/web", 0),
+            ("we", 0),
+        ] {
+            assert_eq!(history.about("a", asked).len(), found, "{asked}");
+        }
+        let told = &history.about("a", "web")[0];
+        assert_eq!(
+            (told.why.as_str(), &told.wrote[0][..]),
+            ("Pod demo/web-1 added", "create Secret demo/token")
+        );
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let history = History::default();
+        for number in 0..KEPT + 10 {
+            history.add(entry(&format!("demo/{number}"), 1));
+        }
+        assert!(history.about("a", "demo/9").is_empty());
+        assert_eq!(history.about("a", "demo/10").len(), 1);
+        assert_eq!(history.performance().reconciles, (KEPT + 10) as u64);
+    }
+
+    #[test]
+    fn quantiles_are_near_what_they_stand_for() {
+        let history = History::default();
+        for took in 1..=1000 {
+            history.add(entry("demo/web", took));
+        }
+        let performance = history.performance();
+        assert!((0.5..0.63).contains(&performance.p50_ms), "{performance:?}");
+        assert!(
+            (0.99..1.25).contains(&performance.p99_ms),
+            "{performance:?}"
+        );
+        assert_eq!(History::default().performance().p99_ms, 0.0);
+    }
+
+    #[test]
+    fn each_duration_lies_in_its_bucket() {
+        for micros in (0..2000).chain([10_000, 1_000_000, 3_600_000_000]) {
+            let bucket = bucket(Duration::from_micros(micros));
+            assert!(upper(bucket) >= Duration::from_micros(micros), "{micros}");
+            assert!(
+                bucket == 0 || upper(bucket - 1) <= Duration::from_micros(micros.max(1)),
+                "{micros}"
+            );
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The memo of one plugin: bytes by key, shared by its instances. A cache of what can be derived again, never the truth.
+//!
+//! A call stages its changes in a [`MemoCall`]; they are committed together when it returns, and dropped if it traps.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_plugin::MemoEntry;
+use flyball_types::ApiError;
+use tokio::time::Instant;
+
+use crate::lock;
+
+/// How many bytes a plugin's memo may hold where its policy does not say.
+const CAPACITY: usize = 16 << 20;
+/// What an entry takes beside its key, its value and its tag, in bytes: two maps hold it.
+const ENTRY: usize = 256;
+
+/// All entries of one plugin.
+pub(crate) struct Memo {
+    /// Bytes that it may hold.
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<String, Entry>,
+    /// The keys by the UID of the object that they are tagged with.
+    by_object: HashMap<Box<str>, HashSet<String>>,
+    bytes: usize,
+    /// The last version given. One counter for all keys, so that a removed key's version never comes back.
+    version: u32,
+}
+
+struct Entry {
+    value: MemoEntry,
+    object_uid: Box<str>,
+    expires: Option<Instant>,
+}
+
+/// What one call has staged.
+#[derive(Default)]
+pub(crate) struct MemoCall {
+    staged: Mutex<Changes>,
+}
+
+#[derive(Default)]
+struct Changes {
+    /// None for a removal.
+    by_key: HashMap<String, Option<Staged>>,
+    /// What they hold.
+    bytes: usize,
+}
+
+#[derive(Clone)]
+struct Staged {
+    /// The committed version that it replaces; 0 if there was none.
+    expected: u32,
+    entry: MemoEntry,
+    object_uid: Box<str>,
+    ttl: Option<Duration>,
+}
+
+impl MemoCall {
+    /// The call's own change of this key, else what is committed.
+    pub(crate) fn get(&self, memo: &Memo, key: &str) -> Option<MemoEntry> {
+        match lock(&self.staged).by_key.get(key) {
+            Some(staged) => staged.as_ref().map(|staged| staged.entry.clone()),
+            None => lock(&memo.state).get(key),
+        }
+    }
+
+    /// Stages a value if the key's version is `expected`.
+    pub(crate) fn put(
+        &self,
+        memo: &Memo,
+        key: &str,
+        expected: u32,
+        value: Bytes,
+        object_uid: &str,
+        ttl_ms: u32,
+    ) -> Result<u32, ApiError> {
+        let mut staged = lock(&self.staged);
+        let mut state = lock(&memo.state);
+        let committed = state.get(key).map_or(0, |entry| entry.version);
+        let current = match staged.by_key.get(key) {
+            Some(change) => change.as_ref().map_or(0, |change| change.entry.version),
+            None => committed,
+        };
+        if current != expected {
+            let message = format!("the memo's key `{key}` is at version {current}, not {expected}");
+            return Err(ApiError::new(409, "Conflict", message));
+        }
+        let more = size(key, &value, object_uid);
+        if state
+            .bytes
+            .saturating_add(staged.bytes)
+            .saturating_add(more)
+            > memo.capacity
+        {
+            let (bytes, capacity) = (state.bytes, memo.capacity);
+            let message = format!(
+                "the memo holds {bytes} bytes of {capacity}: remove what can be derived again"
+            );
+            return Err(ApiError::new(507, "Full", message));
+        }
+        let version = state.next_version();
+        let ttl = (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms.into()));
+        let entry = MemoEntry { value, version };
+        staged.insert(
+            key,
+            Some(Staged {
+                expected: committed,
+                entry,
+                object_uid: object_uid.into(),
+                ttl,
+            }),
+        );
+        Ok(version)
+    }
+
+    /// Stages a removal of what is there.
+    pub(crate) fn remove(&self, memo: &Memo, key: &str) {
+        let mut staged = lock(&self.staged);
+        if staged.by_key.contains_key(key) || lock(&memo.state).entries.contains_key(key) {
+            staged.insert(key, None);
+        }
+    }
+
+    /// Makes the call's changes seen by others. A key that another call changed meanwhile keeps the other's value.
+    pub(crate) fn commit(&self, memo: &Memo) {
+        let staged = std::mem::take(&mut *lock(&self.staged));
+        if staged.by_key.is_empty() {
+            return;
+        }
+        let mut state = lock(&memo.state);
+        for (key, change) in staged.by_key {
+            let Some(change) = change else {
+                state.remove(&key);
+                continue;
+            };
+            if state.get(&key).map_or(0, |entry| entry.version) == change.expected {
+                state.insert(key, change);
+            }
+        }
+    }
+}
+
+impl Changes {
+    fn insert(&mut self, key: &str, change: Option<Staged>) {
+        let bytes = |change: &Staged| size(key, &change.entry.value, &change.object_uid);
+        self.bytes += change.as_ref().map_or(0, bytes);
+        let before = self.by_key.insert(key.into(), change);
+        self.bytes -= before.flatten().as_ref().map_or(0, bytes);
+    }
+}
+
+/// What an entry takes, in bytes.
+fn size(key: &str, value: &Bytes, object_uid: &str) -> usize {
+    // The key is held twice where the entry is tagged.
+    ENTRY + 2 * key.len() + value.len() + 2 * object_uid.len()
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Memo {
+    /// A memo that may hold so many bytes, or as many as is usual.
+    pub(crate) fn new(capacity: Option<u64>) -> Self {
+        let capacity = capacity
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(CAPACITY);
+        Self {
+            capacity,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.state).bytes
+    }
+
+    /// Drops what was tagged with an object that is gone.
+    pub(crate) fn object_deleted(&self, uid: &str) {
+        let mut state = lock(&self.state);
+        for key in state.by_object.remove(uid).unwrap_or_default() {
+            state.remove(&key);
+        }
+    }
+
+    /// Drops what has expired: a key that nobody asks for again would lie there for good.
+    pub(crate) fn tidy(&self) {
+        let (mut state, now) = (lock(&self.state), Instant::now());
+        let expired = state
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.has_expired(now))
+            .map(|(key, _)| key.clone());
+        for key in expired.collect::<Vec<_>>() {
+            state.remove(&key);
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&self) {
+        let mut state = lock(&self.state);
+        *state = State {
+            version: state.version,
+            ..State::default()
+        };
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        lock(&self.state).entries.is_empty()
+    }
+}
+
+impl Entry {
+    fn has_expired(&self, now: Instant) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+impl State {
+    fn get(&mut self, key: &str) -> Option<MemoEntry> {
+        let entry = self.entries.get(key)?;
+        if entry.has_expired(Instant::now()) {
+            self.remove(key);
+            return None;
+        }
+        Some(entry.value.clone())
+    }
+
+    fn insert(&mut self, key: String, change: Staged) {
+        self.remove(&key);
+        self.bytes += size(&key, &change.entry.value, &change.object_uid);
+        let expires = change.ttl.map(|ttl| Instant::now() + ttl);
+        if !change.object_uid.is_empty() {
+            self.by_object
+                .entry(change.object_uid.clone())
+                .or_default()
+                .insert(key.clone());
+        }
+        self.entries.insert(
+            key,
+            Entry {
+                value: change.entry,
+                object_uid: change.object_uid,
+                expires,
+            },
+        );
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some(entry) = self.entries.remove(key) else {
+            return;
+        };
+        self.bytes -= size(key, &entry.value.value, &entry.object_uid);
+        if let Some(keys) = self.by_object.get_mut(&entry.object_uid) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_object.remove(&entry.object_uid);
+            }
+        }
+    }
+
+    fn next_version(&mut self) -> u32 {
+        self.version = self.version.wrapping_add(1).max(1);
+        self.version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(
+        call: &MemoCall,
+        memo: &Memo,
+        key: &str,
+        expected: u32,
+        value: &'static str,
+    ) -> Result<u32, ApiError> {
+        call.put(memo, key, expected, Bytes::from(value), "", 0)
+    }
+
+    #[test]
+    fn a_call_sees_its_own_changes_and_others_only_after_it_returned() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        let version = put(&call, &memo, "a", 0, "1").unwrap();
+        assert_eq!(call.get(&memo, "a").unwrap().version, version);
+        assert_eq!(MemoCall::default().get(&memo, "a"), None);
+        call.commit(&memo);
+        assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_expired_takes_no_room_though_nobody_asks_for_it() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        call.put(&memo, "short", 0, Bytes::from("1"), "", 1000)
+            .unwrap();
+        call.put(&memo, "long", 0, Bytes::from("1"), "", 5000)
+            .unwrap();
+        call.commit(&memo);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        memo.tidy();
+        assert_eq!(
+            lock(&memo.state).entries.keys().collect::<Vec<_>>(),
+            ["long"]
+        );
+        assert_eq!(memo.bytes(), size("long", &Bytes::from("1"), ""));
+    }
+
+    #[test]
+    fn what_is_emptied_gives_no_version_twice() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        call.put(&memo, "a", 0, Bytes::from("1"), "uid", 0).unwrap();
+        call.commit(&memo);
+        let before = MemoCall::default().get(&memo, "a").unwrap().version;
+        memo.clear();
+        assert!(memo.is_empty());
+        memo.object_deleted("uid");
+        let call = MemoCall::default();
+        let after = call
+            .put(&memo, "a", 0, Bytes::from("2"), "other", 0)
+            .unwrap();
+        assert!(after > before);
+        call.commit(&memo);
+        memo.object_deleted("uid");
+        assert_eq!(MemoCall::default().get(&memo, "a").unwrap().value, "2");
+        memo.object_deleted("other");
+        assert!(memo.is_empty());
+    }
+
+    #[test]
+    fn a_call_that_traps_leaves_nothing() {
+        let memo = Memo::default();
+        put(&MemoCall::default(), &memo, "a", 0, "1").unwrap();
+        assert!(memo.is_empty());
+    }
+
+    #[test]
+    fn a_stale_version_is_a_conflict_and_the_first_commit_wins() {
+        let memo = Memo::default();
+        let (one, two) = (MemoCall::default(), MemoCall::default());
+        put(&one, &memo, "a", 0, "one").unwrap();
+        put(&two, &memo, "a", 0, "two").unwrap();
+        one.commit(&memo);
+        two.commit(&memo);
+        let late = MemoCall::default();
+        assert_eq!(late.get(&memo, "a").unwrap().value, "one");
+        assert_eq!(
+            put(&late, &memo, "a", 0, "x").unwrap_err().reason,
+            "Conflict"
+        );
+    }
+
+    #[test]
+    fn no_room_is_an_error() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        let error = call
+            .put(&memo, "a", 0, Bytes::from(vec![0; CAPACITY]), "", 0)
+            .unwrap_err();
+        assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
+    }
+
+    #[test]
+    fn entries_without_a_value_and_removals_of_nothing_take_no_endless_room() {
+        let memo = Memo::new(Some(100 * (ENTRY as u64 + 8)));
+        let call = MemoCall::default();
+        let put = |key: usize| call.put(&memo, &format!("{key:04}"), 0, Bytes::new(), "", 0);
+        assert_eq!((0..1000).take_while(|key| put(*key).is_ok()).count(), 100);
+        call.remove(&memo, "0007");
+        assert!(put(100).is_ok() && put(101).is_err());
+        (1000..2000).for_each(|key| call.remove(&memo, &key.to_string()));
+        assert_eq!(lock(&call.staged).by_key.len(), 101);
+        call.commit(&memo);
+        assert_eq!(memo.bytes(), 100 * (ENTRY + 8));
+    }
+
+    #[test]
+    fn what_an_entry_is_tagged_with_takes_room_too() {
+        let (memo, call) = (Memo::new(Some(10_000)), MemoCall::default());
+        let error = call
+            .put(&memo, "a", 0, Bytes::new(), &"u".repeat(10_000), 0)
+            .unwrap_err();
+        assert_eq!((error.status, error.reason.as_str()), (507, "Full"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_goes_with_its_time_and_with_its_object() {
+        let memo = Memo::default();
+        let call = MemoCall::default();
+        call.put(&memo, "timed", 0, Bytes::from("1"), "", 1000)
+            .unwrap();
+        call.put(&memo, "tagged", 0, Bytes::from("1"), "uid-1", 0)
+            .unwrap();
+        call.commit(&memo);
+        tokio::time::advance(Duration::from_millis(1000)).await;
+        assert_eq!(call.get(&memo, "timed"), None);
+        assert!(call.get(&memo, "tagged").is_some());
+        memo.object_deleted("uid-1");
+        assert!(memo.is_empty());
+    }
+}

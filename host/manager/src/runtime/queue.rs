@@ -1,0 +1,159 @@
+//! A plugin's workqueue as the manager uses it: keys are texts, and each remembers why it was queued.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_cache::{Delta, Object};
+use flyball_serving::Metrics;
+use flyball_serving::metrics::{Gauges, MetricsError};
+use flyball_types::Kind;
+use flyball_types::description::{self, DeltaType};
+use flyball_workqueue::{Bucket, Config, Priority, RateLimit, WorkQueue};
+
+/// How long it is at least from one reconcile of a key to the next, unless an object goes: of a burst of changes, each write
+/// but the last is written over by the next.
+const REST: Duration = Duration::from_millis(25);
+
+/// Why a key was queued.
+#[derive(Clone, Debug)]
+pub(crate) enum Reason {
+    /// An object changed.
+    Delta {
+        kind: Arc<Kind>,
+        object: Arc<str>,
+        delta: DeltaType,
+    },
+    /// A reconcile asked for it.
+    Requeued { by: Arc<str> },
+    /// A reconcile failed.
+    Retry,
+    /// Its ticker's time came.
+    Tick,
+    /// The plugin was quarantined when its turn came.
+    HeldBack,
+    /// An operator ended a quarantine.
+    Resumed,
+}
+
+/// One of a plugin's queues, as one of its versions described it. Its keys and their backoffs outlive the version.
+pub(crate) struct Queue {
+    pub(crate) name: Arc<str>,
+    pub(crate) keys: WorkQueue<Arc<str>, Reason>,
+    /// How often a key is retried; without end, if none.
+    pub(crate) max_retries: Option<u32>,
+    gauges: Arc<Gauges>,
+}
+
+impl Queue {
+    /// An empty queue as described.
+    pub(crate) fn new(
+        described: &description::Queue,
+        metrics: &Metrics,
+    ) -> Result<Self, MetricsError> {
+        let rate_limit = rate_limit(described);
+        let events = metrics.workqueue(&described.name)?;
+        let keys = WorkQueue::new(Config {
+            rate_limit,
+            rest: REST,
+            metrics: events,
+            ..Config::default()
+        });
+        let watched = keys.clone();
+        let gauges = metrics.workqueue_gauges(&described.name, move || Some(watched.snapshot()))?;
+        let gauges = Arc::new(gauges);
+        Ok(Self {
+            name: described.name.as_str().into(),
+            keys,
+            max_retries: described.max_retries,
+            gauges,
+        })
+    }
+
+    /// The same keys for another version, which describes the queue so.
+    pub(crate) fn handed_on(&self, described: &description::Queue) -> Self {
+        self.keys.set_rate_limit(rate_limit(described));
+        let (keys, gauges) = (self.keys.clone(), self.gauges.clone());
+        Self {
+            name: self.name.clone(),
+            keys,
+            max_retries: described.max_retries,
+            gauges,
+        }
+    }
+
+    /// Adds a key that a reconcile asked for.
+    pub(crate) fn add(&self, key: Arc<str>, delay: Duration, by: &Arc<str>) {
+        self.keys.add_after(
+            key,
+            delay,
+            Priority::Normal,
+            Reason::Requeued { by: by.clone() },
+        );
+    }
+
+    /// Adds a key that a delta yielded.
+    pub(crate) fn route(&self, key: Arc<str>, delay: Duration, kind: &Arc<Kind>, delta: &Delta) {
+        // What was there before comes after what happens now.
+        let priority = if delta.initial {
+            Priority::Low
+        } else {
+            Priority::Normal
+        };
+        let reason = Reason::Delta {
+            kind: kind.clone(),
+            object: delta.object().key().into(),
+            delta: delta.delta_type(),
+        };
+        if delay.is_zero() && goes(delta) {
+            self.keys.add_urgent(key, priority, reason);
+        } else if delay.is_zero() {
+            self.keys.add(key, priority, reason);
+        } else {
+            self.keys.add_after(key, delay, priority, reason);
+        }
+    }
+}
+
+/// Whether an object is gone or about to be: somebody may be missing it.
+fn goes(delta: &Delta) -> bool {
+    let is_deleting =
+        |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.is_deleting());
+    delta.new.is_none() || is_deleting(&delta.new) && !is_deleting(&delta.old)
+}
+
+fn rate_limit(described: &description::Queue) -> RateLimit {
+    let bucket = (described.qps > 0.0).then(|| Bucket {
+        qps: described.qps,
+        burst: described.burst.max(1),
+    });
+    RateLimit {
+        base: Duration::from_millis(described.base_delay_ms.into()),
+        max: Duration::from_millis(described.max_delay_ms.into()),
+        bucket,
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delta {
+                kind,
+                object,
+                delta,
+            } => {
+                let what = match delta {
+                    DeltaType::Added => "added",
+                    DeltaType::Modified => "modified",
+                    DeltaType::Deleted => "deleted",
+                };
+                write!(f, "{} {object} {what}", kind.kind)
+            }
+            Self::Requeued { by } => write!(f, "asked for by the reconcile of {by}"),
+            Self::Retry => f.write_str("retry"),
+            Self::Tick => f.write_str("tick"),
+            Self::HeldBack => f.write_str("held back while the plugin was quarantined"),
+            Self::Resumed => f.write_str("the quarantine was ended"),
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Which keys a delta yields, and which deltas the guest is asked about.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A cache of Deployments: their names, UIDs and what their selectors ask of `app`.
+struct Deployments(&'static [(&'static str, &'static str, &'static str)]);
+
+impl Lookup for Deployments {
+    fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
+        let is_there = |known: &&(&str, &str, &str)| known.0 == name && Uid::new(known.1) == *uid;
+        (kind.kind == "Deployment")
+            .then(|| namespace == "demo" && self.0.iter().any(|known| is_there(&known)))
+    }
+
+    fn selecting(&self, _: &Kind, _: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
+        let app = object
+            .labels()
+            .iter()
+            .find(|(key, _)| *key == "app")
+            .map(|(_, app)| app.to_owned());
+        let found = self
+            .0
+            .iter()
+            .filter(|known| Some(known.2) == app.as_deref());
+        found
+            .filter_map(|known| self.by_uid(&Uid::new(known.1)))
+            .map(|(_, object)| object)
+            .collect()
+    }
+
+    fn keys(&self, _: &Kind, namespace: &str) -> Vec<String> {
+        let found = self
+            .0
+            .iter()
+            .filter(|_| namespace.is_empty() || namespace == "demo");
+        found.map(|known| format!("demo/{}", known.0)).collect()
+    }
+
+    /// One whose selector asks for `going` is being deleted.
+    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
+        let (name, uid, app) = self.0.iter().find(|known| Uid::new(known.1) == *uid)?;
+        let mut metadata =
+            json!({"namespace": "demo", "name": name, "uid": uid, "resourceVersion": "1"});
+        if *app == "going" {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        let object =
+            Object::parse(json!({"metadata": metadata}).to_string().as_bytes()).expect("an object");
+        Some((Kind::new("apps", "v1", "Deployment"), object))
+    }
+
+    fn dependents(&self, uid: &Uid) -> Vec<Reference> {
+        let kind = Kind::new("apps", "v1", "ReplicaSet");
+        let owned = ["a", "b"].map(|name| (name.to_owned(), format!("{uid}-{name}")));
+        owned
+            .map(|(name, uid)| Reference {
+                kind: kind.clone(),
+                namespace: "demo".into(),
+                name,
+                uid,
+            })
+            .into()
+    }
+
+    fn went(&self, _: Reference) {}
+
+    fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+        match kind.kind.as_str() {
+            "Deployment" => Some(true),
+            "Node" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+const CACHE: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "db")]);
+
+/// A ReplicaSet `web-1`; `more` is merged into its metadata.
+fn set(more: Value) -> Arc<Object> {
+    let mut object = json!({"metadata": {"namespace": "demo", "name": "web-1", "uid": "u", "resourceVersion": "7"}});
+    for (name, value) in more.as_object().expect("an object") {
+        object["metadata"][name] = value.clone();
+    }
+    Object::parse(object.to_string().as_bytes()).expect("an object")
+}
+
+fn owned_by(name: &str, uid: &str) -> Value {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid, "controller": true});
+    json!({"ownerReferences": [owner]})
+}
+
+fn router(watch: Value) -> Router {
+    let mut watch = watch;
+    watch["kind"] = "apps/v1/ReplicaSet".into();
+    let description = json!({
+        "format": 1, "name": "test", "version": "1.0.0", "queues": [{"name": "first"}, {"name": "second"}],
+        "watches": [watch, {"kind": "apps/v1/Deployment"}],
+    });
+    let description = Description::read(&description.to_string()).expect("a description");
+    Router::new(
+        &description,
+        &description.watches[0],
+        &Kind::new("apps", "v1", "ReplicaSet"),
+    )
+}
+
+fn delta(old: Option<Arc<Object>>, new: Option<Arc<Object>>) -> Delta {
+    Delta {
+        old,
+        new,
+        between: Vec::new(),
+        initial: false,
+    }
+}
+
+fn keys(router: &Router, delta: &Delta) -> Vec<String> {
+    router
+        .route(delta, &CACHE)
+        .iter()
+        .map(|routed| routed.key.to_string())
+        .collect()
+}
+
+#[test]
+fn a_moved_owner_wakes_both_sides() {
+    let router = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
+    let delta = delta(
+        Some(set(owned_by("web", "u-web"))),
+        Some(set(owned_by("db", "u-db"))),
+    );
+    assert_eq!(keys(&router, &delta), ["demo/web", "demo/db"]);
+}
+
+#[test]
+fn the_guest_is_asked_about_what_its_mapping_names_alone() {
+    let having = json!({"path": "metadata.finalizers", "value": "x/held"});
+    let router = router(json!({"map": [{"to": "route", "on": ["modified"], "having": having}]}));
+    let (held, free) = (set(json!({"finalizers": ["x/held"]})), set(json!({})));
+    for (old, new, asks) in [
+        (Some(&held), Some(&free), true),
+        (Some(&free), Some(&held), true),
+        (Some(&free), Some(&free), false),
+        (None, Some(&held), false),
+    ] {
+        assert_eq!(
+            router.asks_guest(&delta(old.cloned(), new.cloned())),
+            asks,
+            "{old:?} {new:?}"
+        );
+    }
+    assert_eq!(
+        keys(&router, &delta(Some(held.clone()), Some(held))),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn the_guest_is_asked_about_what_meets_all_conditions() {
+    let asks = |mapping: Value, object: &Arc<Object>| {
+        router(json!({"map": [mapping]})).asks_guest(&delta(None, Some(object.clone())))
+    };
+    let (orphan, owned) = (set(json!({})), set(owned_by("web", "u-web")));
+    let going = set(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    let (orphans, deleting) = (
+        json!({"to": "route", "orphans": true}),
+        json!({"to": "route", "deleting": true}),
+    );
+    assert!(asks(orphans.clone(), &orphan) && !asks(orphans, &owned));
+    assert!(asks(deleting.clone(), &going) && !asks(deleting, &orphan));
+    let (held, web) = (json!(["x/held"]), json!({"app": "web"}));
+    let values = [
+        ("metadata.finalizers", "x/held"),
+        ("metadata.labels.app", "web"),
+    ];
+    let both = json!({"to": "route", "having": values.map(|(path, value)| json!({"path": path, "value": value}))});
+    assert!(asks(
+        both.clone(),
+        &set(json!({"finalizers": held, "labels": web}))
+    ));
+    assert!(
+        !asks(both.clone(), &set(json!({"finalizers": held})))
+            && !asks(both, &set(json!({"labels": web})))
+    );
+}
+
+#[test]
+fn what_a_router_says_is_of_no_concern_yields_nothing() {
+    let controller = json!({"to": "controller", "kind": "apps/v1/Deployment"});
+    let owner = json!({"to": "owner", "kind": "apps/v1/Deployment"});
+    let selecting = json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "orphans": true});
+    let held = json!({"to": "route", "having": {"path": "metadata.finalizers", "value": "x/held"}});
+    let maps = [
+        controller,
+        owner,
+        selecting,
+        held,
+        json!({"to": "ownerReferences", "which": "missing"}),
+    ];
+    let changes = [
+        json!([]),
+        json!(["generation"]),
+        json!(["labels"]),
+        json!([{"path": "spec.x"}]),
+    ];
+    let mut versions = vec![None];
+    for metadata in [
+        json!({"labels": {"app": "web"}}),
+        json!({"finalizers": ["x/held"], "generation": 2, "labels": {"app": "web"}}),
+        owned_by("web", "u-web"),
+        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": true}]}),
+    ] {
+        versions.push(Some(set(metadata)));
+    }
+    let (mut concerned, mut spared) = (0, 0);
+    for (map, changes) in maps
+        .iter()
+        .flat_map(|map| changes.iter().map(move |changes| (map, changes)))
+    {
+        let router = router(json!({"map": [map], "changes": changes}));
+        for (old, new) in versions
+            .iter()
+            .flat_map(|old| versions.iter().map(move |new| (old, new)))
+        {
+            if old.is_none() && new.is_none() {
+                continue;
+            }
+            let delta = delta(old.clone(), new.clone());
+            let yields = !router.route(&delta, &CACHE).is_empty() || router.asks_guest(&delta);
+            if router.may_concern(&delta) {
+                concerned += 1;
+            } else {
+                assert!(
+                    !(yields && router.counts(&delta)),
+                    "{map} {changes}: {old:?} {new:?}"
+                );
+                spared += 1;
+            }
+        }
+    }
+    assert!(concerned > 50 && spared > 50, "{concerned} {spared}");
+}
+
+#[test]
+fn an_owner_of_another_uid_is_not_woken() {
+    let router = router(json!({"map": [{"to": "controller", "kind": "apps/v1/Deployment"}]}));
+    assert_eq!(
+        keys(&router, &delta(None, Some(set(owned_by("web", "u-older"))))),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn changed_labels_wake_who_selected_and_who_selects_and_those_between() {
+    let selecting =
+        json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector"});
+    let router = router(json!({"map": [selecting]}));
+    let labelled = |app: &str| set(json!({"labels": {"app": app}}));
+    let mut delta = delta(Some(labelled("none")), Some(labelled("db")));
+    delta.between.push(labelled("web"));
+    assert_eq!(keys(&router, &delta), ["demo/web", "demo/db"]);
+}
+
+#[test]
+fn of_those_that_select_an_object_only_those_with_the_value_are_woken() {
+    let whose = json!({"path": "metadata.name", "value": "web"});
+    let selecting = json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "whose": whose});
+    let router = router(json!({"map": [selecting]}));
+    let labelled = |app: &str| Some(set(json!({"labels": {"app": app}})));
+    assert_eq!(
+        keys(&router, &delta(labelled("web"), labelled("db"))),
+        ["demo/web"]
+    );
+}
+
+#[test]
+fn of_orphans_only_those_without_a_controller_wake_their_selectors() {
+    let selecting = json!({"to": "selecting", "kind": "apps/v1/Deployment", "path": "spec.selector", "orphans": true});
+    let router = router(json!({"map": [selecting]}));
+    let mut owned = owned_by("db", "u-db");
+    owned["labels"] = json!({"app": "web"});
+    assert_eq!(
+        keys(&router, &delta(None, Some(set(owned)))),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        keys(
+            &router,
+            &delta(None, Some(set(json!({"labels": {"app": "web"}}))))
+        ),
+        ["demo/web"]
+    );
+}
+
+#[test]
+fn names_namespaces_constants_and_all_of_a_kind_are_keys() {
+    let targets = [
+        (json!({"to": "itself"}), vec!["demo/web-1"]),
+        (json!({"to": "namespace"}), vec!["demo"]),
+        (json!({"to": "constant", "key": "all"}), vec!["all"]),
+        (
+            json!({"to": "all", "kind": "apps/v1/Deployment"}),
+            vec!["demo/web", "demo/db"],
+        ),
+        (
+            json!({"to": "inNamespace", "kind": "apps/v1/Deployment"}),
+            vec!["demo/web", "demo/db"],
+        ),
+        (
+            json!({"to": "named", "path": "metadata.annotations['to']", "namespaced": true}),
+            vec!["demo/there"],
+        ),
+    ];
+    let object = set(json!({"annotations": {"to": "there"}}));
+    for (mapping, expected) in targets {
+        let router = router(json!({"map": [mapping]}));
+        assert_eq!(
+            keys(&router, &delta(None, Some(object.clone()))),
+            expected,
+            "{mapping}"
+        );
+    }
+}
+
+#[test]
+fn references_name_objects_of_whatever_kind() {
+    let object = set(json!({}));
+    let keys = |to: &str| {
+        keys(
+            &router(json!({"map": [{"to": to}]})),
+            &delta(Some(object.clone()), None),
+        )
+    };
+    assert_eq!(keys("reference"), ["apps/v1/ReplicaSet/demo/web-1/u"]);
+    assert_eq!(
+        keys("dependents"),
+        [
+            "apps/v1/ReplicaSet/demo/a/u-a",
+            "apps/v1/ReplicaSet/demo/b/u-b"
+        ]
+    );
+}
+
+#[test]
+fn owners_are_missing_where_no_cache_holds_them_as_they_are_named() {
+    let router = router(json!({"map": [{"to": "ownerReferences", "which": "missing"}]}));
+    let owned = |kind: &str, name: &str, uid: &str| {
+        let api_version = if kind == "Node" { "v1" } else { "apps/v1beta1" };
+        set(
+            json!({"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}]}),
+        )
+    };
+    let keys = |object: Arc<Object>| keys(&router, &delta(None, Some(object)));
+    assert_eq!(
+        keys(owned("Deployment", "web", "u-web")),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        keys(owned("Deployment", "web", "u-old")),
+        ["apps/v1beta1/Deployment/demo/web/u-old"]
+    );
+    assert_eq!(
+        keys(owned("Deployment", "other", "u-web")),
+        ["apps/v1beta1/Deployment/demo/other/u-web"]
+    );
+    assert_eq!(
+        keys(owned("StatefulSet", "web", "u-web")),
+        ["apps/v1beta1/StatefulSet/demo/web/u-web"]
+    );
+    assert_eq!(keys(owned("Node", "n", "u-n")), ["v1/Node//n/u-n"]);
+    let mut going = owned_by("web", "u-old");
+    going["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    assert_eq!(keys(set(going)), Vec::<String>::new());
+}
+
+#[test]
+fn owners_that_are_being_deleted_are_known_by_their_uid() {
+    const GOING: Deployments = Deployments(&[("web", "u-web", "web"), ("db", "u-db", "going")]);
+    let router = router(json!({"map": [{"to": "ownerReferences", "which": "deleting"}]}));
+    let keys = |object| -> Vec<String> {
+        let routed = router.route(&delta(Some(set(object)), None), &GOING);
+        routed.iter().map(|routed| routed.key.to_string()).collect()
+    };
+    assert_eq!(keys(owned_by("web", "u-web")), Vec::<String>::new());
+    assert_eq!(
+        keys(owned_by("db", "u-db")),
+        ["apps/v1/Deployment/demo/db/u-db"]
+    );
+}
+
+#[test]
+fn a_mapping_may_be_for_objects_with_a_value_in_a_field() {
+    let having = json!({"path": "metadata.finalizers", "value": "orphan"});
+    let router = router(json!({"map": [{"to": "itself", "having": having}]}));
+    let keys = |finalizers: Value| {
+        keys(
+            &router,
+            &delta(None, Some(set(json!({"finalizers": finalizers})))),
+        )
+    };
+    assert_eq!(keys(json!(["other", "orphan"])), ["demo/web-1"]);
+    assert_eq!(keys(json!(["other"])), Vec::<String>::new());
+    assert_eq!(keys(Value::Null), Vec::<String>::new());
+}
+
+#[test]
+fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
+    let mapping = json!({"to": "itself", "on": ["deleted"], "queue": "second", "delayMs": 1500});
+    let router = router(json!({"map": [mapping]}));
+    let object = set(json!({}));
+    assert!(
+        router
+            .route(&delta(None, Some(object.clone())), &CACHE)
+            .is_empty()
+    );
+    let expected = Routed {
+        queue: 1,
+        key: "demo/web-1".into(),
+        delay: Duration::from_millis(1500),
+    };
+    assert_eq!(router.route(&delta(Some(object), None), &CACHE), [expected]);
+}
+
+#[test]
+fn a_modification_counts_only_if_it_changes_what_counts() {
+    let counts = |changes: Value, old: Value, new: Value| {
+        router(json!({"map": [{"to": "itself"}], "changes": changes}))
+            .counts(&delta(Some(set(old)), Some(set(new))))
+    };
+    let (one, two) = (json!({"generation": 1}), json!({"generation": 2}));
+    assert!(counts(json!([]), one.clone(), one.clone()));
+    assert!(!counts(json!(["generation"]), one.clone(), one.clone()));
+    assert!(counts(json!(["generation"]), one.clone(), two.clone()));
+    assert!(!counts(json!(["labels"]), one, two));
+    let labelled = |app: &str| json!({"labels": {"app": app}});
+    assert!(counts(json!(["labels"]), labelled("a"), labelled("b")));
+    let path = json!([{"path": "metadata.labels['app']"}]);
+    assert!(counts(path.clone(), labelled("a"), labelled("b")));
+    assert!(!counts(path, labelled("a"), labelled("a")));
+}
+
+#[test]
+fn additions_and_deletions_always_count() {
+    let router = router(json!({"map": [{"to": "itself"}], "changes": ["generation"]}));
+    assert!(router.counts(&delta(None, Some(set(json!({}))))));
+    assert!(router.counts(&delta(Some(set(json!({}))), None)));
+}
