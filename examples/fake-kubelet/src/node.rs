@@ -33,7 +33,6 @@ view! {
 /// A taint. All of it is read, because a patch carries the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Taint {
     pub key: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -46,7 +45,6 @@ pub struct Taint {
 /// A condition of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Health {
     #[serde(rename = "type")]
     pub condition_type: String,

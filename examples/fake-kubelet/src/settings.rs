@@ -67,7 +67,6 @@ pub const KEYS: &[(&str, &str, &str)] = &[
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "`KEYS` says what they do")]
 pub struct Settings {
     pub nodes: u32,
     pub node_prefix: String,

@@ -13,7 +13,6 @@ pub const SCHEDULED: &str = "PodScheduled";
 /// The status of a pod, as far as we read or write it. What is empty is not written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -68,7 +67,6 @@ pub struct Address {
 /// A condition. An empty reason or message is written as null: it takes away an old one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Condition {
     #[serde(rename = "type")]
     pub condition_type: String,
@@ -83,7 +81,6 @@ pub struct Condition {
 /// A container, as it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct ContainerStatus {
     pub name: String,
     pub state: State,
@@ -101,7 +98,6 @@ pub struct ContainerStatus {
 /// The state of a container: one of these, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct State {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
@@ -114,7 +110,6 @@ pub struct State {
 /// A container that is to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Waiting {
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -124,7 +119,6 @@ pub struct Waiting {
 /// A container that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Running {
     pub started_at: Option<Time>,
 }
@@ -132,7 +126,6 @@ pub struct Running {
 /// A container that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Terminated {
     pub exit_code: i32,
     pub reason: String,

@@ -8,7 +8,6 @@ use crate::time::Time;
 /// A condition of an object's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Condition {
     #[serde(rename = "type")]
     pub condition_type: String,

@@ -76,7 +76,6 @@ impl<'de> Deserialize<'de> for LabelSet {
 /// or suffixes name it: `meta: Meta = "metadata" [".labels"]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct Meta {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -188,7 +187,6 @@ impl Meta {
 /// What owns an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct OwnerReference {
     pub api_version: String,
     pub kind: String,

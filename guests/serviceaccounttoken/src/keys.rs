@@ -8,7 +8,6 @@ use crate::fill::Secret;
 
 /// An account: `namespace/name/uid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct AccountKey {
     pub namespace: String,
     pub name: String,
@@ -18,7 +17,6 @@ pub struct AccountKey {
 /// A Secret: `namespace/name/uid/account/account-uid`. The last two are what its annotations say, any text; the account's UID
 /// may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub struct SecretKey {
     pub namespace: String,
     pub name: String,

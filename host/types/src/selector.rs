@@ -28,7 +28,6 @@ pub struct Requirement {
 
 /// How a label is compared. An object without the label matches `NotIn` and `DoesNotExist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-#[allow(missing_docs, reason = "they are the API's words")]
 pub enum Operator {
     In,
     NotIn,

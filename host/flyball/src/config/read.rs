@@ -239,7 +239,9 @@ impl Flags<'_> {
             Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => false,
             Some("VersionTLS13") => true,
             Some(_) => {
-                return Err(self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13"));
+                return Err(
+                    self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13")
+                );
             }
         };
         let streams = self.at_least("http2-max-streams-per-connection", 0)?;
