@@ -2,9 +2,10 @@
 //! events, and are not decoded twice. In memory there is one of each, for the cache and for the overlay.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flyball_types::Mask;
+use parking_lot::Mutex;
 
 use crate::{Object, Uid};
 
@@ -15,29 +16,25 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    fn versions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Object>>> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
-        self.versions().is_empty()
+        self.versions.lock().is_empty()
     }
 
     pub(crate) fn put(&self, object: Arc<Object>) {
-        self.versions().insert(object.resource_version, object);
+        self.versions.lock().insert(object.resource_version, object);
     }
 
     /// The version of an object, if it is known and was pruned by this mask.
     pub(crate) fn get(&self, uid: &str, version: &str, mask: &Arc<Mask>) -> Option<Arc<Object>> {
         let version = version.parse().ok()?;
-        let object = self.versions().get(&version).cloned()?;
+        let object = self.versions.lock().get(&version).cloned()?;
         let is_pruned_alike = Arc::ptr_eq(&object.mask, mask) || object.mask == *mask;
         (object.uid == Uid::new(uid) && is_pruned_alike).then_some(object)
     }
 
     /// The reflector has seen everything up to this version.
     pub(crate) fn pass(&self, position: u64) {
-        let mut versions = self.versions();
+        let mut versions = self.versions.lock();
         while versions
             .first_entry()
             .is_some_and(|first| *first.key() <= position)
@@ -48,7 +45,7 @@ impl Acknowledged {
 
     /// Versions known before mean nothing, or may: a server that was restored from a backup gives them to other changes.
     pub(crate) fn clear(&self) {
-        self.versions().clear();
+        self.versions.lock().clear();
     }
 }
 

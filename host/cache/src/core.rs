@@ -2,10 +2,11 @@
 //! reflector has seen and who is to be told. Only the reflector changes the cache.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use flyball_types::{FieldPath, Mask};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{Notify, watch};
 
 use crate::acknowledged::Acknowledged;
@@ -82,10 +83,6 @@ struct Wanted {
     union: Arc<Mask>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Core {
     pub(crate) fn new(resource: Arc<ApiResource>, scope: Scope, metadata_only: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -116,11 +113,7 @@ impl Core {
     }
 
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     pub(crate) fn is_metadata_only(&self) -> bool {
@@ -189,7 +182,7 @@ impl Core {
         selectors: &[FieldPath],
     ) -> u64 {
         let number = {
-            let mut wanted = lock(&self.wanted);
+            let mut wanted = self.wanted.lock();
             wanted.next += 1;
             let number = wanted.next;
             wanted.handles.insert(number, Arc::clone(mask));
@@ -199,7 +192,7 @@ impl Core {
             number
         };
         if !indexes.is_empty() || !selectors.is_empty() {
-            let mut state = self.state_mut();
+            let mut state = self.state.write();
             indexes.iter().for_each(|path| state.indexer.add_path(path));
             selectors
                 .iter()
@@ -211,7 +204,7 @@ impl Core {
 
     /// A handle is gone; answers how many are left. What only it wanted is kept until the next list.
     pub(crate) fn unregister(&self, number: u64) -> usize {
-        let mut wanted = lock(&self.wanted);
+        let mut wanted = self.wanted.lock();
         wanted.handles.remove(&number);
         let union = wanted
             .handles
@@ -222,12 +215,12 @@ impl Core {
     }
 
     pub(crate) fn handles(&self) -> usize {
-        lock(&self.wanted).handles.len()
+        self.wanted.lock().handles.len()
     }
 
     /// The fields that all handles want together.
     pub(crate) fn wanted_mask(&self) -> Arc<Mask> {
-        Arc::clone(&lock(&self.wanted).union)
+        Arc::clone(&self.wanted.lock().union)
     }
 
     /// Whether the cache holds a whole list with these fields.
@@ -237,7 +230,7 @@ impl Core {
 
     pub(crate) fn subscribe(&self, mask: &Arc<Mask>, wants: Arc<Wants>) -> Deltas {
         let pending = Arc::new(Pending::default());
-        let mut state = self.state_mut();
+        let mut state = self.state.write();
         if state.stopped {
             pending.close();
         }
@@ -271,7 +264,7 @@ impl Core {
     }
 
     pub(crate) fn problem(&self) -> Option<String> {
-        lock(&self.problem).clone()
+        self.problem.lock().clone()
     }
 }
 
@@ -297,7 +290,7 @@ impl Core {
         reset: bool,
     ) {
         let mut deltas = Vec::new();
-        let mut state = self.state_mut();
+        let mut state = self.state.write();
         state.indexer.replace(objects, reset, &mut deltas);
         state.mask = mask;
         state.listed = true;
@@ -341,7 +334,7 @@ impl Core {
         let mut in_order = true;
         self.events
             .fetch_add(events.len() as u64, Ordering::Relaxed);
-        let mut state = self.state_mut();
+        let mut state = self.state.write();
         for event in events {
             let version = match &event {
                 Event::Upsert(object) | Event::Delete(object) => object.resource_version,
@@ -378,7 +371,7 @@ impl Core {
 
     /// Why it can't list or watch, or that it can. Answers whether that is news.
     pub(crate) fn set_problem(&self, problem: Option<String>) -> bool {
-        let mut own = lock(&self.problem);
+        let mut own = self.problem.lock();
         let is_news = *own != problem;
         *own = problem;
         is_news
@@ -386,7 +379,7 @@ impl Core {
 
     /// The reflector has stopped.
     pub(crate) fn close(&self) {
-        let mut state = self.state_mut();
+        let mut state = self.state.write();
         state.stopped = true;
         state
             .subscribers

@@ -3,9 +3,10 @@
 //! what is in protobuf, JSON is made of what the mask keeps alone.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flyball_types::{Mask, MetadataSink, Node, Prune, Text, reader};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -278,7 +279,7 @@ impl<'a> Metadata<'a> {
             raw.and_then(|raw| raw.get().parse::<i64>().ok())
                 .unwrap_or(0)
         };
-        let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interner = interner.lock();
         Ok(Object {
             namespace: interner.text(namespace),
             name: (&*name).into(),

@@ -2,10 +2,11 @@
 //! router, which makes keys of it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use flyball_types::description::DeltaType;
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::{Object, Uid};
@@ -88,7 +89,7 @@ impl Deltas {
 
 impl Drop for Deltas {
     fn drop(&mut self) {
-        let mut queue = self.pending.queue();
+        let mut queue = self.pending.queue.lock();
         *queue = Queue {
             closed: true,
             ..Queue::default()
@@ -119,15 +120,9 @@ struct Queue {
 }
 
 impl Pending {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// Whether nobody listens any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.queue().closed
+        self.queue.lock().closed
     }
 
     /// Adds changes, each after those already there.
@@ -136,7 +131,7 @@ impl Pending {
         if deltas.peek().is_none() {
             return;
         }
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if !queue.closed {
             deltas.for_each(|delta| queue.push(delta));
             self.notify.notify_one();
@@ -145,19 +140,19 @@ impl Pending {
 
     /// The snapshot is complete.
     pub(crate) fn finish_initial(&self) {
-        self.queue().initial_pushed = true;
+        self.queue.lock().initial_pushed = true;
         self.notify.notify_one();
     }
 
     /// No more will come.
     pub(crate) fn close(&self) {
-        self.queue().closed = true;
+        self.queue.lock().closed = true;
         self.notify.notify_one();
     }
 
     /// What `Deltas::next` answers, if it need not wait.
     fn take(&self, max: usize) -> Option<Option<Batch>> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let count = queue.deltas.len().min(max.max(1));
         // Changes are pushed after the snapshot, so it is over where the next one is not of it.
         let initial_done =

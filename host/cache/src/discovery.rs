@@ -1,10 +1,11 @@
 //! What the API server serves: kinds, their plurals, scopes, verbs and subresources, by aggregated discovery.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_types::Kind;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -87,19 +88,16 @@ impl Discovery {
         let core = self.ask("/api").await?;
         let groups = self.ask("/apis").await?;
         let catalogue = Arc::new(Catalogue::of(core.items.into_iter().chain(groups.items)));
-        *self.lock() = Some((Instant::now(), Arc::clone(&catalogue)));
+        *self.known.lock() = Some((Instant::now(), Arc::clone(&catalogue)));
         Ok(catalogue)
     }
 
     fn known(&self, max_age: Duration) -> Option<Arc<Catalogue>> {
-        self.lock()
+        self.known
+            .lock()
             .as_ref()
             .filter(|(at, _)| at.elapsed() <= max_age)
             .map(|(_, catalogue)| Arc::clone(catalogue))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(Instant, Arc<Catalogue>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, path: &str) -> Result<GroupList, DiscoveryError> {

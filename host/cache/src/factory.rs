@@ -1,9 +1,10 @@
 //! The informers of the process: one reflector for each kind and scope, shared by all who watch it, started by the first
 //! and stopped with the last.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flyball_types::Mask;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -69,7 +70,7 @@ impl InformerFactory {
             .chain(&interest.selectors)
             .chain(interest.scope.paths());
         let mask = Arc::new(interest.mask.union(&paths.collect::<Mask>()));
-        let mut registry = self.shared.registry();
+        let mut registry = self.shared.registry.lock();
         let fits = |entry: &&Entry| {
             entry.core.resource.kind == interest.resource.kind
                 && entry.core.scope == interest.scope
@@ -117,7 +118,7 @@ impl InformerFactory {
 
     /// Starts the reflectors of all handles that have none yet. To be called in a tokio runtime.
     pub fn start(&self) {
-        let mut registry = self.shared.registry();
+        let mut registry = self.shared.registry.lock();
         registry.ending.retain(|task| !task.is_finished());
         if registry.stopped {
             return;
@@ -141,7 +142,7 @@ impl InformerFactory {
     /// Stops all reflectors and waits for their tasks. Caches stay readable as they are.
     pub async fn shutdown(&self) {
         let tasks = {
-            let mut registry = self.shared.registry();
+            let mut registry = self.shared.registry.lock();
             registry.stopped = true;
             let mut tasks = std::mem::take(&mut registry.ending);
             for entry in &mut registry.entries {
@@ -166,7 +167,8 @@ impl InformerFactory {
     pub fn status(&self) -> Vec<InformerStatus> {
         let cores: Vec<Arc<Core>> = self
             .shared
-            .registry()
+            .registry
+            .lock()
             .entries
             .iter()
             .map(|entry| Arc::clone(&entry.core))
@@ -175,15 +177,9 @@ impl InformerFactory {
     }
 }
 
-impl Shared {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut registry = self.shared.registry();
+        let mut registry = self.shared.registry.lock();
         if self.core.unregister(self.number) > 0 {
             return;
         }

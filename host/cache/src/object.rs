@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use flyball_types::{Columns, FieldPath, Kind, Labels, Mask};
+use parking_lot::Mutex;
 
 use crate::acknowledged::Acknowledged;
 use crate::decode::{DecodeError, Decoder};
@@ -181,11 +182,7 @@ impl Object {
 
     /// Appends the values of these columns, which must be among what the mask kept, as a JSON array.
     pub(crate) fn append_row(&self, columns: &Arc<Columns>, out: &mut Vec<u8>) {
-        let kept = self
-            .row
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let kept = self.row.lock().clone();
         if let Some(row) = kept
             .as_ref()
             .filter(|row| Arc::ptr_eq(&row.columns, columns))
@@ -204,7 +201,7 @@ impl Object {
                 json,
                 passed_over: AtomicU8::new(0),
             });
-            *self.row.lock().unwrap_or_else(PoisonError::into_inner) = Some(row);
+            *self.row.lock() = Some(row);
         }
     }
 
@@ -231,7 +228,7 @@ impl Object {
 
     /// About how many bytes it takes, but for what it shares with others.
     pub fn size(&self) -> usize {
-        let row = self.row.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = self.row.lock();
         let row = row.as_ref().map_or(0, |row| {
             size_of::<Row>() + 2 * size_of::<usize>() + row.json.len()
         });

@@ -2,11 +2,12 @@
 //! writes, without waiting. The writer fills it, listers read it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_types::FieldPath;
 use foldhash::fast::RandomState;
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::core::{Core, State};
@@ -119,22 +120,10 @@ impl Entry {
 }
 
 impl Overlay {
-    fn read(&self) -> RwLockReadGuard<'_, Informers> {
-        self.informers
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Informers> {
-        self.informers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Looks at the entries of an informer and at its cache together; without entries, at the cache alone. What is missing
     /// in the entries because the cache has passed it is in the cache.
     pub(crate) fn with<T>(&self, core: &Core, look: impl FnOnce(&Entries, &State) -> T) -> T {
-        let informers = self.read();
+        let informers = self.informers.read();
         let entries = informers
             .entries
             .get(&core.id)
@@ -284,7 +273,7 @@ impl OverlayWriter {
         if !entry.is_ahead(&uid, &core.state()) {
             return;
         }
-        let mut informers = self.overlay.write();
+        let mut informers = self.overlay.informers.write();
         let (_, entries) = informers
             .entries
             .entry(core.id)
@@ -302,7 +291,7 @@ impl OverlayWriter {
 
     /// Drops what the reflector has passed, and answers how many entries are left. Reads never need this; it frees memory.
     pub fn tidy(&self) -> usize {
-        let mut informers = self.overlay.write();
+        let mut informers = self.overlay.informers.write();
         informers.tidy();
         informers.count
     }

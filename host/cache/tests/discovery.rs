@@ -1,7 +1,7 @@
 //! Discovery, from the server's aggregated documents.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use flyball_cache::{Discovery, DiscoveryError, Get, Source, SourceError};
 use flyball_types::Kind;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 struct Server {
@@ -33,7 +34,7 @@ impl Source for Connection {
                         "responseKind": {"group": "policy", "version": "v1", "kind": "Eviction"}}],
                 }]}]}]})
             }
-            "/apis" => json!({"items": *self.0.groups.lock().unwrap()}),
+            "/apis" => json!({"items": *self.0.groups.lock()}),
             path => panic!("{path}"),
         };
         Box::pin(
@@ -84,7 +85,7 @@ async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
         2,
         "once, two documents"
     );
-    *server.groups.lock().unwrap() = widgets();
+    *server.groups.lock() = widgets();
     tokio::time::advance(Duration::from_secs(6)).await;
     let found = discovery.resolve(&widget).await.unwrap();
     assert_eq!(

@@ -4,10 +4,11 @@ mod certificate;
 mod trust;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use tokio::time::Duration;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -102,13 +103,9 @@ impl Authentication {
 
     /// Whether everything that is to be trusted could be read. What can't be read stays as it was.
     pub(crate) async fn refresh(&self) -> bool {
-        let old = self
-            .trust
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let old = self.trust.read().clone();
         let (trust, complete) = Trust::read(&self.options, self.lookup.as_deref(), &old).await;
-        *self.trust.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(trust);
+        *self.trust.write() = Arc::new(trust);
         complete
     }
 
@@ -118,11 +115,7 @@ impl Authentication {
         certificates: &[CertificateDer<'static>],
         headers: &HeaderMap,
     ) -> Result<User, Unauthorized> {
-        let trust = self
-            .trust
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let trust = self.trust.read().clone();
         let mut refused = false;
         for user in [
             trust.proxied_user(certificates, headers),

@@ -1,8 +1,9 @@
 //! What controllers show of themselves to those who look for a fault: `/debug/controllers/<name>/<page>`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 /// A page, made anew for each request.
 pub struct Page {
     /// As in `text/vnd.graphviz`.
@@ -37,10 +38,7 @@ impl DebugPages {
         show: impl Fn(&[(String, String)]) -> Page + Send + Sync + 'static,
     ) -> PageRegistration {
         let (key, show): (_, Show) = ((controller.to_owned(), page.to_owned()), Arc::new(show));
-        self.pages
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key.clone(), show.clone());
+        self.pages.write().insert(key.clone(), show.clone());
         PageRegistration {
             key,
             show,
@@ -51,12 +49,7 @@ impl DebugPages {
     /// Makes a page of a controller; none if there is none of that name.
     pub(crate) fn show(&self, controller: &str, page: &str, query: &str) -> Option<Page> {
         let key = (controller.to_owned(), page.to_owned());
-        let show = self
-            .pages
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)?
-            .clone();
+        let show = self.pages.read().get(&key)?.clone();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
             .collect();
@@ -66,11 +59,7 @@ impl DebugPages {
 
 impl Drop for PageRegistration {
     fn drop(&mut self) {
-        let mut pages = self
-            .pages
-            .pages
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages.pages.write();
         if pages
             .get(&self.key)
             .is_some_and(|own| Arc::ptr_eq(own, &self.show))

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 /// One check: `Ok` if the part is well, else a sentence for the log. It should return at once, and may be called from
 /// several threads.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -78,10 +79,7 @@ impl HealthChecks {
     /// never fails. Everyone may read it.
     pub fn note(&self, name: impl Into<String>, text: &str) -> Note {
         let (name, text): (String, Arc<str>) = (name.into(), text.into());
-        self.notes
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.clone(), text.clone());
+        self.notes.write().insert(name.clone(), text.clone());
         Note {
             name,
             text,
@@ -94,7 +92,7 @@ impl HealthChecks {
         if name == "ping" {
             return Some(Ok(()));
         }
-        let check = self.read().get(name).map(|(_, check)| check.clone());
+        let check = self.checks.read().get(name).map(|(_, check)| check.clone());
         check.map(|check| check())
     }
 
@@ -102,7 +100,7 @@ impl HealthChecks {
     pub fn report(&self, endpoint: &str, excluded: &[String]) -> Report {
         let asked = |scope: &Scope| endpoint == "readyz" || *scope == Scope::All;
         let checks: Vec<(String, Check)> = {
-            let checks = self.read();
+            let checks = self.checks.read();
             let asked = checks.iter().filter(|(_, (scope, _))| asked(scope));
             asked
                 .map(|(name, (_, check))| (name.clone(), check.clone()))
@@ -131,7 +129,7 @@ impl HealthChecks {
             }
         }
         if endpoint == "readyz" {
-            let notes = self.notes.read().unwrap_or_else(PoisonError::into_inner);
+            let notes = self.notes.read();
             notes
                 .iter()
                 .for_each(|(name, text)| report.line(format_args!("[i]{name}: {text}")));
@@ -147,30 +145,20 @@ impl HealthChecks {
     }
 
     fn insert(&self, scope: Scope, name: String, check: Check) -> Registration {
-        self.write().insert(name.clone(), (scope, check.clone()));
+        self.checks
+            .write()
+            .insert(name.clone(), (scope, check.clone()));
         Registration {
             name,
             check,
             checks: self.clone(),
         }
     }
-
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, (Scope, Check)>> {
-        self.checks.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, (Scope, Check)>> {
-        self.checks.write().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Note {
     fn drop(&mut self) {
-        let mut notes = self
-            .checks
-            .notes
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.checks.notes.write();
         if notes
             .get(&self.name)
             .is_some_and(|own| Arc::ptr_eq(own, &self.text))
@@ -182,7 +170,7 @@ impl Drop for Note {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut checks = self.checks.write();
+        let mut checks = self.checks.checks.write();
         // A newer check of the same name stays.
         if checks
             .get(&self.name)

@@ -11,8 +11,9 @@ mod text;
 mod workqueue;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, Opts, Registry};
 
@@ -154,7 +155,7 @@ impl Metrics {
     /// Runs this before each scrape, for as long as what it returns is kept.
     pub fn on_scrape(&self, function: impl Fn() + Send + Sync + 'static) -> OnScrape {
         let function: Arc<ScrapeFn> = Arc::new(function);
-        let mut scrapes = lock(&self.inner.scrapes);
+        let mut scrapes = self.inner.scrapes.lock();
         scrapes.retain(|scrape| scrape.strong_count() > 0);
         scrapes.push(Arc::downgrade(&function));
         OnScrape {
@@ -164,12 +165,18 @@ impl Metrics {
 
     /// Everything in Prometheus' text format.
     pub fn render(&self) -> String {
-        let scrapes: Vec<Arc<ScrapeFn>> = lock(&self.inner.scrapes)
+        let scrapes: Vec<Arc<ScrapeFn>> = self
+            .inner
+            .scrapes
+            .lock()
             .iter()
             .filter_map(Weak::upgrade)
             .collect();
         scrapes.iter().for_each(|scrape| scrape());
-        let registries: Vec<Registry> = lock(&self.inner.families)
+        let registries: Vec<Registry> = self
+            .inner
+            .families
+            .lock()
             .values()
             .map(|entry| entry.family.registry.clone())
             .collect();
@@ -197,7 +204,9 @@ impl Metrics {
             labels: Vec::new(),
             family,
         };
-        lock(&self.inner.families)
+        self.inner
+            .families
+            .lock()
             .entry(name.to_owned())
             .or_insert(entry);
     }
@@ -212,7 +221,7 @@ impl Metrics {
         labels: &[&str],
         kind: &Kind,
     ) -> Result<Arc<Family>, MetricsError> {
-        let mut families = lock(&self.inner.families);
+        let mut families = self.inner.families.lock();
         if let Some(entry) = families.get(name) {
             if entry.owner != owner {
                 let owner = if entry.owner == HOST {
@@ -245,7 +254,7 @@ impl Metrics {
 
     /// Takes the family out if it is still there and no other group holds it.
     fn release(&self, name: &str, family: Arc<Family>) {
-        let mut families = lock(&self.inner.families);
+        let mut families = self.inner.families.lock();
         if families
             .get(name)
             .is_some_and(|entry| Arc::ptr_eq(&entry.family, &family))
@@ -290,11 +299,6 @@ impl FamilyVec {
             _ => false,
         }
     }
-}
-
-/// Nothing here is left half-done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::time::Duration;
 use tokio_rustls::rustls::crypto::{
     CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
@@ -130,15 +131,12 @@ impl ServedCertificate {
         if new.cert == self.current().cert {
             return Ok(false);
         }
-        *self.key.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        *self.key.write() = Arc::new(new);
         Ok(true)
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
-        self.key
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.key.read().clone()
     }
 }
 

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::hash::Hash;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
@@ -121,7 +122,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// Queues a key after its backoff (see [`RateLimit`]), counts a requeue for it, and returns the wait. The caller
     /// decides by [`num_requeues`](Self::num_requeues) when to give up.
     pub fn add_rate_limited(&self, key: K, priority: Priority, reason: R) -> Duration {
-        let delay = self.limiter().when(key.clone(), Instant::now());
+        let delay = self.shared.limiter.lock().when(key.clone(), Instant::now());
         self.add_after(key, delay, priority, reason);
         delay
     }
@@ -129,17 +130,17 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// Ends a key's backoff: its next failure is its first. To be called when it succeeded or was given up; what is
     /// queued stays queued.
     pub fn forget(&self, key: &K) {
-        self.limiter().forget(key);
+        self.shared.limiter.lock().forget(key);
     }
 
     /// How often a key was added rate-limited since it was last forgotten.
     pub fn num_requeues(&self, key: &K) -> u32 {
-        self.limiter().num_requeues(key)
+        self.shared.limiter.lock().num_requeues(key)
     }
 
     /// Changes the rate limit for later adds (a reloaded plugin may ask for another). Keys and their backoffs stay.
     pub fn set_rate_limit(&self, limit: RateLimit) {
-        self.limiter().set_limit(limit);
+        self.shared.limiter.lock().set_limit(limit);
     }
 
     /// Waits for a key and takes it. `None` after a shutdown, when nothing is queued, nor dirty in a worker's hands.
@@ -211,7 +212,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
     /// Runs an operation on the settled state, under the lock, then tells the others what came of it.
     fn with_state<T>(&self, operation: impl FnOnce(&mut State<K, R>, Instant) -> T) -> T {
         let (result, effects) = {
-            let mut state = lock(&self.shared.state);
+            let mut state = self.shared.state.lock();
             // Within the lock, so that the state's time never goes back.
             let now = Instant::now();
             state.settle(now);
@@ -233,10 +234,6 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         if effects.drained {
             self.shared.drained.notify_waiters();
         }
-    }
-
-    fn limiter(&self) -> MutexGuard<'_, Limiter<K>> {
-        lock(&self.shared.limiter)
     }
 }
 
@@ -292,9 +289,4 @@ impl<K: Eq + Hash + Clone + fmt::Debug, R: fmt::Debug> fmt::Debug for Item<K, R>
             .field("causes", self.causes())
             .finish_non_exhaustive()
     }
-}
-
-/// A panic under the lock could only come from a key's own methods, between two whole steps: the state stays usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

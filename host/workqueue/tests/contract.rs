@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use flyball_workqueue::{Causes, Config, Item, Metrics, Priority, RateLimit, Snapshot, WorkQueue};
+use parking_lot::Mutex;
 use tokio::time::{Duration, Instant, advance};
 
 type Queue = WorkQueue<&'static str, u32>;
@@ -462,16 +462,16 @@ struct Recorder(Mutex<Vec<String>>);
 
 impl Metrics for Recorder {
     fn on_add(&self) {
-        self.0.lock().unwrap().push("add".into());
+        self.0.lock().push("add".into());
     }
     fn on_get(&self, queued: Duration) {
-        self.0.lock().unwrap().push(format!("get {queued:?}"));
+        self.0.lock().push(format!("get {queued:?}"));
     }
     fn on_done(&self, worked: Duration) {
-        self.0.lock().unwrap().push(format!("done {worked:?}"));
+        self.0.lock().push(format!("done {worked:?}"));
     }
     fn on_retry(&self) {
-        self.0.lock().unwrap().push("retry".into());
+        self.0.lock().push("retry".into());
     }
 }
 
@@ -502,7 +502,7 @@ async fn metrics_are_told_as_in_client_go() {
         "get 10ms",
         "done 0ns",
     ];
-    assert_eq!(*recorder.0.lock().unwrap(), expected);
+    assert_eq!(*recorder.0.lock(), expected);
 }
 
 #[tokio::test(start_paused = true)]

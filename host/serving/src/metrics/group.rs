@@ -1,9 +1,10 @@
 //! The families of one owner, declared while the process runs and taken out with it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::{Family, FamilyVec, Metrics, MetricsError, lock};
+use super::{Family, FamilyVec, Metrics, MetricsError};
+use parking_lot::Mutex;
 
 /// Series that one family of a group may have: label values come from plugins.
 const MAX_SERIES: usize = 1000;
@@ -135,7 +136,7 @@ impl Declared {
             return Err(MetricsError::Value(name.to_owned()));
         }
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
-        let mut series = lock(&self.series);
+        let mut series = self.series.lock();
         if !series.contains(&labels) && series.len() >= MAX_SERIES {
             return Err(MetricsError::TooManySeries(name.to_owned(), MAX_SERIES));
         }
