@@ -7,7 +7,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use flyball_manager::{Described, PluginStatus, Reconciled};
+use flyball_manager::{PluginDescription, PluginStatus, Reconciled};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::{Ask, Host, describe, run};
@@ -35,7 +35,7 @@ pub(crate) enum Answer {
     Why(Vec<Reconciled>),
     Logs(Vec<String>),
     Done(String),
-    Described(Box<Described>),
+    Described(Box<PluginDescription>),
     Error(String),
 }
 

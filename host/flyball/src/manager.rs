@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use flyball_manager::policy::Policy;
-use flyball_manager::{BuiltIn, Grants, LeaderElection, Manager, Options, Sources};
+use flyball_manager::{
+    BuiltIn, Grants, LeaderElection, Manager, Options, PluginOptions, Sources, Telemetry,
+};
 use flyball_plugin::{Engine, EngineOptions, Precompiled};
-use flyball_serving::{DebugPages, HealthChecks, Metrics};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -30,12 +31,7 @@ pub(crate) struct Parts {
     pub(crate) cluster: kube::Config,
     /// The built-in controllers to run.
     pub(crate) builtins: Vec<&'static Builtin>,
-    /// Where it counts what it does.
-    pub(crate) metrics: Metrics,
-    /// Where each running controller has a check.
-    pub(crate) health: HealthChecks,
-    /// What controllers show of themselves.
-    pub(crate) debug: DebugPages,
+    pub(crate) telemetry: Telemetry,
     /// The last lines of the log.
     pub(crate) recent: Recent,
     /// Cancelled when the process is to end: what runs is finished, nothing new is started.
@@ -100,17 +96,17 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     })?;
     let options = Options {
         cluster: parts.cluster,
-        engine,
-        signer,
-        qps: config.qps.map_or(0.0, f64::from),
-        burst: config.burst,
-        use_service_account_credentials: config.use_service_account_credentials,
-        identity: identity(),
+        holder_identity: holder_identity(),
         leader_election: leader_election(config, !parts.builtins.is_empty()),
-        drain: config.shutdown_timeout,
-        metrics: parts.metrics,
-        health: parts.health,
-        debug: parts.debug,
+        plugins: PluginOptions {
+            engine,
+            signer,
+            qps: config.qps.map_or(0.0, f64::from),
+            burst: config.burst,
+            use_service_account_credentials: config.use_service_account_credentials,
+            drain: config.shutdown_timeout,
+        },
+        telemetry: parts.telemetry,
     };
     let controllers = config.controllers.clone();
     let sources = Sources {
@@ -133,7 +129,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let ended = CancellationToken::new();
     let admin = match config.admin_socket.clone().or_else(admin::default_socket) {
         Some(path) => {
-            match admin::serve(&path, manager.control(), parts.recent, ended.clone()).await {
+            match admin::serve(&path, manager.admin(), parts.recent, ended.clone()).await {
                 Ok(serving) => Some(tokio::spawn(serving)),
                 Err(error) if config.admin_socket.is_some() => return Err(error),
                 Err(error) => {
@@ -201,7 +197,7 @@ pub(crate) fn user_folder(variable: &str, at_home: &str) -> Option<PathBuf> {
 }
 
 /// What names this process: its machine, and a random number, since a container's processes all have the same id.
-fn identity() -> String {
+fn holder_identity() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:032x}", machine.trim(), rand::random::<u128>())
 }

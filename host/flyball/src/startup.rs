@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use flyball_manager::Telemetry;
 use flyball_serving::review::{AccessReviewer, KubeReviewer, TokenReviewer, TrustLookup};
 use flyball_serving::{
     Authentication, Authorization, Bound, DebugPages, Endpoints, HealthChecks, Metrics, bind,
@@ -21,10 +22,10 @@ use crate::config::{ClusterSource, RunConfig};
 use crate::logging::Recent;
 use crate::{logging, manager};
 
-/// A part, and how it is started. What it needs of the parts before it stands in the host.
+/// A part, and how it is started. What it needs of the parts before it is in [`Started`].
 struct Part {
     name: &'static str,
-    start: for<'a> fn(&'a mut Host) -> BoxFuture<'a, anyhow::Result<()>>,
+    start: for<'a> fn(&'a mut Started) -> BoxFuture<'a, anyhow::Result<()>>,
 }
 
 /// The parts in the order in which they start. What can be wrong with the command line comes first, then what the machine
@@ -32,40 +33,38 @@ struct Part {
 const PARTS: &[Part] = &[
     Part {
         name: "log",
-        start: |host| start_log(host).boxed(),
+        start: |started| start_log(started).boxed(),
     },
     Part {
         name: "signals",
-        start: |host| watch_signals(host).boxed(),
+        start: |started| watch_signals(started).boxed(),
     },
     Part {
         name: "controllers",
-        start: |host| choose_controllers(host).boxed(),
+        start: |started| choose_controllers(started).boxed(),
     },
     Part {
         name: "cluster",
-        start: |host| find_cluster(host).boxed(),
+        start: |started| find_cluster(started).boxed(),
     },
     Part {
         name: "port",
-        start: |host| take_port(host).boxed(),
+        start: |started| take_port(started).boxed(),
     },
     Part {
         name: "serving",
-        start: |host| start_serving(host).boxed(),
+        start: |started| start_serving(started).boxed(),
     },
     Part {
         name: "manager",
-        start: |host| start_manager(host).boxed(),
+        start: |started| start_manager(started).boxed(),
     },
 ];
 
 /// What has been started.
-struct Host {
+struct Started {
     config: Arc<RunConfig>,
-    metrics: Metrics,
-    health: HealthChecks,
-    debug: DebugPages,
+    telemetry: Telemetry,
     recent: Recent,
     builtins: Vec<&'static Builtin>,
     cluster: Option<kube::Config>,
@@ -80,21 +79,23 @@ struct Host {
 
 /// Runs until a signal ends it. Fails with why it can't start or go on.
 pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
-    let mut host = Host::new(config);
+    let mut started = Started::new(config);
     for part in PARTS {
         tracing::debug!(part = part.name, "starting");
-        (part.start)(&mut host).await?;
+        (part.start)(&mut started).await?;
     }
-    host.wait().await
+    started.wait().await
 }
 
-impl Host {
+impl Started {
     fn new(config: RunConfig) -> Self {
         Self {
             config: Arc::new(config),
-            metrics: Metrics::new(),
-            health: HealthChecks::default(),
-            debug: DebugPages::default(),
+            telemetry: Telemetry {
+                metrics: Metrics::new(),
+                health: HealthChecks::default(),
+                debug: DebugPages::default(),
+            },
             recent: Recent::default(),
             builtins: Vec::new(),
             cluster: None,
@@ -134,21 +135,21 @@ impl Host {
     }
 }
 
-async fn start_log(host: &mut Host) -> anyhow::Result<()> {
-    host.recent = logging::start(&host.config.logging);
-    for warning in &host.config.warnings {
+async fn start_log(started: &mut Started) -> anyhow::Result<()> {
+    started.recent = logging::start(&started.config.logging);
+    for warning in &started.config.warnings {
         tracing::warn!("{warning}");
     }
     Ok(())
 }
 
 /// The first SIGTERM or SIGINT lets what runs end; the second ends the process at once.
-async fn watch_signals(host: &mut Host) -> anyhow::Result<()> {
+async fn watch_signals(started: &mut Started) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let shutdown = host.shutdown.clone();
+    let shutdown = started.shutdown.clone();
     tokio::spawn(async move {
         for already_asked in [false, true] {
             let name = tokio::select! {
@@ -166,8 +167,8 @@ async fn watch_signals(host: &mut Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
-    let config = &host.config;
+async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
+    let config = &started.config;
     if config.plugin_dirs.is_empty() && config.policy.is_none() {
         config.check_names(&[])?;
     }
@@ -222,7 +223,7 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
             }
         }
     }
-    host.builtins = BUILTINS
+    started.builtins = BUILTINS
         .iter()
         .filter(|builtin| {
             resolution
@@ -234,30 +235,30 @@ async fn choose_controllers(host: &mut Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn find_cluster(host: &mut Host) -> anyhow::Result<()> {
-    host.cluster = Some(cluster::config(&host.config.cluster).await?);
+async fn find_cluster(started: &mut Started) -> anyhow::Result<()> {
+    started.cluster = Some(cluster::config(&started.config.cluster).await?);
     Ok(())
 }
 
-async fn take_port(host: &mut Host) -> anyhow::Result<()> {
-    if let Some(serving) = &host.config.serving {
-        host.port = Some(bind(&serving.options).await?);
+async fn take_port(started: &mut Started) -> anyhow::Result<()> {
+    if let Some(serving) = &started.config.serving {
+        started.port = Some(bind(&serving.options).await?);
     }
     Ok(())
 }
 
-async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
-    let (Some(serving), Some(port)) = (&host.config.serving, host.port.take()) else {
+async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
+    let (Some(serving), Some(port)) = (&started.config.serving, started.port.take()) else {
         return Ok(());
     };
     let tokens = reviewer(
-        host,
+        started,
         "authentication-kubeconfig",
         serving.authentication_kubeconfig.as_deref(),
     )
     .await?;
     let access = reviewer(
-        host,
+        started,
         "authorization-kubeconfig",
         serving.authorization_kubeconfig.as_deref(),
     )
@@ -270,22 +271,24 @@ async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
     );
     let access = access.map(|reviewer| reviewer as Arc<dyn AccessReviewer>);
     let endpoints = Endpoints {
-        health: host.health.clone(),
-        debug: host.debug.clone(),
-        metrics: host.metrics.clone(),
+        health: started.telemetry.health.clone(),
+        debug: started.telemetry.debug.clone(),
+        metrics: started.telemetry.metrics.clone(),
         authentication: Arc::new(authentication),
         authorization: Arc::new(Authorization::new(serving.authorization.clone(), access)),
     };
-    let shutdown = host.shutdown.clone();
-    let ending = host
-        .health
-        .add_readiness("shutdown", move || match shutdown.is_cancelled() {
-            true => Err("the process is ending".to_owned()),
-            false => Ok(()),
-        });
+    let shutdown = started.shutdown.clone();
+    let ending =
+        started
+            .telemetry
+            .health
+            .add_readiness("shutdown", move || match shutdown.is_cancelled() {
+                true => Err("the process is ending".to_owned()),
+                false => Ok(()),
+            });
     tracing::info!(address = %port.address()?, "serving over HTTPS");
-    let stop = host.stop_serving.clone();
-    host.serving = Some(tokio::spawn(async move {
+    let stop = started.stop_serving.clone();
+    started.serving = Some(tokio::spawn(async move {
         port.serve(endpoints, stop).await;
         drop(ending);
     }));
@@ -294,7 +297,7 @@ async fn start_serving(host: &mut Host) -> anyhow::Result<()> {
 
 /// Who is asked about callers: as the user of this kubeconfig, else as the service account of the pod, else nobody.
 async fn reviewer(
-    host: &Host,
+    started: &Started,
     flag: &str,
     kubeconfig: Option<&Path>,
 ) -> anyhow::Result<Option<Arc<KubeReviewer>>> {
@@ -316,27 +319,25 @@ async fn reviewer(
     };
     let client = ClientBuilder::try_from(config).with_context(|| format!("--{flag}"))?;
     let client = client
-        .with_layer(&host.metrics.rest_client()?.layer())
+        .with_layer(&started.telemetry.metrics.rest_client()?.layer())
         .build();
     Ok(Some(Arc::new(KubeReviewer::new(client))))
 }
 
-async fn start_manager(host: &mut Host) -> anyhow::Result<()> {
-    let cluster = host
+async fn start_manager(started: &mut Started) -> anyhow::Result<()> {
+    let cluster = started
         .cluster
         .take()
         .context("the cluster is found before the manager starts")?;
     let parts = manager::Parts {
-        config: host.config.clone(),
+        config: started.config.clone(),
         cluster,
-        builtins: std::mem::take(&mut host.builtins),
-        metrics: host.metrics.clone(),
-        health: host.health.clone(),
-        debug: host.debug.clone(),
-        recent: host.recent.clone(),
-        shutdown: host.shutdown.clone(),
+        builtins: std::mem::take(&mut started.builtins),
+        telemetry: started.telemetry.clone(),
+        recent: started.recent.clone(),
+        shutdown: started.shutdown.clone(),
     };
-    host.manager = Some(tokio::spawn(manager::run(parts)));
+    started.manager = Some(tokio::spawn(manager::run(parts)));
     Ok(())
 }
 
@@ -349,50 +350,50 @@ mod tests {
     use super::*;
     use crate::cli::parse_run;
 
-    fn host() -> Host {
-        Host::new(RunConfig::read(&parse_run(&[]).expect("it parses")).expect("it can be meant"))
+    fn started() -> Started {
+        Started::new(RunConfig::read(&parse_run(&[]).expect("it parses")).expect("it can be meant"))
     }
 
     #[tokio::test(start_paused = true)]
     async fn serving_ends_after_the_controllers_have() {
-        let mut host = host();
+        let mut started = started();
         let (shutdown, stop, told) = (
-            host.shutdown.clone(),
-            host.stop_serving.clone(),
-            host.stop_serving.clone(),
+            started.shutdown.clone(),
+            started.stop_serving.clone(),
+            started.stop_serving.clone(),
         );
-        host.manager = Some(tokio::spawn(async move {
+        started.manager = Some(tokio::spawn(async move {
             shutdown.cancelled().await;
             tokio::time::sleep(Duration::from_secs(5)).await;
             assert!(!told.is_cancelled(), "serving ended first");
             Ok(())
         }));
-        host.serving = Some(tokio::spawn(async move { stop.cancelled().await }));
-        host.shutdown.cancel();
-        let started = Instant::now();
-        host.wait().await.expect("it ends well");
-        assert_eq!(started.elapsed(), Duration::from_secs(5));
+        started.serving = Some(tokio::spawn(async move { stop.cancelled().await }));
+        started.shutdown.cancel();
+        let begin = Instant::now();
+        started.wait().await.expect("it ends well");
+        assert_eq!(begin.elapsed(), Duration::from_secs(5));
     }
 
     #[tokio::test(start_paused = true)]
     async fn controllers_that_do_not_end_in_time_are_left() {
-        let mut host = host();
-        host.manager = Some(tokio::spawn(std::future::pending()));
-        host.shutdown.cancel();
-        let started = Instant::now();
-        host.wait().await.expect("it ends well");
-        assert_eq!(started.elapsed(), Duration::from_secs(10));
+        let mut started = started();
+        started.manager = Some(tokio::spawn(std::future::pending()));
+        started.shutdown.cancel();
+        let begin = Instant::now();
+        started.wait().await.expect("it ends well");
+        assert_eq!(begin.elapsed(), Duration::from_secs(10));
     }
 
     #[tokio::test]
     async fn a_manager_that_fails_or_panics_is_an_error() {
-        let mut failing = host();
+        let mut failing = started();
         failing.manager = Some(tokio::spawn(async { bail!("the lease is lost") }));
         assert_eq!(
             failing.wait().await.expect_err("it failed").to_string(),
             "the lease is lost"
         );
-        let mut faulty = host();
+        let mut faulty = started();
         faulty.manager = Some(tokio::spawn(async { panic!("in a test") }));
         let said = faulty.wait().await.expect_err("it panicked").to_string();
         assert_eq!(said, "the manager was ended by a fault of its own");

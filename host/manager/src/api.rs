@@ -2,6 +2,7 @@
 //! the process that acts, events and access reviews.
 
 pub(crate) mod client;
+pub(crate) mod cluster;
 pub(crate) mod denial;
 pub(crate) mod events;
 pub(crate) mod fence;

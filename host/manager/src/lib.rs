@@ -1,19 +1,22 @@
 //! The manager: wires reflectors, router, workqueues, guests and the writer together.
 //!
-//! In the order of the flow: [`Manager`] has a `supervisor.rs` that follows folders (`folder.rs`), loads plugins (`load.rs`),
-//! pulls those that the policy names as packages (`package.rs`),
-//! decides by the operator's [`policy`] what each is granted (`grant.rs`), and keeps the right versions running (`versions.rs`
-//! knows those before). `host.rs` opens what a version watches (`interest.rs`; kinds that come and go by `discovered.rs`) and
-//! starts it. Each
-//! becomes a `controller.rs`: deltas go through its `router.rs` into its `queue.rs`, and its workers call the guest, whose
-//! imports a `call.rs` answers for the time of one call: reads by `views.rs`, changes by `writer.rs`, which talks to the API
-//! server through `client.rs` as an `identity.rs`; tokens by `signer.rs`. A `guard.rs` holds each plugin within its
-//! limits: what it says by a `gate.rs`, a plugin that fails on every key by its `quarantine.rs`; `usage.rs` tells of it. With
-//! several processes, `lease.rs` elects the one that acts, and `fence.rs` holds the writes of the others back. Operators ask a
-//! running manager through its [`Control`].
+//! Its modules lie in rooms. A room imports only from the rooms before it:
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`policy`] | what the operator grants, and whether a plugin may run |
+//! | `limits` | rate limits, host limits, quarantine |
+//! | `api` | the API server: connections, requests and their credentials, fence, lease, events, access reviews |
+//! | `signer` | keys that sign for plugins |
+//! | `reads` | reads by guests |
+//! | `writer` | writes by guests |
+//! | `runtime` | one plugin at work: router, queues, workers, calls, memo, history |
+//! | `plugins` | the life of plugins: files, packages, loading, starting, rollback, supervisor |
+//! | `admin` | the operator's handle |
+//! | `manager` | wires the rooms |
 
+mod admin;
 mod api;
-mod control;
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;
@@ -25,11 +28,14 @@ mod runtime;
 mod signer;
 mod writer;
 
+pub use admin::AdminHandle;
 pub use api::lease::{LeaderElection, LeaseLost};
-pub use control::{Control, ControlError, Described, PluginState, PluginStatus};
-pub use manager::{Manager, ManagerError, Options, Sources};
+pub use manager::{Manager, ManagerError, Options};
+pub use plugins::inspect::{Inspection, inspect};
 pub use plugins::load::{BuiltIn, PluginError};
-pub use plugins::trial::{Trial, try_out};
+pub use plugins::requests::RequestError;
+pub use plugins::status::{PluginDescription, PluginState, PluginStatus};
+pub use plugins::{PluginOptions, Sources, Telemetry};
 pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
 pub use runtime::history::{Performance, Reconciled};
 pub use signer::{KeyError, Signer};

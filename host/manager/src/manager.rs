@@ -1,153 +1,155 @@
-//! The manager: what it runs with, and the election of the process whose plugins act.
+//! Wires everything: the cluster, the plugins on it, and the election of the process whose plugins act.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use flyball_plugin::Engine;
-use flyball_serving::{DebugPages, HealthChecks, Metrics};
+use flyball_serving::metrics::MetricsError;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::AdminHandle;
+use crate::api::cluster::{Cluster, ClusterError};
 use crate::api::fence::Fence;
 use crate::api::lease::{Elector, LeaderElection, LeaseLost};
-use crate::control::Control;
-use crate::plugins::host::Host;
 use crate::plugins::load::BuiltIn;
-use crate::plugins::supervisor::Supervisor;
-use crate::policy::grant::Grants;
-use crate::signer::Signer;
+use crate::plugins::supervisor::{Supervisor, SupervisorError};
+use crate::plugins::{PluginOptions, Sources, Telemetry};
 
-/// What the manager runs with.
+/// What a manager runs with.
 pub struct Options {
     /// How the API server is reached.
     pub cluster: kube::Config,
-    /// What runs the guests.
-    pub engine: Engine,
-    /// The keys that sign for guests.
-    pub signer: Arc<Signer>,
-    /// Calls in a second that each plugin may make to the API server; 0 for no limit.
-    pub qps: f64,
-    /// Calls at once.
-    pub burst: u32,
-    /// Whether each built-in acts as its own service account.
-    pub use_service_account_credentials: bool,
-    /// What names this process in the User-Agent and in the lease: no other process ever has the same.
-    pub identity: String,
-    /// How the one process that acts is elected; none, if this is the only one.
+    /// Names this process in the User-Agent and in the lease: no other process ever has the same.
+    pub holder_identity: String,
+    /// How the process that acts is elected; none if this is the only one.
     pub leader_election: Option<LeaderElection>,
-    /// How long controllers may take to end.
-    pub drain: Duration,
-    /// Where it counts what it does.
-    pub metrics: Metrics,
-    /// Where each running controller has a check.
-    pub health: HealthChecks,
-    /// What controllers show of themselves.
-    pub debug: DebugPages,
+    pub plugins: PluginOptions,
+    pub telemetry: Telemetry,
 }
 
-/// Where dropped-in plugins come from, and what decides on them.
-pub struct Sources {
-    /// Folders whose `.wasm` files are plugins. They are followed.
-    pub folders: Vec<PathBuf>,
-    /// The operator's policy, a file or a folder. It is followed.
-    pub policy: Option<PathBuf>,
-    /// The host's own folder, where it keeps versions to go back to; none to keep none.
-    pub state: Option<PathBuf>,
-    /// Who gets what, as it is at first.
-    pub grants: Grants,
-    /// The names that no plugin may take unless its policy lets it.
-    pub builtin_names: Vec<&'static str>,
-    /// Whether a plugin of this name is to run.
-    pub enabled: Box<dyn Fn(&str) -> bool + Send + Sync>,
-}
-
-/// The manager can't be set up. The message says whether the options must change.
+/// The manager can't be set up or can't go on. The message says whether the options must change.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
-    /// The client of the API server can't be made.
+    /// The client of the API server can't be set up.
     #[error("can't set up the connection to the API server")]
     Client(#[source] Box<kube::Error>),
     /// A metric of the host can't be declared: a fault of the host.
     #[error("can't declare the host's metrics")]
-    Metrics(#[from] flyball_serving::metrics::MetricsError),
+    Metrics(#[from] MetricsError),
     /// The folder of versions can't be used.
     #[error("can't keep versions of plugins in {}: remove what lies there, or name another folder with --state-dir", .folder.display())]
     State {
-        /// The folder.
         folder: PathBuf,
-        /// Why not.
         source: std::io::Error,
     },
-    /// Another process may lead now: this one must end.
+    /// Another process may hold the lease now: this one must end.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
 }
 
+impl From<ClusterError> for ManagerError {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            ClusterError::Client(error) => Self::Client(error),
+            ClusterError::Metrics(error) => Self::Metrics(error),
+        }
+    }
+}
+
+impl From<SupervisorError> for ManagerError {
+    fn from(error: SupervisorError) -> Self {
+        match error {
+            SupervisorError::Metrics(error) => Self::Metrics(error),
+            SupervisorError::State { folder, source } => Self::State { folder, source },
+        }
+    }
+}
+
 /// Plugins that were loaded, and what they will run with.
 pub struct Manager {
-    host: Arc<Host>,
+    cluster: Arc<Cluster>,
+    leader_election: Option<LeaderElection>,
+    telemetry: Telemetry,
     supervisor: Supervisor,
-    control: Control,
+    admin: AdminHandle,
 }
 
 impl Manager {
-    /// Loads the built-ins and what lies in the folders. What can't be loaded is logged and left out.
+    /// Loads the built-ins and the plugins of the folders. What can't be loaded is logged and left out.
     ///
     /// # Errors
-    /// The options can't be meant, or the machine refuses.
+    /// The options can't be used, or the machine refuses.
     pub async fn load(
         options: Options,
         sources: Sources,
         builtins: &[BuiltIn],
     ) -> Result<Self, ManagerError> {
-        let host = Arc::new(Host::new(options)?);
-        let (supervisor, control) = Supervisor::load(host.clone(), sources, builtins).await?;
+        let Options {
+            cluster,
+            holder_identity,
+            leader_election,
+            plugins,
+            telemetry,
+        } = options;
+        let is_elected = leader_election.is_some();
+        let cluster = Cluster::new(&cluster, holder_identity, is_elected, &telemetry.metrics)?;
+        let cluster = Arc::new(cluster);
+        let (supervisor, requests) = Supervisor::load(
+            cluster.clone(),
+            plugins,
+            telemetry.clone(),
+            sources,
+            builtins,
+        )
+        .await?;
         Ok(Self {
-            host,
+            cluster,
+            leader_election,
+            telemetry,
             supervisor,
-            control,
+            admin: AdminHandle::new(requests),
         })
     }
 
-    /// The names of the plugins that there are, built-ins included, whether they may run or not.
+    /// Returns the names of all plugins, built-ins included, whether they may run or not.
     pub fn names(&self) -> Vec<String> {
         self.supervisor.names()
     }
 
-    /// The names of the plugins that come from files.
+    /// Returns the names of the plugins that come from files and packages.
     pub fn dropped_in(&self) -> Vec<String> {
         self.supervisor.dropped_in()
     }
 
-    /// What talks to the manager while it runs.
-    pub fn control(&self) -> Control {
-        self.control.clone()
+    /// Returns a handle for operators, which works while the manager runs.
+    pub fn admin(&self) -> AdminHandle {
+        self.admin.clone()
     }
 
-    /// Runs the plugins until `shutdown`, then drains them. A process that waits for the lease does all but reconcile.
+    /// Runs the plugins until `shutdown`, then drains them. While another process holds the lease, everything runs but the
+    /// workers.
     ///
     /// # Errors
-    /// The lease is lost: it ends at once.
+    /// The lease is lost: then it returns at once, without draining.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
-        let Some(election) = self.host.options.leader_election.clone() else {
+        let Some(election) = self.leader_election else {
             self.supervisor.run(shutdown).await;
             return Ok(());
         };
-        let client = self.host.client("leader-election", Arc::new(Fence::open()));
-        let (identity, fence) = (&self.host.options.identity, self.host.fence.clone());
+        let cluster = self.cluster;
+        let client = cluster.client("leader-election", Arc::new(Fence::open()));
         let elector = Elector::new(
             client,
             election,
-            identity,
-            fence.clone(),
-            &self.host.options.metrics,
+            &cluster.holder_identity,
+            cluster.fence.clone(),
+            &self.telemetry.metrics,
         )?;
-        let _check = Elector::check(fence, &self.host.options.health);
+        let _check = Elector::check(cluster.fence.clone(), &self.telemetry.health);
         let released = CancellationToken::new();
-        let elected = elector.run(self.host.leading.clone(), released.clone());
+        let elected = elector.run(cluster.leading.clone(), released.clone());
         let plugins = async {
             self.supervisor.run(shutdown).await;
-            // Given up only now, when nothing writes any more.
+            // The lease is released only now, when nothing writes any more.
             released.cancel();
         };
         tokio::pin!(elected, plugins);

@@ -1,11 +1,70 @@
-//! The life of plugins: files and packages are followed, loaded, granted what the policy says, and started, reloaded or
-//! removed.
+//! The life of plugins: files and packages are followed, loaded, granted what the policy says, started, replaced and
+//! stopped.
+//!
+//! In the order of a plugin's life: `files.rs` follows folders and `packages.rs` pulls packages; `load.rs` compiles them and
+//! has them describe themselves; `open.rs` opens what a version watches; `start.rs` starts it; `rollback.rs` keeps the
+//! versions that ran. The supervisor decides on all of that.
 
-pub(crate) mod describing;
-pub(crate) mod folder;
-pub(crate) mod host;
+pub(crate) mod describe;
+pub(crate) mod files;
+pub(crate) mod inspect;
 pub(crate) mod load;
-pub(crate) mod package;
+pub(crate) mod open;
+pub(crate) mod packages;
+pub(crate) mod requests;
+pub(crate) mod rollback;
+pub(crate) mod start;
+pub(crate) mod status;
 pub(crate) mod supervisor;
-pub(crate) mod trial;
-pub(crate) mod versions;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_plugin::Engine;
+use flyball_serving::{DebugPages, HealthChecks, Metrics};
+
+use crate::policy::grant::Grants;
+use crate::signer::Signer;
+
+/// What plugins run with.
+pub struct PluginOptions {
+    /// Runs the guests.
+    pub engine: Engine,
+    /// The keys that sign for guests.
+    pub signer: Arc<Signer>,
+    /// Requests per second that each plugin may send to the API server; 0 for no limit.
+    pub qps: f64,
+    /// Requests at once.
+    pub burst: u32,
+    /// Whether each built-in acts with the credentials of its own service account.
+    pub use_service_account_credentials: bool,
+    /// How long a plugin that is stopped may take to end.
+    pub drain: Duration,
+}
+
+/// Where plugins show themselves.
+#[derive(Clone)]
+pub struct Telemetry {
+    pub metrics: Metrics,
+    /// Each running plugin has a check.
+    pub health: HealthChecks,
+    /// Pages of plugins under `/debug`.
+    pub debug: DebugPages,
+}
+
+/// Where dropped-in plugins come from, and what decides on them.
+pub struct Sources {
+    /// Folders whose `.wasm` files are plugins. They are followed.
+    pub folders: Vec<PathBuf>,
+    /// The operator's policy, a file or a folder. It is followed.
+    pub policy: Option<PathBuf>,
+    /// The folder for versions that the operator can roll back to; none to keep none.
+    pub state: Option<PathBuf>,
+    /// The grants at the start.
+    pub grants: Grants,
+    /// The names that a plugin may take only if its policy says `replaces-builtin`.
+    pub builtin_names: Vec<&'static str>,
+    /// Whether a plugin of this name is to run.
+    pub enabled: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use flyball_manager::Described;
+use flyball_manager::PluginDescription;
 
 use super::{Answer, Request, default_socket, table};
 use crate::tools::Format;
@@ -160,7 +160,7 @@ pub(crate) fn run(ask: Ask) -> anyhow::Result<()> {
 }
 
 /// What a running host knows of a plugin.
-pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<Described> {
+pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<PluginDescription> {
     match host.ask(&Request::Describe {
         plugin: plugin.to_owned(),
     })? {

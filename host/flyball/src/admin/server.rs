@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use flyball_manager::Control;
+use flyball_manager::AdminHandle;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ const REQUEST: u64 = 64 * 1024;
 /// Another process serves it, or it can't be made there.
 pub(crate) async fn serve(
     path: &Path,
-    control: Control,
+    admin: AdminHandle,
     recent: Recent,
     stop: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
@@ -44,11 +44,11 @@ pub(crate) async fn serve(
                 tracing::warn!("the admin socket was opened by another user: refused");
                 continue;
             }
-            let (control, recent) = (control.clone(), recent.clone());
+            let (admin, recent) = (admin.clone(), recent.clone());
             let stop = stop.clone();
             connections.spawn(async move {
                 tokio::select! {
-                    done = converse(stream, &control, &recent) => {
+                    done = converse(stream, &admin, &recent) => {
                         if let Err(error) = done {
                             tracing::debug!(%error, "a conversation over the admin socket ended early");
                         }
@@ -94,7 +94,7 @@ fn is_own(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn converse(mut stream: UnixStream, control: &Control, recent: &Recent) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) -> io::Result<()> {
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
     BufReader::new(tokio::io::AsyncReadExt::take(reading, REQUEST))
@@ -115,7 +115,7 @@ async fn converse(mut stream: UnixStream, control: &Control, recent: &Recent) ->
         } => Some(recent.follow(plugin)),
         _ => None,
     };
-    send(&mut writing, &answer(request, control, recent).await).await?;
+    send(&mut writing, &answer(request, admin, recent).await).await?;
     if let Some(mut lines) = follow {
         while let Some(line) = lines.recv().await {
             send(&mut writing, &Answer::Logs(vec![line])).await?;
@@ -124,18 +124,18 @@ async fn converse(mut stream: UnixStream, control: &Control, recent: &Recent) ->
     Ok(())
 }
 
-async fn answer(request: Request, control: &Control, recent: &Recent) -> Answer {
+async fn answer(request: Request, admin: &AdminHandle, recent: &Recent) -> Answer {
     let done = match request {
-        Request::Status => control.status().await.map(Answer::Status),
-        Request::Why { object } => control.why(&object).await.map(Answer::Why),
-        Request::Logs { plugin, .. } => match control.describe(&plugin).await {
+        Request::Status => admin.status().await.map(Answer::Status),
+        Request::Why { object } => admin.why(&object).await.map(Answer::Why),
+        Request::Logs { plugin, .. } => match admin.describe(&plugin).await {
             Ok(_) => Ok(Answer::Logs(recent.lines(&plugin))),
             Err(error) => Err(error),
         },
-        Request::Approve { plugin } => control.approve(&plugin).await.map(Answer::Done),
-        Request::Rollback { plugin } => control.roll_back(&plugin).await.map(Answer::Done),
-        Request::Resume { plugin } => control.resume(&plugin).await.map(Answer::Done),
-        Request::Describe { plugin } => control
+        Request::Approve { plugin } => admin.approve(&plugin).await.map(Answer::Done),
+        Request::Rollback { plugin } => admin.roll_back(&plugin).await.map(Answer::Done),
+        Request::Resume { plugin } => admin.resume(&plugin).await.map(Answer::Done),
+        Request::Describe { plugin } => admin
             .describe(&plugin)
             .await
             .map(|told| Answer::Described(Box::new(told))),

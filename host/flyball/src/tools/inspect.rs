@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use flyball_manager::Trial;
+use flyball_manager::Inspection;
 use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue, To, Watch};
 use flyball_types::printable;
 use serde_json::json;
@@ -35,7 +35,7 @@ fn world(outside: &Outside) -> String {
     format!("flyball:controller/controller@{version}")
 }
 
-fn json(file: &Path, trial: &Trial, outside: &Outside) -> String {
+fn json(file: &Path, trial: &Inspection, outside: &Outside) -> String {
     let document = json!({
         "file": file.display().to_string(),
         "digest": format!("sha256:{}", trial.digest),
@@ -48,7 +48,7 @@ fn json(file: &Path, trial: &Trial, outside: &Outside) -> String {
     yaml::pretty_json(&document)
 }
 
-fn text(file: &Path, trial: &Trial, outside: &Outside) -> String {
+fn text(file: &Path, trial: &Inspection, outside: &Outside) -> String {
     let description = &trial.description;
     let mut page = Page::default();
     page.line("name", &description.name);

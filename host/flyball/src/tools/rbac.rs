@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use flyball_manager::policy::{PluginPolicy, Policy, Rule};
-use flyball_manager::{ACCOUNTS_NAMESPACE, Described};
+use flyball_manager::{ACCOUNTS_NAMESPACE, PluginDescription};
 use flyball_types::description::Description;
 use flyball_types::{Kind, KindPattern};
 use serde_json::{Value, json};
@@ -34,11 +34,11 @@ const VERBS: [&str; 8] = [
 /// Prints what a plugin needs: under the policy at `path`, else under that which it is known to have, else to get all that it
 /// asks for.
 pub(super) fn run(
-    known: Described,
+    known: PluginDescription,
     path: Option<&Path>,
     format: Manifests,
 ) -> anyhow::Result<String> {
-    let Described {
+    let PluginDescription {
         description,
         policy,
     } = known;

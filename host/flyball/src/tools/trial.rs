@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flyball_manager::{Described, Trial, try_out};
+use flyball_manager::{Inspection, PluginDescription};
 use flyball_plugin::{Engine, EngineError, EngineOptions};
 
 use crate::admin;
@@ -26,12 +26,12 @@ pub(super) fn engine() -> Result<Engine, EngineError> {
 }
 
 /// Loads a file as the host would, up to its checked description.
-pub(super) async fn trial(file: &Path) -> anyhow::Result<Trial> {
-    Ok(try_out(&engine()?, file).await?)
+pub(super) async fn trial(file: &Path) -> anyhow::Result<Inspection> {
+    Ok(flyball_manager::inspect(&engine()?, file).await?)
 }
 
 /// What is known of a file, or of a plugin of the running host.
-pub(super) async fn known(plugin: &Path, host: &admin::Host) -> anyhow::Result<Described> {
+pub(super) async fn known(plugin: &Path, host: &admin::Host) -> anyhow::Result<PluginDescription> {
     match plugin.to_str() {
         // Names of plugins have neither dots nor slashes.
         Some(name) if !plugin.exists() && !name.contains(['.', '/']) => {
@@ -40,7 +40,7 @@ pub(super) async fn known(plugin: &Path, host: &admin::Host) -> anyhow::Result<D
         }
         _ => {
             let description = (*trial(plugin).await?.description).clone();
-            Ok(Described {
+            Ok(PluginDescription {
                 description,
                 policy: None,
             })

@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::limits::gate::Gate;
-    use crate::plugins::describing::Describing;
+    use crate::plugins::describe::DescribeImports;
     use crate::policy::LimitPolicy;
 
     /// The guest that misbehaves as its key says.
@@ -227,7 +227,7 @@ mod tests {
 
     async fn reconcile(plugin: &Plugin, key: &str) -> bool {
         let (config, log_lines) = (BTreeMap::new(), Gate::new(1.0, 1));
-        let imports = Arc::new(Describing {
+        let imports = Arc::new(DescribeImports {
             origin: "faulty".into(),
             config,
             log_lines,

@@ -11,7 +11,7 @@ use flyball_registry::RegistryError;
 use flyball_types::description::{Description, DescriptionError};
 
 use crate::limits::gate::Gate;
-use crate::plugins::describing::Describing;
+use crate::plugins::describe::DescribeImports;
 use crate::policy::LimitPolicy;
 
 /// How long a `describe` may compute.
@@ -42,7 +42,7 @@ pub(crate) enum Origin {
 
 /// A plugin that was read and has described itself. It runs once it is granted something.
 #[derive(Clone)]
-pub(crate) struct Described {
+pub(crate) struct LoadedPlugin {
     pub(crate) origin: Origin,
     pub(crate) component: Component,
     pub(crate) description: Arc<Description>,
@@ -115,7 +115,7 @@ impl Origin {
     }
 }
 
-impl Described {
+impl LoadedPlugin {
     /// The name that it gives itself.
     pub(crate) fn name(&self) -> &str {
         &self.description.name
@@ -127,7 +127,7 @@ pub(crate) async fn builtin(
     engine: &Engine,
     builtin: &BuiltIn,
     config: BTreeMap<String, String>,
-) -> Result<Described, PluginError> {
+) -> Result<LoadedPlugin, PluginError> {
     let origin = Origin::BuiltIn(builtin.name);
     let loaded = engine.load_precompiled(builtin.code).await;
     let component = loaded.map_err(|source| PluginError::Load {
@@ -142,7 +142,7 @@ pub(crate) async fn dropped_in(
     engine: &Engine,
     origin: Origin,
     wasm: Bytes,
-) -> Result<Described, PluginError> {
+) -> Result<LoadedPlugin, PluginError> {
     let loaded = engine.load(wasm).await;
     let component = loaded.map_err(|source| PluginError::Load {
         origin: origin.text(),
@@ -157,7 +157,7 @@ async fn describe(
     origin: Origin,
     component: Component,
     config: BTreeMap<String, String>,
-) -> Result<Described, PluginError> {
+) -> Result<LoadedPlugin, PluginError> {
     let text = origin.text();
     // Its own limits are in its policy, which is found by the name that it gives itself.
     let cpu_share = matches!(origin, Origin::File(_)).then_some(DROPPED_IN_SHARE);
@@ -173,7 +173,7 @@ async fn describe(
             origin: text.clone(),
             source,
         })?;
-    let imports = Describing {
+    let imports = DescribeImports {
         origin: text.clone(),
         config,
         log_lines: Gate::new(1.0, 100),
@@ -188,7 +188,7 @@ async fn describe(
         origin: text.clone(),
         source,
     })?;
-    Ok(Described {
+    Ok(LoadedPlugin {
         origin,
         component,
         description: Arc::new(description),

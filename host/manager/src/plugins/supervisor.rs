@@ -13,21 +13,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flyball_serving::health::Note;
-use flyball_serving::metrics::{CounterVec, GaugeVec};
+use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::control::{Command, Control, PluginState};
+use crate::api::cluster::Cluster;
 use crate::lock;
-use crate::manager::{ManagerError, Sources};
-use crate::plugins::folder::{Folders, Stamp};
-use crate::plugins::host::{Host, OpenError, Opened, Running, Version};
-use crate::plugins::load::{self, Described, PluginError};
-use crate::plugins::package::{self, Package};
-use crate::plugins::versions::Versions;
+use crate::plugins::files::{Folders, Stamp};
+use crate::plugins::load::{self, LoadedPlugin, PluginError};
+use crate::plugins::open::{self, OpenError, Opened, Version};
+use crate::plugins::packages::{self, Package};
+use crate::plugins::requests::Request;
+use crate::plugins::rollback::Versions;
+use crate::plugins::start::{RunningVersion, Starter};
+use crate::plugins::status::PluginState;
+use crate::plugins::{PluginOptions, Sources, Telemetry};
 use crate::policy::grant::{Asks, Grants};
 
 /// How long to wait before what held a version up is looked at again.
@@ -39,14 +42,17 @@ const LOADED_AT_ONCE: usize = 2;
 
 /// Keeps the right plugins running.
 pub(crate) struct Supervisor {
-    host: Arc<Host>,
+    cluster: Arc<Cluster>,
+    starter: Starter,
+    options: Arc<PluginOptions>,
+    telemetry: Telemetry,
     sources: Sources,
     grants: Grants,
     /// Why the policy that lies there is not in force.
     policy_problem: Option<String>,
     folders: Folders,
     policies: Folders,
-    builtins: Vec<Described>,
+    builtins: Vec<LoadedPlugin>,
     files: BTreeMap<PathBuf, File>,
     /// Versions that the operator went back to, by digest.
     kept: BTreeMap<String, Kept>,
@@ -55,7 +61,7 @@ pub(crate) struct Supervisor {
     versions: Versions,
     loading: Arc<tokio::sync::Semaphore>,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Request>,
     /// Plugins that are ending, by name: they come back only when they have.
     ending: JoinSet<String>,
     ending_names: BTreeSet<String>,
@@ -63,6 +69,18 @@ pub(crate) struct Supervisor {
     retiring: JoinSet<()>,
     loads: CounterVec,
     problems: GaugeVec,
+}
+
+/// The supervisor can't be set up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SupervisorError {
+    #[error("can't declare the metrics of plugins")]
+    Metrics(#[from] MetricsError),
+    #[error("can't keep versions of plugins in {}", .folder.display())]
+    State {
+        folder: PathBuf,
+        source: std::io::Error,
+    },
 }
 
 /// A file of a folder, or a package.
@@ -73,7 +91,7 @@ struct File {
     package: Option<Package>,
     task: Option<AbortOnDropHandle<()>>,
     /// The newest content of it that is a plugin.
-    described: Option<Described>,
+    described: Option<LoadedPlugin>,
     /// Why its content is none, if that is newer.
     problem: Option<String>,
     /// Why the plugin does not run.
@@ -90,14 +108,14 @@ struct Refused {
 /// A version that the operator went back to.
 enum Kept {
     Loading,
-    Loaded(Described),
+    Loaded(LoadedPlugin),
     Lost,
 }
 
 /// What runs under one name, and what is to.
 #[derive(Default)]
 struct Slot {
-    running: Option<Running>,
+    running: Option<RunningVersion>,
     next: Option<Next>,
 }
 
@@ -118,9 +136,9 @@ struct Next {
 /// What happens.
 enum Event {
     /// A file was loaded, with this stamp; or a package, with none.
-    Loaded(PathBuf, Option<Stamp>, Result<Described, PluginError>),
+    Loaded(PathBuf, Option<Stamp>, Result<LoadedPlugin, PluginError>),
     /// A version that was kept was loaded.
-    Kept(String, Result<Described, String>),
+    Kept(String, Result<LoadedPlugin, String>),
     /// A version can run.
     Opened(String, Box<Opened>),
     /// The account of a plugin may no longer read what it watches.
@@ -132,11 +150,15 @@ enum Event {
 impl Supervisor {
     /// Loads what there is now: the built-ins, and the files of the folders.
     pub(crate) async fn load(
-        host: Arc<Host>,
+        cluster: Arc<Cluster>,
+        options: PluginOptions,
+        telemetry: Telemetry,
         sources: Sources,
         builtins: &[load::BuiltIn],
-    ) -> Result<(Self, Control), ManagerError> {
-        let engine = &host.options.engine;
+    ) -> Result<(Self, mpsc::Sender<Request>), SupervisorError> {
+        let options = Arc::new(options);
+        let starter = Starter::new(cluster.clone(), options.clone(), telemetry.clone())?;
+        let engine = &options.engine;
         let config = |name: &str| sources.grants.config.get(name).cloned().unwrap_or_default();
         let loaded = builtins
             .iter()
@@ -149,26 +171,29 @@ impl Supervisor {
             }
         }
         let versions = Versions::open(sources.state.clone());
-        let versions = versions.map_err(|source| ManagerError::State {
+        let versions = versions.map_err(|source| SupervisorError::State {
             folder: sources.state.clone().unwrap_or_default(),
             source,
         })?;
-        let loads = host.options.metrics.counter(
+        let loads = telemetry.metrics.counter(
             "flyball_plugin_loads_total",
             "Files of plugins that were loaded, by result: ok, or failed.",
             &["result"],
         )?;
-        let problems = host.options.metrics.gauge(
+        let problems = telemetry.metrics.gauge(
             "flyball_plugin_held_up",
             "1 for a plugin of which a version can't run: it waits for a grant, or can't be loaded.",
             &["plugin"],
         )?;
-        let (control, commands) = Control::new();
+        let (sender, commands) = mpsc::channel(16);
         let mut supervisor = Self {
             folders: Folders::new(sources.folders.clone(), "wasm"),
             policies: Folders::new(sources.policy.iter().cloned().collect(), "toml"),
             grants: sources.grants.clone(),
-            host,
+            cluster,
+            starter,
+            options,
+            telemetry,
             sources,
             policy_problem: None,
             builtins: described,
@@ -195,7 +220,7 @@ impl Supervisor {
             }
         }
         supervisor.versions.tidy(&supervisor.digests());
-        Ok((supervisor, control))
+        Ok((supervisor, sender))
     }
 
     /// The names of the plugins that there are, whether they may run or not.
@@ -212,7 +237,7 @@ impl Supervisor {
         let files = self.in_files().map(|described| described.name().to_owned());
         files
             .chain(
-                package::named(&self.grants.plugins)
+                packages::named(&self.grants.plugins)
                     .into_values()
                     .map(|package| package.plugin),
             )
@@ -220,25 +245,25 @@ impl Supervisor {
     }
 
     /// What the files and packages hold.
-    fn in_files(&self) -> impl Iterator<Item = &Described> {
+    fn in_files(&self) -> impl Iterator<Item = &LoadedPlugin> {
         self.files
             .values()
             .filter_map(|file| file.described.as_ref())
     }
 
     /// What runs under a name.
-    fn running(&self, name: &str) -> Option<&Running> {
+    fn running(&self, name: &str) -> Option<&RunningVersion> {
         self.slots.get(name)?.running.as_ref()
     }
 
     /// What runs under a name, unless it is a built-in.
-    fn running_dropped_in(&self, name: &str) -> Option<&Running> {
+    fn running_dropped_in(&self, name: &str) -> Option<&RunningVersion> {
         self.running(name)
-            .filter(|running| !running.version.granted.is_builtin)
+            .filter(|running| !running.version.grant.is_builtin)
     }
 
     /// All that runs, by name.
-    fn all_running(&self) -> impl Iterator<Item = (&String, &Running)> {
+    fn all_running(&self) -> impl Iterator<Item = (&String, &RunningVersion)> {
         self.slots
             .iter()
             .filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)))
@@ -250,7 +275,7 @@ impl Supervisor {
             () = self.start_together() => {}
             () = shutdown.cancelled() => return,
         }
-        let mut led = self.host.leading.subscribe();
+        let mut led = self.cluster.leading.subscribe();
         let mut leads = *led.borrow();
         let mut reviews = tokio::time::interval_at(tokio::time::Instant::now() + REVIEW, REVIEW);
         reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -259,7 +284,7 @@ impl Supervisor {
                 // An error would mean that there is nobody left to say so.
                 Ok(_) = led.wait_for(|leading| *leading), if !leads => {
                     leads = true;
-                    self.all_running().for_each(|(_, running)| running.leads(true));
+                    self.all_running().for_each(|(_, running)| running.show_leading(true));
                 }
                 () = self.folders.changed() => {
                     let look = self.folders.look();
@@ -296,7 +321,7 @@ impl Supervisor {
         names.iter().for_each(|name| self.end(name));
         while self.ending.join_next().await.is_some() {}
         self.retiring.shutdown().await;
-        self.host.factory.shutdown().await;
+        self.cluster.factory.shutdown().await;
     }
 
     /// Opens what can be opened at once together, so that the masks are united before the first list.
@@ -304,12 +329,12 @@ impl Supervisor {
         self.pull();
         let mut opened = Vec::new();
         for (name, version) in self.wanted() {
-            match self.host.open(version).await {
+            match open::open(&self.cluster, &self.options.engine, version).await {
                 Ok(version) => opened.push((name, version)),
                 Err((version, error)) => self.wait_for(name, version, Some(error)),
             }
         }
-        self.host.factory.start();
+        self.cluster.factory.start();
         for (name, opened) in opened {
             self.switch(&name, opened);
         }
@@ -416,7 +441,8 @@ impl Supervisor {
     fn wait_for(&mut self, name: String, version: Version, error: Option<OpenError>) {
         let held_up = Arc::new(Mutex::new(error.as_ref().map(Refused::from)));
         let is_hopeless = matches!(error, Some(OpenError::Unfit(_)));
-        let (host, events, shown) = (self.host.clone(), self.events.0.clone(), held_up.clone());
+        let (cluster, engine) = (self.cluster.clone(), self.options.engine.clone());
+        let (events, shown) = (self.events.0.clone(), held_up.clone());
         let (mut next, own, mut wait) = (version.clone(), name.clone(), error.is_some());
         let task = tokio::spawn(async move {
             if is_hopeless {
@@ -426,7 +452,7 @@ impl Supervisor {
                 if std::mem::replace(&mut wait, true) {
                     tokio::time::sleep(TRY_AGAIN).await;
                 }
-                match host.open(next).await {
+                match open::open(&cluster, &engine, next).await {
                     Ok(opened) => break opened,
                     Err((version, error)) => {
                         let refused = Refused::from(&error);
@@ -441,7 +467,7 @@ impl Supervisor {
                     }
                 }
             };
-            host.factory.start();
+            cluster.factory.start();
             if lock(&shown).take().is_some() {
                 let _ = events.send(Event::HeldUp);
             }
@@ -460,7 +486,7 @@ impl Supervisor {
     fn switch(&mut self, name: &str, opened: Opened) {
         let slot = self.slots.entry(name.to_owned()).or_default();
         let version = opened.version.clone();
-        let running = match self.host.start(opened, slot.running.as_ref()) {
+        let running = match self.starter.start(opened, slot.running.as_ref()) {
             Ok(running) => running,
             Err(error) => {
                 let reason = format!("can't be started: {}", crate::causes(&error));
@@ -477,8 +503,8 @@ impl Supervisor {
             }
         };
         let Version {
-            described,
-            granted,
+            plugin: described,
+            grant: granted,
             file,
         } = version;
         let (version, digest) = (
@@ -502,7 +528,7 @@ impl Supervisor {
                 );
                 let (routed, drain) = (
                     slot.running.as_ref().map(|new| new.controller.unrouted()),
-                    self.host.options.drain,
+                    self.options.drain,
                 );
                 old.controller.hand_over();
                 if let Some(routed) = routed {
@@ -547,10 +573,10 @@ impl Supervisor {
         let _ = self.problems.remove_label_values(&[name]);
         if let Some(running) = slot.running {
             tracing::info!(controller = name, "ending");
-            let (name, drain) = (name.to_owned(), self.host.options.drain);
+            let (name, drain) = (name.to_owned(), self.options.drain);
             self.ending_names.insert(name.clone());
             self.ending.spawn(async move {
-                running.leads(false);
+                running.show_leading(false);
                 running.controller.drain(drain).await;
                 name
             });
@@ -561,12 +587,13 @@ impl Supervisor {
     fn review(&mut self) {
         for (name, running) in self
             .all_running()
-            .filter(|(_, running)| !running.version.granted.is_builtin)
+            .filter(|(_, running)| !running.version.grant.is_builtin)
         {
-            let (host, events) = (self.host.clone(), self.events.0.clone());
+            let (cluster, events) = (self.cluster.clone(), self.events.0.clone());
             let (name, version) = (name.clone(), running.version.clone());
             tokio::spawn(async move {
-                if let Err(OpenError::MayNotRead(reason)) = host.may_read(&version).await {
+                if let Err(OpenError::MayNotRead(reason)) = open::may_read(&cluster, &version).await
+                {
                     let _ = events.send(Event::Denied(name, reason));
                 }
             });
@@ -577,8 +604,8 @@ impl Supervisor {
 impl Version {
     /// Whether nothing changes if one takes the place of the other.
     fn is_same(&self, other: &Self) -> bool {
-        self.described.component.digest() == other.described.component.digest()
-            && self.granted == other.granted
+        self.plugin.component.digest() == other.plugin.component.digest()
+            && self.grant == other.grant
             && self.file == other.file
     }
 }

@@ -55,7 +55,7 @@ pub struct Grants {
 
 /// What a plugin runs under.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Granted {
+pub(crate) struct Grant {
     pub(crate) policy: Arc<PluginPolicy>,
     /// The account under which it talks to the API server, as namespace and name; the host's own identity if none.
     pub(crate) account: Option<(String, String)>,
@@ -184,7 +184,7 @@ impl Ask {
 
 impl Grants {
     /// What the policy gives a built-in; nothing, if it knows none of that name.
-    pub(crate) fn builtin(&self, description: &Description) -> Granted {
+    pub(crate) fn builtin(&self, description: &Description) -> Grant {
         let policy = self
             .builtins
             .plugins
@@ -203,7 +203,7 @@ impl Grants {
         digest: &str,
         before: Option<&Asks>,
         is_name_of_builtin: bool,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Grant, Refusal> {
         let name = description.name.clone();
         let asks = Asks::of(description);
         let policy = self.plugins.plugins.get(&name);
@@ -258,7 +258,7 @@ impl Grants {
         policy: PluginPolicy,
         account: Option<(String, String)>,
         is_builtin: bool,
-    ) -> Granted {
+    ) -> Grant {
         let concurrency = self.concurrency.get(&description.name).copied();
         let concurrency = concurrency
             .or(policy.concurrency)
@@ -271,7 +271,7 @@ impl Grants {
                 .cloned()
                 .unwrap_or_default(),
         );
-        Granted {
+        Grant {
             policy: Arc::new(policy),
             account,
             config,

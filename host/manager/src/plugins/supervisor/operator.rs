@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use flyball_types::printable;
 
 use super::{Refused, Supervisor, Trouble};
-use crate::control::{Command, ControlError, Described as Told, PluginState, PluginStatus};
 use crate::lock;
-use crate::plugins::host::Running;
-use crate::plugins::load::{Described, Origin};
+use crate::plugins::load::{LoadedPlugin, Origin};
+use crate::plugins::requests::{Request, RequestError};
+use crate::plugins::start::RunningVersion;
+use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
 use crate::policy::approve;
 
 impl Supervisor {
@@ -75,11 +76,7 @@ impl Supervisor {
             } else {
                 "does not run"
             };
-            let note = self
-                .host
-                .options
-                .health
-                .note(format!("plugin-{name}"), note);
+            let note = self.telemetry.health.note(format!("plugin-{name}"), note);
             self.told.insert(
                 name,
                 Trouble {
@@ -90,19 +87,19 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn obey(&mut self, command: Command) {
+    pub(super) fn obey(&mut self, command: Request) {
         // Whoever asked may have gone.
         match command {
-            Command::Status(answer) => drop(answer.send(self.status())),
-            Command::Why(object, answer) => {
-                let about = |(name, running): (&String, &Running)| {
+            Request::Status(answer) => drop(answer.send(self.status())),
+            Request::Why(object, answer) => {
+                let about = |(name, running): (&String, &RunningVersion)| {
                     running.controller.services().history.about(name, &object)
                 };
                 let mut all: Vec<_> = self.all_running().flat_map(about).collect();
                 all.sort_by(|a, b| a.at.cmp(&b.at));
                 drop(answer.send(all));
             }
-            Command::Approve(name, answer) => {
+            Request::Approve(name, answer) => {
                 let done = self.approve(&name);
                 if done.is_ok() {
                     self.read_policy();
@@ -110,33 +107,33 @@ impl Supervisor {
                 }
                 drop(answer.send(done));
             }
-            Command::Rollback(name, answer) => {
+            Request::RollBack(name, answer) => {
                 let done = self.roll_back(&name);
                 self.plan();
                 drop(answer.send(done));
             }
-            Command::Resume(name, answer) => drop(answer.send(self.resume(&name))),
-            Command::Describe(name, answer) => drop(answer.send(self.describe(&name))),
+            Request::Resume(name, answer) => drop(answer.send(self.resume(&name))),
+            Request::Describe(name, answer) => drop(answer.send(self.describe(&name))),
         }
     }
 
     fn status(&self) -> Vec<PluginStatus> {
-        let leads = *self.host.leading.borrow();
+        let leads = *self.cluster.leading.borrow();
         let mut all = Vec::new();
         for name in self.to_tell_of() {
             let trouble = self.trouble(&name);
             let reason = trouble.as_ref().map(|trouble| trouble.reason.clone());
             let running = self.running(&name);
             let file = || self.in_files().find(|own| own.name() == name);
-            let next = || Some(&self.slots.get(&name)?.next.as_ref()?.version.described);
+            let next = || Some(&self.slots.get(&name)?.next.as_ref()?.version.plugin);
             let Some(described) = running
-                .map(|running| &running.version.described)
+                .map(|running| &running.version.plugin)
                 .or_else(next)
                 .or_else(file)
             else {
                 continue;
             };
-            let quarantine = running.and_then(Running::quarantine);
+            let quarantine = running.and_then(RunningVersion::quarantine);
             let reason = quarantine.clone().or(reason);
             let state = match (running, trouble) {
                 (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
@@ -181,7 +178,7 @@ impl Supervisor {
             let Some(problem) = &file.problem else {
                 continue;
             };
-            let status = PluginStatus::of_file(path, problem);
+            let status = PluginStatus::not_loaded(path, problem);
             let name = file
                 .package
                 .as_ref()
@@ -194,33 +191,33 @@ impl Supervisor {
         all
     }
 
-    fn known(&self, name: &str) -> Result<&Described, ControlError> {
+    fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
         let file = self.in_files().find(|own| own.name() == name);
         let builtin = || self.builtins.iter().find(|builtin| builtin.name() == name);
         file.or_else(builtin)
-            .ok_or_else(|| ControlError::Unknown(name.to_owned()))
+            .ok_or_else(|| RequestError::Unknown(name.to_owned()))
     }
 
-    fn approve(&self, name: &str) -> Result<String, ControlError> {
+    fn approve(&self, name: &str) -> Result<String, RequestError> {
         let described = self.known(name)?;
         let Origin::File(_) = described.origin else {
-            return Err(ControlError::Refused(format!(
+            return Err(RequestError::Refused(format!(
                 "`{name}` is built in: its policy is the host's own"
             )));
         };
         let Some(path) = &self.sources.policy else {
-            return Err(ControlError::Refused(
+            return Err(RequestError::Refused(
                 "there is nowhere to write a policy: start the host with --policy".into(),
             ));
         };
         approve::approve(path, &described.description)
-            .map_err(|error| ControlError::Refused(crate::causes(&error)))
+            .map_err(|error| RequestError::Refused(crate::causes(&error)))
     }
 
-    fn roll_back(&mut self, name: &str) -> Result<String, ControlError> {
+    fn roll_back(&mut self, name: &str) -> Result<String, RequestError> {
         let file = self.known(name)?;
         let Origin::File(_) = file.origin else {
-            return Err(ControlError::Refused(format!(
+            return Err(RequestError::Refused(format!(
                 "`{name}` is built in: there is one version of it"
             )));
         };
@@ -228,7 +225,7 @@ impl Supervisor {
         let runs = self
             .versions
             .roll_back(name, &digest)
-            .map_err(|error| ControlError::Refused(error.to_string()))?;
+            .map_err(|error| RequestError::Refused(error.to_string()))?;
         Ok(match runs == digest {
             true => format!("`{name}` goes on with the version of its file, sha256:{runs}"),
             false => {
@@ -237,7 +234,7 @@ impl Supervisor {
         })
     }
 
-    fn resume(&self, name: &str) -> Result<String, ControlError> {
+    fn resume(&self, name: &str) -> Result<String, RequestError> {
         self.known(name)?;
         match self
             .running(name)
@@ -247,18 +244,18 @@ impl Supervisor {
                 running.controller.services().resume();
                 Ok(format!("`{name}` goes on"))
             }
-            None => Err(ControlError::Refused(format!(
+            None => Err(RequestError::Refused(format!(
                 "`{name}` is in no quarantine"
             ))),
         }
     }
 
-    fn describe(&self, name: &str) -> Result<Told, ControlError> {
+    fn describe(&self, name: &str) -> Result<PluginDescription, RequestError> {
         let described = self.known(name)?;
         let policy = self
             .running(name)
-            .map(|running| (*running.version.granted.policy).clone());
-        Ok(Told {
+            .map(|running| (*running.version.grant.policy).clone());
+        Ok(PluginDescription {
             description: (*described.description).clone(),
             policy,
         })

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Event, File, Kept, Supervisor};
-use crate::plugins::folder::{Look, Stamp};
-use crate::plugins::load::{self, Described, Origin, PluginError};
-use crate::plugins::package::{self, Package};
-use crate::plugins::versions::Store;
+use crate::plugins::files::{Look, Stamp};
+use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
+use crate::plugins::packages::{self, Package};
+use crate::plugins::rollback::Store;
 use crate::policy::Policy;
 
 impl Supervisor {
@@ -37,7 +37,7 @@ impl Supervisor {
 
     /// Takes note of the packages that the policy names now.
     pub(super) fn pull(&mut self) {
-        let mut packages = package::named(&self.grants.plugins);
+        let mut packages = packages::named(&self.grants.plugins);
         packages.retain(|_, package| (self.sources.enabled)(&package.plugin));
         self.files.retain(|path, file| {
             file.package.is_none() || file.package.as_ref() == packages.get(path)
@@ -60,7 +60,7 @@ impl Supervisor {
     fn spawn_pull(&self, path: PathBuf, package: Package) -> AbortOnDropHandle<()> {
         let (events, engine, store) = (
             self.events.0.clone(),
-            self.host.options.engine.clone(),
+            self.options.engine.clone(),
             self.versions.store(),
         );
         let cache = self
@@ -83,7 +83,7 @@ impl Supervisor {
 
     fn spawn_load(&self, path: PathBuf, stamp: Stamp) -> AbortOnDropHandle<()> {
         let (events, loading) = (self.events.0.clone(), self.loading.clone());
-        let (engine, store) = (self.host.options.engine.clone(), self.versions.store());
+        let (engine, store) = (self.options.engine.clone(), self.versions.store());
         AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::time::sleep(stamp.wait()).await;
             let _turn = loading.acquire_owned().await;
@@ -111,7 +111,7 @@ impl Supervisor {
         self.kept.insert(digest.clone(), Kept::Loading);
         let (events, engine, store) = (
             self.events.0.clone(),
-            self.host.options.engine.clone(),
+            self.options.engine.clone(),
             self.versions.store(),
         );
         tokio::spawn(async move {
@@ -161,7 +161,7 @@ impl Supervisor {
 }
 
 /// Keeps a version's bytes, away from the async threads. What can't be kept, one can't go back to: it says so itself.
-async fn keep(store: Store, described: &Described, wasm: Bytes) {
+async fn keep(store: Store, described: &LoadedPlugin, wasm: Bytes) {
     let digest = described.component.digest().to_owned();
     let _ = tokio::task::spawn_blocking(move || store.keep(&digest, &wasm)).await;
 }

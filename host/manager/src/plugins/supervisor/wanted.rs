@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Kept, Refused, Supervisor};
-use crate::control::PluginState;
-use crate::plugins::host::Version;
-use crate::plugins::load::{Described, Origin};
-use crate::policy::grant::{Asks, Granted, Refusal};
+use crate::plugins::load::{LoadedPlugin, Origin};
+use crate::plugins::open::Version;
+use crate::plugins::status::PluginState;
+use crate::policy::grant::{Asks, Grant, Refusal};
 
 impl Supervisor {
     /// What should run, by name.
@@ -20,8 +20,8 @@ impl Supervisor {
             wanted.insert(
                 builtin.name().to_owned(),
                 Version {
-                    described: builtin.clone(),
-                    granted,
+                    plugin: builtin.clone(),
+                    grant: granted,
                     file,
                 },
             );
@@ -60,7 +60,7 @@ impl Supervisor {
         &mut self,
         wanted: &mut BTreeMap<String, Version>,
         name: &str,
-        described: Described,
+        described: LoadedPlugin,
     ) -> Option<Refused> {
         if !(self.sources.enabled)(name) {
             let reason = "--controllers does not enable it".to_owned();
@@ -91,8 +91,8 @@ impl Supervisor {
                 wanted.insert(
                     name.to_owned(),
                     Version {
-                        described,
-                        granted,
+                        plugin: described,
+                        grant: granted,
                         file,
                     },
                 );
@@ -100,11 +100,11 @@ impl Supervisor {
             }
             Err(refusal) => {
                 if let Some(running) = self.running_dropped_in(name)
-                    && running.version.described.component.digest() != described.component.digest()
-                    && let Ok(granted) = self.grant(name, &running.version.described)
+                    && running.version.plugin.component.digest() != described.component.digest()
+                    && let Ok(granted) = self.grant(name, &running.version.plugin)
                 {
                     let version = Version {
-                        granted,
+                        grant: granted,
                         ..running.version.clone()
                     };
                     wanted.insert(name.to_owned(), version);
@@ -121,11 +121,11 @@ impl Supervisor {
         }
     }
 
-    fn grant(&self, name: &str, described: &Described) -> Result<Granted, Refusal> {
+    fn grant(&self, name: &str, described: &LoadedPlugin) -> Result<Grant, Refusal> {
         let before = self.versions.of(name).map(|history| &history.asks);
         let running = self
             .running_dropped_in(name)
-            .map(|running| Asks::of(&running.version.described.description));
+            .map(|running| Asks::of(&running.version.plugin.description));
         let is_name_of_builtin = self.sources.builtin_names.contains(&name);
         let (description, digest) = (&described.description, described.component.digest());
         self.grants.dropped_in(
@@ -139,6 +139,6 @@ impl Supervisor {
     fn runs_from(&self, path: &Path) -> bool {
         let is_it = |origin: &Origin| matches!(origin, Origin::File(own) if own == path);
         self.all_running()
-            .any(|(_, running)| is_it(&running.version.described.origin))
+            .any(|(_, running)| is_it(&running.version.plugin.origin))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flyball_plugin::Engine;
 use flyball_registry::{Options, PublicKey, Source};
 
-use crate::plugins::load::{self, Described, Origin, PluginError};
+use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 use crate::policy::Policy;
 
 /// How long to wait before a registry is asked again, at first and at most.
@@ -43,7 +43,7 @@ impl Package {
         engine: &Engine,
         options: &Options,
         mut told: impl FnMut(PluginError),
-    ) -> Option<(Described, bytes::Bytes)> {
+    ) -> Option<(LoadedPlugin, bytes::Bytes)> {
         let (mut wait, most) = AGAIN;
         loop {
             match self.try_load(engine, options).await {
@@ -66,7 +66,7 @@ impl Package {
         &self,
         engine: &Engine,
         options: &Options,
-    ) -> Result<(Described, bytes::Bytes), PluginError> {
+    ) -> Result<(LoadedPlugin, bytes::Bytes), PluginError> {
         let origin = Origin::File(PathBuf::from(&self.source));
         let failed = |source| PluginError::Pull {
             origin: origin.text(),

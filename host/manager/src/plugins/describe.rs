@@ -15,7 +15,7 @@ use crate::limits::gate::Gate;
 use crate::runtime::services::log_guest;
 
 /// Answers a `describe`.
-pub(crate) struct Describing {
+pub(crate) struct DescribeImports {
     /// The file, or the name of the built-in.
     pub(crate) origin: Arc<str>,
     /// The operator's values.
@@ -28,7 +28,7 @@ fn denied() -> ApiError {
     ApiError::denied("`describe` has no import but `log` and `config`")
 }
 
-impl Imports for Describing {
+impl Imports for DescribeImports {
     fn get(&self, _: &str, _: &str, _: &str, _: &[String]) -> Result<Option<Bytes>, ApiError> {
         Err(denied())
     }

@@ -12,7 +12,7 @@ use crate::plugins::load::{Origin, PluginError, dropped_in};
 
 /// A file that a host could run, if it was granted what it asks for.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct Inspection {
     /// What the plugin says of itself, checked.
     pub description: Arc<Description>,
     /// The SHA-256 of the file, in hex.
@@ -25,7 +25,7 @@ pub struct Trial {
 ///
 /// # Errors
 /// The file can't be read, is no component for this host, or does not describe itself. No retry helps.
-pub async fn try_out(engine: &Engine, path: &Path) -> Result<Trial, PluginError> {
+pub async fn inspect(engine: &Engine, path: &Path) -> Result<Inspection, PluginError> {
     let origin = Origin::File(path.to_owned());
     let read = tokio::fs::read(path).await;
     let wasm = Bytes::from(read.map_err(|source| PluginError::Read {
@@ -34,7 +34,7 @@ pub async fn try_out(engine: &Engine, path: &Path) -> Result<Trial, PluginError>
     })?);
     let described = dropped_in(engine, origin, wasm.clone()).await?;
     let digest = described.component.digest().to_owned();
-    Ok(Trial {
+    Ok(Inspection {
         description: described.description,
         digest,
         wasm,

@@ -1,0 +1,82 @@
+//! The operator's handle on a running manager. Its requests are answered by the supervisor, between two of its steps.
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::plugins::requests::{Request, RequestError};
+use crate::plugins::status::{PluginDescription, PluginStatus};
+use crate::runtime::history::Reconciled;
+
+/// Sends requests to a running manager. Clones send to the same one.
+#[derive(Clone, Debug)]
+pub struct AdminHandle {
+    requests: mpsc::Sender<Request>,
+}
+
+impl AdminHandle {
+    pub(crate) fn new(requests: mpsc::Sender<Request>) -> Self {
+        Self { requests }
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Result<T, RequestError> {
+        let (reply, received) = oneshot::channel();
+        let sent = self.requests.send(request(reply)).await;
+        sent.map_err(|_| RequestError::Ended)?;
+        received.await.map_err(|_| RequestError::Ended)
+    }
+
+    /// Returns all plugins, built-in ones first.
+    ///
+    /// # Errors
+    /// The manager has ended.
+    pub async fn status(&self) -> Result<Vec<PluginStatus>, RequestError> {
+        self.ask(Request::Status).await
+    }
+
+    /// Returns the last reconciles that were of an object, triggered by it, or touched it, the oldest first.
+    ///
+    /// # Errors
+    /// The manager has ended.
+    pub async fn why(&self, object: &str) -> Result<Vec<Reconciled>, RequestError> {
+        self.ask(|reply| Request::Why(object.to_owned(), reply))
+            .await
+    }
+
+    /// Grants a plugin what it asks for, by writing it into the policy. Returns a sentence about what was granted.
+    ///
+    /// # Errors
+    /// There is no such plugin, or its policy can't be written.
+    pub async fn approve(&self, name: &str) -> Result<String, RequestError> {
+        self.ask(|reply| Request::Approve(name.to_owned(), reply))
+            .await?
+    }
+
+    /// Rolls a plugin back to the version that ran before. Returns a sentence about what runs now.
+    ///
+    /// # Errors
+    /// There is no such plugin, or no version before.
+    pub async fn roll_back(&self, name: &str) -> Result<String, RequestError> {
+        self.ask(|reply| Request::RollBack(name.to_owned(), reply))
+            .await?
+    }
+
+    /// Ends the quarantine of a plugin. Returns a sentence that says so.
+    ///
+    /// # Errors
+    /// There is no such plugin, or it is not quarantined.
+    pub async fn resume(&self, name: &str) -> Result<String, RequestError> {
+        self.ask(|reply| Request::Resume(name.to_owned(), reply))
+            .await?
+    }
+
+    /// Returns a plugin's description and what it is granted.
+    ///
+    /// # Errors
+    /// There is no such plugin.
+    pub async fn describe(&self, name: &str) -> Result<PluginDescription, RequestError> {
+        self.ask(|reply| Request::Describe(name.to_owned(), reply))
+            .await?
+    }
+}

@@ -1,0 +1,183 @@
+//! Opens a version of a plugin: instantiates its component, resolves the kinds that it watches, reviews whether its account
+//! may read them, and opens its informers. `start.rs` starts what is open.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use flyball_cache::{ApiResource, DiscoveryError, Informer};
+use flyball_plugin::{Engine, LoadError, Plugin};
+use flyball_types::Kind;
+use flyball_types::description::{Description, Watch};
+
+use crate::api::cluster::Cluster;
+use crate::api::fence::Fence;
+use crate::api::review::Reading;
+use crate::plugins::load::{LoadedPlugin, limits};
+use crate::policy::grant::Grant;
+use crate::reads::interest::interest;
+use crate::runtime::discovered::Following;
+
+/// A version of a plugin, and its grant.
+#[derive(Clone)]
+pub(crate) struct Version {
+    pub(crate) plugin: LoadedPlugin,
+    pub(crate) grant: Grant,
+    /// The digest of the file in whose place it runs: its own, unless the operator rolled back to it.
+    pub(crate) file: String,
+}
+
+/// A version whose informers are open.
+pub(crate) struct Opened {
+    pub(crate) version: Version,
+    pub(crate) plugin: Plugin,
+    /// Each with the number of its watch in the description.
+    pub(crate) informers: Vec<(usize, Informer)>,
+    pub(crate) discovered: Option<Following>,
+}
+
+/// Why a version can't be opened now.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The server may serve the kind later, once somebody installs it.
+    #[error("waits until the server serves {0}")]
+    NotServed(Kind),
+    #[error("pending: {0}")]
+    MayNotRead(String),
+    #[error("the API server can't be asked {0}: {1}")]
+    Unreachable(&'static str, String),
+    /// The component does not fit the world: no retry helps.
+    #[error("can't be run: {0}")]
+    Unfit(#[source] LoadError),
+}
+
+/// Opens what a version watches. Its reflectors start at the informer factory's next start.
+pub(crate) async fn open(
+    cluster: &Cluster,
+    engine: &Engine,
+    version: Version,
+) -> Result<Opened, (Version, OpenError)> {
+    match try_open(cluster, engine, &version).await {
+        Ok((plugin, informers, discovered)) => Ok(Opened {
+            version,
+            plugin,
+            informers,
+            discovered,
+        }),
+        Err(error) => Err((version, error)),
+    }
+}
+
+async fn try_open(
+    cluster: &Cluster,
+    engine: &Engine,
+    version: &Version,
+) -> Result<(Plugin, Vec<(usize, Informer)>, Option<Following>), OpenError> {
+    let (description, grant) = (&*version.plugin.description, &version.grant);
+    let limits = limits(
+        &grant.policy.limits,
+        grant.concurrency,
+        description.queues.len(),
+        grant.is_builtin,
+    );
+    let plugin =
+        Plugin::new(engine, version.plugin.component.clone(), limits).map_err(OpenError::Unfit)?;
+    let unreachable =
+        |error: DiscoveryError| OpenError::Unreachable("what it serves", crate::causes(&error));
+    let mut resources = HashMap::new();
+    for kind in watched_kinds(description) {
+        let resource = match cluster.discovery.resolve(kind).await {
+            Ok(resource) => resource,
+            Err(DiscoveryError::UnknownKind(_)) => return Err(OpenError::NotServed(kind.clone())),
+            Err(error) => return Err(unreachable(error)),
+        };
+        resources.insert(kind.clone(), resource);
+    }
+    review(cluster, description, grant, &resources).await?;
+    let discovered = Following::open(
+        &cluster.factory,
+        &cluster.discovery,
+        description,
+        &grant.policy,
+    )
+    .await
+    .map_err(unreachable)?;
+    let open = |(number, watch): (usize, &Watch)| {
+        let resource = resources.get(watch.kind.as_ref()?)?.clone();
+        let interest = interest(description, watch, resource)?;
+        Some((number, cluster.factory.informer(interest)))
+    };
+    let watches = description.watches.iter().enumerate();
+    let informers = watches.filter_map(open).collect();
+    Ok((plugin, informers, discovered))
+}
+
+fn watched_kinds(description: &Description) -> impl Iterator<Item = &Kind> {
+    let watches = description.watches.iter();
+    watches.filter_map(|watch| watch.kind.as_ref())
+}
+
+/// Fails if the account of a dropped-in plugin may no longer read what the plugin watches.
+pub(crate) async fn may_read(cluster: &Cluster, version: &Version) -> Result<(), OpenError> {
+    let description = &version.plugin.description;
+    // A kind that the server no longer serves can't be read by anybody.
+    let resources = watched_kinds(description)
+        .filter_map(|kind| Some((kind.clone(), cluster.discovery.cached(kind)?)))
+        .collect();
+    review(cluster, description, &version.grant, &resources).await
+}
+
+/// Asks the API server, by a SubjectAccessReview for each watch, whether the plugin's account may list and watch what the
+/// cache would give it.
+async fn review(
+    cluster: &Cluster,
+    description: &Description,
+    grant: &Grant,
+    resources: &HashMap<Kind, Arc<ApiResource>>,
+) -> Result<(), OpenError> {
+    // Built-ins read with the host's own credentials.
+    let Some((namespace, name)) = grant.account.as_ref().filter(|_| !grant.is_builtin) else {
+        return Ok(());
+    };
+    let account = (namespace.as_str(), name.as_str());
+    // A review changes nothing, so no fence holds it back.
+    let client = cluster.client("access-review", Arc::new(Fence::open()));
+    for watch in &description.watches {
+        let kind = watch.kind.as_ref();
+        let namespaces = match kind.and_then(|kind| grant.policy.watched_namespaces(kind)) {
+            _ if !watch.namespace.is_empty() => vec![watch.namespace.clone()],
+            Some(namespaces) => namespaces.into_iter().collect(),
+            None => vec![String::new()],
+        };
+        for namespace in &namespaces {
+            let reading = match kind {
+                Some(kind) => {
+                    let Some(resource) = resources.get(kind) else {
+                        continue;
+                    };
+                    Reading::of(account, resource, namespace)
+                }
+                None => Reading::of_all(account, namespace),
+            };
+            match reading.denied(&client).await {
+                Ok(None) => {}
+                Ok(Some(denied)) => return Err(OpenError::MayNotRead(denied)),
+                Err(error) => {
+                    return Err(OpenError::Unreachable(
+                        "what the plugin's account may read",
+                        error.to_string(),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Opened {
+    /// Waits until the informers of all kinds that it names are synced.
+    pub(crate) async fn synced(&self) {
+        for (_, informer) in &self.informers {
+            informer.synced().await;
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What operators ask the supervisor of a running manager. `admin.rs` sends the requests, `supervisor/operator.rs` answers.
+
+use tokio::sync::oneshot;
+
+use crate::plugins::status::{PluginDescription, PluginStatus};
+use crate::runtime::history::Reconciled;
+
+/// A request, with where its answer goes. The texts are names of plugins, but for `Why`: there it is an object.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Status(oneshot::Sender<Vec<PluginStatus>>),
+    Why(String, oneshot::Sender<Vec<Reconciled>>),
+    Approve(String, oneshot::Sender<Result<String, RequestError>>),
+    RollBack(String, oneshot::Sender<Result<String, RequestError>>),
+    Resume(String, oneshot::Sender<Result<String, RequestError>>),
+    Describe(
+        String,
+        oneshot::Sender<Result<PluginDescription, RequestError>>,
+    ),
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// There is no plugin of this name.
+    #[error("there is no plugin `{0}`; `flyball status` lists all plugins")]
+    Unknown(String),
+    /// The plugin's state does not allow it; the text is a sentence that says why and what to do.
+    #[error("{0}")]
+    Refused(String),
+    /// The manager has ended.
+    #[error("the host is ending")]
+    Ended,
+}

@@ -1,0 +1,319 @@
+//! Starts an open version of a plugin, or has it take over from the version that runs: builds the context that its calls
+//! work with, and shows it in health checks, debug pages and metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use flyball_cache::Informer;
+use flyball_serving::debug::PageRegistration;
+use flyball_serving::health::Registration;
+use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
+use flyball_types::description::{Description, MetricType};
+
+use crate::api::client::ApiClient;
+use crate::api::cluster::Cluster;
+use crate::api::denial::Denials;
+use crate::api::events::Recorder;
+use crate::limits::guard::Guard;
+use crate::limits::quarantine::State;
+use crate::limits::rate::RateLimiter;
+use crate::limits::usage::Usage;
+use crate::plugins::open::{Opened, Version};
+use crate::plugins::{PluginOptions, Telemetry};
+use crate::policy::PluginPolicy;
+use crate::reads::cached::{Seen, Views};
+use crate::runtime::controller::{Begin, Controller};
+use crate::runtime::discovered::Following;
+use crate::runtime::graph;
+use crate::runtime::history::History;
+use crate::runtime::memo::Memo;
+use crate::runtime::queue::Queue;
+use crate::runtime::services::Services;
+use crate::signer;
+use crate::writer::Writer;
+
+/// Starts versions.
+pub(crate) struct Starter {
+    cluster: Arc<Cluster>,
+    options: Arc<PluginOptions>,
+    telemetry: Telemetry,
+    running: GaugeVec,
+    denied: CounterVec,
+    /// Records events about what plugins are denied.
+    recorder: Arc<Recorder>,
+}
+
+/// A version that runs, and what it is registered with.
+pub(crate) struct RunningVersion {
+    pub(crate) controller: Controller,
+    pub(crate) version: Version,
+    running: GaugeVec,
+    _checks: [Registration; 2],
+    _graph: Option<PageRegistration>,
+    _usage: Usage,
+}
+
+impl Starter {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        options: Arc<PluginOptions>,
+        telemetry: Telemetry,
+    ) -> Result<Self, MetricsError> {
+        let running = telemetry.metrics.gauge(
+            "running_managed_controllers",
+            "Indicates where instances of a controller are currently running",
+            &["name", "manager"],
+        )?;
+        let denied = telemetry.metrics.counter(
+            "flyball_plugin_denied_total",
+            "Reads, writes and uses of imports that the policy does not let a plugin do.",
+            &["plugin"],
+        )?;
+        let client = cluster.client("denials", cluster.fence.clone());
+        let recorder = Recorder::start(client, "denials".into(), "flyball".into());
+        Ok(Self {
+            cluster,
+            options,
+            telemetry,
+            running,
+            denied,
+            recorder: Arc::new(recorder),
+        })
+    }
+
+    /// Starts a version. If there is one `before` it, the new one takes over its queues, memo and history.
+    pub(crate) fn start(
+        &self,
+        opened: Opened,
+        before: Option<&RunningVersion>,
+    ) -> Result<RunningVersion, MetricsError> {
+        let services = Arc::new(self.services(&opened, before)?);
+        let Opened {
+            version,
+            plugin,
+            informers,
+            discovered,
+        } = opened;
+        let name = services.name().to_owned();
+        let checks = self.checks(&name, &informers, discovered.as_ref());
+        let page = discovered.is_some().then(|| {
+            let views = services.views.clone();
+            self.telemetry
+                .debug
+                .add(&name, "graph", move |query| graph::page(&views, query))
+        });
+        let usage = Usage::new(
+            &self.telemetry.metrics,
+            name.as_str().into(),
+            plugin.clone(),
+            services.guard.clone(),
+            services.writer.rate.waits.clone(),
+        )?;
+        let leading = self.cluster.leading.subscribe();
+        let begin = match before {
+            Some(_) => Begin::TakingOver(&leading),
+            None => Begin::Leading(&leading),
+        };
+        let concurrency = version.grant.concurrency;
+        let controller = Controller::start(
+            plugin,
+            services,
+            &informers,
+            discovered,
+            concurrency,
+            &begin,
+        );
+        let is_leading = *leading.borrow();
+        let running = RunningVersion {
+            controller,
+            version,
+            running: self.running.clone(),
+            _checks: checks,
+            _graph: page,
+            _usage: usage,
+        };
+        running.show_leading(is_leading);
+        Ok(running)
+    }
+
+    /// A liveness check that never fails, and a readiness check that waits for the informers.
+    fn checks(
+        &self,
+        name: &str,
+        informers: &[(usize, Informer)],
+        discovered: Option<&Following>,
+    ) -> [Registration; 2] {
+        let informers = informers.to_vec();
+        let settled = discovered.map(Following::settled);
+        let are_synced = move || {
+            let mut unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
+            if let Some((_, informer)) = unsynced.next() {
+                return Err(format!("{} is not synced", informer.resource().kind));
+            }
+            match &settled {
+                Some(settled) if !settled.load(Ordering::Acquire) => {
+                    Err("not all discovered kinds are synced".into())
+                }
+                _ => Ok(()),
+            }
+        };
+        let health = &self.telemetry.health;
+        [
+            health.add(name, || Ok(())),
+            health.add_readiness(format!("{name}-informers"), are_synced),
+        ]
+    }
+
+    fn services(
+        &self,
+        opened: &Opened,
+        before: Option<&RunningVersion>,
+    ) -> Result<Services, MetricsError> {
+        let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
+        let policy = grant.policy.clone();
+        let same = before.map(|before| before.controller.services());
+        let name: Arc<str> = description.name.as_str().into();
+        let client = self.client(&opened.version, before);
+        let seen = same.map_or_else(Seen::default, |same| same.views.seen());
+        let views = Views::new(
+            description,
+            policy.clone(),
+            opened.informers.iter().map(|(_, informer)| informer),
+            self.cluster.discovery.clone(),
+            opened.plugin.limits().answer_bytes,
+            seen,
+        );
+        let discovered = opened.discovered.iter().flat_map(Following::informers);
+        views.discover(discovered.cloned());
+        let views = Arc::new(views);
+        let writer = Writer::new(
+            client.clone(),
+            self.cluster.discovery.clone(),
+            policy.clone(),
+            self.rate_limiter(&policy),
+            views.clone(),
+        );
+        let has_same_memo = |same: &&Arc<Services>| {
+            same.description.memo_schema == description.memo_schema
+                && same.policy.limits.memo == policy.limits.memo
+        };
+        let memo = match same.filter(has_same_memo) {
+            Some(same) => same.memo.clone(),
+            None => Arc::new(Memo::new(policy.limits.memo)),
+        };
+        let event_source = match description.event_source.is_empty() {
+            true => &description.name,
+            false => &description.event_source,
+        };
+        Ok(Services {
+            recorder: Recorder::start(client.clone(), name.clone(), event_source.clone()),
+            denials: Denials {
+                count: self.denied.with_label_values(&[&*name]),
+                recorder: self.recorder.clone(),
+                account: grant.account.clone(),
+                plugin: name.clone(),
+            },
+            views,
+            writer,
+            client,
+            memo,
+            guard: Guard::new(name.clone(), &policy.limits, grant.is_builtin),
+            queues: self.queues(description, same.map(|same| same.queues.as_slice()))?,
+            history: same.map_or_else(|| Arc::new(History::default()), |same| same.history.clone()),
+            routing: same.map_or_else(Arc::default, |same| same.routing.clone()),
+            metrics: self.declare_metrics(description),
+            metrics_warned: false.into(),
+            config: grant.config.clone(),
+            signer: signer::Granted::new(self.options.signer.clone(), policy.clone()),
+            runtime: tokio::runtime::Handle::current(),
+            policy,
+            description: description.clone(),
+        })
+    }
+
+    /// The client for the plugin's requests, with the credentials of its account.
+    fn client(&self, version: &Version, before: Option<&RunningVersion>) -> ApiClient {
+        let (name, grant) = (&version.plugin.description.name, &version.grant);
+        let has_account = !grant.is_builtin || self.options.use_service_account_credentials;
+        let account = grant.account.as_ref().filter(|_| has_account);
+        match (account, before) {
+            // The tokens of the version before remain valid for this one.
+            (Some(_), Some(before)) if before.version.grant.account.as_ref() == account => {
+                before.controller.services().client.clone()
+            }
+            (Some((namespace, account)), _) => self.cluster.client_as(namespace, account, name),
+            (None, _) => self.cluster.client(name, self.cluster.fence.clone()),
+        }
+    }
+
+    fn rate_limiter(&self, policy: &PluginPolicy) -> RateLimiter {
+        let PluginOptions { qps, burst, .. } = *self.options;
+        let limits = &policy.limits;
+        let per_second = limits.writes_per_second.map_or(qps, |rate| rate.of(qps));
+        let burst = limits
+            .writes_burst
+            .map_or(burst, |rate| rate.of(burst.into()) as u32);
+        RateLimiter::new(per_second, burst)
+    }
+
+    /// The queues of a description. Those that the version before has too keep their keys and backoffs.
+    fn queues(
+        &self,
+        description: &Description,
+        before: Option<&[Queue]>,
+    ) -> Result<Vec<Queue>, MetricsError> {
+        let queue = |described: &flyball_types::description::Queue| {
+            let mut known = before.unwrap_or_default().iter();
+            match known.find(|queue| *queue.name == described.name) {
+                Some(queue) => Ok(queue.handed_on(described)),
+                None => Queue::new(described, &self.telemetry.metrics),
+            }
+        };
+        description.queues.iter().map(queue).collect()
+    }
+
+    fn declare_metrics(&self, description: &Description) -> flyball_serving::metrics::Group {
+        let mut metrics = self.telemetry.metrics.group(description.name.clone());
+        for metric in &description.metrics {
+            let labels: Vec<&str> = metric.labels.iter().map(String::as_str).collect();
+            let kind = match &metric.metric_type {
+                MetricType::Counter => flyball_serving::metrics::Kind::Counter,
+                MetricType::Gauge => flyball_serving::metrics::Kind::Gauge,
+                MetricType::Histogram(buckets) => {
+                    flyball_serving::metrics::Kind::Histogram(buckets.clone())
+                }
+            };
+            if let Err(error) = metrics.declare(&metric.name, &metric.help, &labels, kind) {
+                tracing::warn!(plugin = description.name, %error, "can't declare a metric of the plugin: it is left out");
+            }
+        }
+        metrics
+    }
+}
+
+impl RunningVersion {
+    /// Why the plugin is quarantined, as a sentence; none if it isn't.
+    pub(crate) fn quarantine(&self) -> Option<String> {
+        match self.controller.services().guard.quarantine.state() {
+            State::Running => None,
+            State::Quarantined { until, reason } => {
+                let left = until
+                    .saturating_duration_since(tokio::time::Instant::now())
+                    .as_secs();
+                let name = self.controller.name();
+                Some(format!(
+                    "quarantined for {left} s more: all of its keys fail, the last one with: {reason}; `flyball resume \
+                     {name}` ends the quarantine"
+                ))
+            }
+        }
+    }
+
+    /// Shows in the metrics whether the plugin acts in this process.
+    pub(crate) fn show_leading(&self, leads: bool) {
+        let labels = [self.controller.name(), "kube-controller-manager"];
+        self.running
+            .with_label_values(&labels)
+            .set(if leads { 1.0 } else { 0.0 });
+    }
+}

@@ -1,0 +1,88 @@
+//! What operators are shown of plugins.
+
+use std::path::Path;
+
+use flyball_types::description::Description;
+use serde::{Deserialize, Serialize};
+
+use crate::policy::PluginPolicy;
+use crate::runtime::history::Performance;
+
+/// The state of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PluginState {
+    /// It reconciles.
+    Running,
+    /// All of its keys fail: it is held back for a while.
+    Quarantined,
+    /// It is ready, and another process holds the lease.
+    Standby,
+    /// It waits for its caches, or for kinds that the server does not serve yet.
+    Starting,
+    /// It waits for the operator's grant, or for the permissions of its service account.
+    Pending,
+    /// It can't be loaded or started.
+    Failed,
+}
+
+/// One plugin, as it is now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginStatus {
+    /// The name in its description; its file, if it could not be described.
+    pub name: String,
+    /// The version in its description.
+    pub version: String,
+    /// The SHA-256 of the file that runs, in hex.
+    pub digest: String,
+    /// Its file or package, or `built-in`.
+    pub origin: String,
+    pub state: PluginState,
+    /// Why it, or a newer version of it, does not run.
+    pub reason: Option<String>,
+    /// Whether the operator rolled back to this version.
+    pub rolled_back: bool,
+    /// Keys in its queues.
+    pub queued: usize,
+    #[serde(flatten)]
+    pub performance: Performance,
+    /// Linear memory of all instances, in bytes.
+    pub memory: usize,
+    /// Size of its memo, in bytes.
+    pub memo: usize,
+    /// Number of instances.
+    pub instances: usize,
+    /// CPU time, in seconds.
+    pub cpu_seconds: f64,
+}
+
+impl PluginStatus {
+    /// The status of a file or package that could not be loaded.
+    pub(crate) fn not_loaded(path: &Path, problem: &str) -> Self {
+        let path = path.display().to_string();
+        Self {
+            name: path.clone(),
+            version: String::new(),
+            digest: String::new(),
+            origin: path,
+            state: PluginState::Failed,
+            reason: Some(problem.to_owned()),
+            rolled_back: false,
+            queued: 0,
+            performance: Performance::default(),
+            memory: 0,
+            memo: 0,
+            instances: 0,
+            cpu_seconds: 0.0,
+        }
+    }
+}
+
+/// A plugin's description and what it is granted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PluginDescription {
+    pub description: Description,
+    /// None while the plugin does not run.
+    pub policy: Option<PluginPolicy>,
+}
