@@ -1,4 +1,4 @@
-//! How fast the queue is: `cargo bench -p flyball-workqueue`.
+//! The queue's throughput: `cargo bench -p flyball-workqueue`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flyball_workqueue::{Config, Priority, WorkQueue};
 use tokio::time::Duration;
 
-/// How many keys are in the queue at once.
+/// The number of keys in the queue.
 const KEYS: u32 = 20_000;
 
 type Queue = WorkQueue<Arc<str>, u64>;
@@ -34,21 +34,21 @@ fn queue(criterion: &mut Criterion) {
     };
 
     let mut group = criterion.benchmark_group("queue");
-    group.bench_function("add, get and have done with one key", |bencher| {
+    group.bench_function("add, get and finish one key", |bencher| {
         bencher.iter(|| {
             queue.add(keys[0].clone(), Priority::Normal, 1);
             runtime.block_on(queue.get())
         });
     });
     group.throughput(Throughput::Elements(KEYS.into()));
-    group.bench_function("add all, then get and have done with all", |bencher| {
+    group.bench_function("add all, then get and finish all", |bencher| {
         bencher.iter(|| {
             add_all(Priority::Low);
             take_all();
         });
     });
     group.bench_function(
-        "add all low, promote all, then get and have done with all",
+        "add all low, promote all, then get and finish all",
         |bencher| {
             bencher.iter(|| {
                 add_all(Priority::Low);

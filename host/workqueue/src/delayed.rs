@@ -1,28 +1,38 @@
-//! The keys that become ready later, each once, at the earliest time asked for.
+//! The delayed keys: each is held once, at the earliest time asked for. `state.rs` moves them to the lanes when they
+//! are due.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use tokio::time::Instant;
 
-use crate::{Causes, Priority, trim};
+use crate::{Causes, Priority, shrink_if_sparse};
 
-/// When a key becomes ready, and a number that keeps those of the same instant in the order of their adds.
+/// When a key is due, and a sequence number that keeps keys of the same instant in the order of their adds.
 type Due = (Instant, u64);
 
-/// A delayed key's record.
-struct Later<R> {
+struct Entry<R> {
     due: Due,
     priority: Priority,
     causes: Causes<R>,
 }
 
-/// The delayed keys by time and by key. Both maps always hold the same keys: an entry that moves forward is removed at
-/// once, so that a caller who keeps asking for an earlier time can't fill the memory.
+/// A key whose time has come.
+pub(crate) struct DueKey<K, R> {
+    pub(crate) key: K,
+    pub(crate) due: Instant,
+    pub(crate) priority: Priority,
+    pub(crate) causes: Causes<R>,
+}
+
+/// The delayed keys by time and by key.
+///
+/// Both maps always hold the same keys. A key that moves to an earlier time is moved in place, so that repeated adds of
+/// one key don't grow the maps.
 pub(crate) struct Delayed<K, R> {
     by_due: BTreeMap<Due, K>,
-    by_key: HashMap<K, Later<R>>,
-    next: u64,
+    by_key: HashMap<K, Entry<R>>,
+    next_sequence: u64,
 }
 
 impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
@@ -30,7 +40,7 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
         Self {
             by_due: BTreeMap::new(),
             by_key: HashMap::new(),
-            next: 0,
+            next_sequence: 0,
         }
     }
 
@@ -38,20 +48,20 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
         self.by_key.len()
     }
 
-    /// When the first key becomes ready.
+    /// When the first key is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.by_due.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Adds a key, or folds the add into the one that waits: the earlier time and the higher priority win.
+    /// Adds a key. If it is delayed already, the earlier time and the higher priority win.
     pub(crate) fn add(&mut self, key: K, at: Instant, priority: Priority, causes: Causes<R>) {
-        let due = (at, self.next);
-        self.next += 1;
+        let due = (at, self.next_sequence);
+        self.next_sequence += 1;
         match self.by_key.get_mut(&key) {
             None => {
                 self.by_key.insert(
                     key.clone(),
-                    Later {
+                    Entry {
                         due,
                         priority,
                         causes,
@@ -59,28 +69,35 @@ impl<K: Eq + Hash + Clone, R> Delayed<K, R> {
                 );
                 self.by_due.insert(due, key);
             }
-            Some(later) => {
-                later.priority = later.priority.max(priority);
-                later.causes.absorb(causes);
-                if at < later.due.0 {
-                    self.by_due.remove(&later.due);
+            Some(entry) => {
+                entry.priority = entry.priority.max(priority);
+                entry.causes.merge(causes);
+                if at < entry.due.0 {
+                    self.by_due.remove(&entry.due);
                     self.by_due.insert(due, key);
-                    later.due = due;
+                    entry.due = due;
                 }
             }
         }
     }
 
-    /// Takes the first key whose time has come, and says when that was.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, K, Priority, Causes<R>)> {
+    /// Removes the first key whose time has come.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<DueKey<K, R>> {
         let first = self
             .by_due
             .first_entry()
             .filter(|entry| entry.key().0 <= now)?;
-        let ((at, _), key) = first.remove_entry();
-        let later = self.by_key.remove(&key)?;
-        trim(&mut self.by_key);
-        Some((at, key, later.priority, later.causes))
+        let ((due, _), key) = first.remove_entry();
+        let Entry {
+            priority, causes, ..
+        } = self.by_key.remove(&key)?;
+        shrink_if_sparse(&mut self.by_key);
+        Some(DueKey {
+            key,
+            due,
+            priority,
+            causes,
+        })
     }
 
     pub(crate) fn clear(&mut self) {
@@ -100,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_in_the_order_of_their_times_then_of_their_adds() {
+    fn keys_are_popped_in_the_order_of_their_times_then_of_their_adds() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut delayed = Delayed::new();
@@ -110,14 +127,14 @@ mod tests {
         add(&mut delayed, 4, at(9));
         assert_eq!(delayed.next_due(), Some(at(1)));
         let keys: Vec<_> = std::iter::from_fn(|| delayed.pop_due(at(2)))
-            .map(|(at, key, ..)| (at, key))
+            .map(|due| (due.due, due.key))
             .collect();
         assert_eq!(keys, [(at(1), 2), (at(2), 1), (at(2), 3)]);
         assert_eq!(delayed.len(), 1);
     }
 
     #[test]
-    fn a_key_that_keeps_moving_forward_is_held_once() {
+    fn a_key_that_is_moved_to_earlier_times_is_held_once() {
         let start = Instant::now();
         let mut delayed = Delayed::new();
         for millis in (0..1000).rev() {

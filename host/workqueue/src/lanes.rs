@@ -1,4 +1,4 @@
-//! The keys that are ready, in two first-in-first-out lanes, and the rule for which lane is served next.
+//! The ready keys, in two first-in-first-out lanes, and the rule that selects the lane of the next get.
 
 use std::collections::VecDeque;
 
@@ -8,28 +8,31 @@ use crate::Priority;
 
 /// One get in this many serves the low lane while its oldest key has waited longer than the ageing limit.
 ///
-/// A share, and not strict precedence: after a long initial list the whole low lane is old, and new changes must still
-/// come first most of the time. Nor one key per limit: a low lane of 150,000 keys must get through.
+/// Aged keys get a share rather than precedence: after a long initial list the whole low lane has aged, and new changes
+/// must still come first most of the time. One key per ageing limit would be too few: a low lane of 150,000 keys must
+/// drain.
 pub const LOW_SHARE: u32 = 4;
 
-/// A key's place in a lane. It is stale, and skipped, if the key's ticket is no longer this one.
+/// A key's place in a lane. The slot is stale, and is skipped, if the key has another ticket by now.
 struct Slot<K> {
     key: K,
     ticket: u64,
     /// When the key joined the lane. Never decreases along a lane.
-    since: Instant,
+    joined: Instant,
 }
 
-/// The two lanes. Which slots are stale is known only to the owner of the keys, who tells by `live(key, ticket)`.
+/// The two lanes. Only the owner of the keys knows which slots are stale: it passes `is_current(key, ticket)`.
 pub(crate) struct Lanes<K> {
-    /// Never holds a stale slot: nothing moves a key out of it but a get.
+    /// Holds no stale slot: only a get removes a key from it.
     normal: VecDeque<Slot<K>>,
-    /// Holds a stale slot for each key that was promoted, until it is met or swept.
+    /// Holds a stale slot for each promoted key, until a get skips it or a sweep removes it.
     low: VecDeque<Slot<K>>,
+    /// The number of stale slots in `low`.
     stale: usize,
     next_ticket: u64,
-    /// How many normal keys were served since the last low one.
+    /// The number of normal keys served since the last low one.
     normal_in_a_row: u32,
+    /// How long a key waits in the low lane before it counts as aged.
     ageing: Duration,
 }
 
@@ -57,11 +60,15 @@ impl<K> Lanes<K> {
         self.normal_len() + self.low_len()
     }
 
-    /// Puts a key at the end of a lane and returns its ticket.
-    pub(crate) fn push(&mut self, key: K, priority: Priority, since: Instant) -> u64 {
+    /// Appends a key to a lane and returns its ticket.
+    pub(crate) fn push(&mut self, key: K, priority: Priority, joined: Instant) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        let slot = Slot { key, ticket, since };
+        let slot = Slot {
+            key,
+            ticket,
+            joined,
+        };
         match priority {
             Priority::Normal => self.normal.push_back(slot),
             Priority::Low => self.low.push_back(slot),
@@ -69,44 +76,44 @@ impl<K> Lanes<K> {
         ticket
     }
 
-    /// Notes that a key in the low lane got a ticket for the normal one, and sweeps when stale slots prevail.
-    pub(crate) fn promoted(&mut self, live: impl Fn(&K, u64) -> bool) {
+    /// Records that a key of the low lane got a ticket for the normal one. Removes the stale slots once most are stale.
+    pub(crate) fn record_promotion(&mut self, is_current: impl Fn(&K, u64) -> bool) {
         self.stale += 1;
         if self.stale > 64 && self.stale > self.low.len() / 2 {
-            self.low.retain(|slot| live(&slot.key, slot.ticket));
+            self.low.retain(|slot| is_current(&slot.key, slot.ticket));
             self.stale = 0;
-            trim(&mut self.low);
+            shrink_if_sparse(&mut self.low);
         }
     }
 
-    /// Takes the key that is served next.
-    pub(crate) fn pop(&mut self, now: Instant, live: impl Fn(&K, u64) -> bool) -> Option<K> {
-        // The loop is left at the first live slot; a stale one says nothing about the age of what is behind it.
-        while let Some(head) = self.low.front() {
-            let aged = now.saturating_duration_since(head.since) >= self.ageing;
-            let lows_turn = aged && self.normal_in_a_row >= LOW_SHARE - 1;
-            if !lows_turn && !self.normal.is_empty() {
+    /// Removes the key that is served next.
+    pub(crate) fn pop(&mut self, now: Instant, is_current: impl Fn(&K, u64) -> bool) -> Option<K> {
+        // Ends at the first current slot. The age of a stale slot says nothing about the slots behind it.
+        while let Some(first) = self.low.front() {
+            let aged = now.saturating_duration_since(first.joined) >= self.ageing;
+            let is_lows_turn = aged && self.normal_in_a_row >= LOW_SHARE - 1;
+            if !is_lows_turn && !self.normal.is_empty() {
                 break;
             }
             let Some(slot) = self.low.pop_front() else {
                 break;
             };
-            trim(&mut self.low);
-            if live(&slot.key, slot.ticket) {
+            shrink_if_sparse(&mut self.low);
+            if is_current(&slot.key, slot.ticket) {
                 self.normal_in_a_row = 0;
                 return Some(slot.key);
             }
             self.stale -= 1;
         }
         let slot = self.normal.pop_front()?;
-        trim(&mut self.normal);
+        shrink_if_sparse(&mut self.normal);
         self.normal_in_a_row = self.normal_in_a_row.saturating_add(1);
         Some(slot.key)
     }
 }
 
-/// Gives memory back after a burst; as for the crate's maps.
-fn trim<T>(lane: &mut VecDeque<T>) {
+/// Frees memory after a burst, as the function of the same name does for the crate's maps.
+fn shrink_if_sparse<T>(lane: &mut VecDeque<T>) {
     if lane.capacity() > 1024 && lane.len() < lane.capacity() / 8 {
         lane.shrink_to(usize::max(lane.len() * 2, 512));
     }
@@ -123,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_low_key_waits_for_every_normal_one() {
+    fn a_low_key_that_has_not_aged_waits_for_every_normal_one() {
         let now = Instant::now();
         let mut lanes = Lanes::new(AGEING);
         lanes.push(100, Priority::Low, now);
@@ -155,20 +162,20 @@ mod tests {
     fn stale_slots_are_skipped_and_swept() {
         let now = Instant::now();
         let mut lanes = Lanes::new(AGEING);
-        let first_live = 900;
+        let first_current = 900;
         for key in 0..1000 {
             lanes.push(key, Priority::Low, now);
         }
-        let live = |_: &u32, ticket: u64| ticket >= first_live;
-        // 900 keys are promoted; the sweeper is told only once they all are, so the first to sweep sweeps them all.
+        let is_current = |_: &u32, ticket: u64| ticket >= first_current;
+        // 900 keys are promoted. Only the last promotion is recorded by a call, so that one sweep removes all stale slots.
         lanes.stale = 899;
-        lanes.promoted(live);
+        lanes.record_promotion(is_current);
         assert_eq!((lanes.low.len(), lanes.low_len()), (100, 100));
-        assert_eq!(lanes.pop(now, live), Some(900));
+        assert_eq!(lanes.pop(now, is_current), Some(900));
     }
 
     #[test]
-    fn a_stale_head_does_not_lend_its_age_to_the_next_key() {
+    fn a_stale_slot_does_not_pass_its_age_on_to_the_next_key() {
         let start = Instant::now();
         let now = start + AGEING;
         let mut lanes = Lanes::new(AGEING);
@@ -176,7 +183,7 @@ mod tests {
         lanes.push(2, Priority::Low, now);
         lanes.normal_in_a_row = 10;
         lanes.push(3, Priority::Normal, now);
-        lanes.promoted(|_, _| true);
+        lanes.record_promotion(|_, _| true);
         assert_eq!(lanes.pop(now, |key, _| *key != 1), Some(3));
         assert_eq!(lanes.low_len(), 1);
     }

@@ -1,22 +1,23 @@
 //! The workqueue: which key is reconciled when, and never by two workers at once.
 //!
-//! It stands between the router, which adds keys, and the workers, which get them and call a guest. It knows
-//! neither Kubernetes nor wasm: a key is any cheap, hashable value (the host uses `Arc<str>`), a reason is whatever
-//! the caller wants to be told about why a key was queued.
+//! It stands between the router, which adds keys, and the workers, which get them and call a guest. It knows neither
+//! Kubernetes nor wasm: a key is any value that is cheap to hash and to clone (the host uses `Arc<str>`), and a reason is
+//! any value that says why a key was queued.
 //!
 //! The contract is that of client-go's `workqueue`:
 //! - a key is queued once, however often it is added before a worker gets it;
-//! - a key is never processed by two workers at once: added while it is processed, it is queued again when its
-//!   [`Item`] is dropped;
+//! - a key is never processed by two workers at once: a key that is added while it is processed is queued again when
+//!   its [`Item`] is dropped;
 //! - a delayed add keeps the earliest time asked for;
 //! - a rate-limited add waits for the longer of the key's own exponential backoff and the queue's token bucket;
-//! - after a shutdown adds are ignored, what is queued is still served, then [`WorkQueue::get`] returns `None`.
+//! - after a shutdown adds are ignored, queued keys are still served, then [`WorkQueue::get`] returns `None`.
 //!
-//! Added to it: a lane of low priority (see [`Priority`]), and the memory of why a key was queued (see [`Causes`]).
+//! Added to it: a lane of low priority (see [`Priority`]), the reasons why a key was queued (see [`Causes`]), and a
+//! minimum interval between two runs of a key (see [`Config::minimum_interval`]).
 //!
-//! Read in this order: [`WorkQueue`] (`queue.rs`) locks, wakes and reports; `state.rs` decides, with no clock, no
-//! lock and no `await` of its own, helped by `lanes.rs` (what is ready) and `delayed.rs` (what is not yet);
-//! `limiter.rs` computes how long a retry waits.
+//! Read in this order: `queue.rs` ([`WorkQueue`]) locks the state, wakes getters and reports metrics; `state.rs` decides,
+//! with no clock, no lock and no `await` of its own, on top of `lanes.rs` (the ready keys) and `delayed.rs` (the keys that
+//! are not due); `limiter.rs` computes how long a retry waits, with the token bucket of `token_bucket.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,7 +32,7 @@
 //! assert_eq!(&**item.key(), "default/web");
 //! assert_eq!(item.causes().first, "pod added");
 //! assert_eq!(item.causes().coalesced, 1);
-//! drop(item); // done
+//! drop(item); // The key is done.
 //!
 //! queue.shutdown();
 //! assert!(queue.get().await.is_none());
@@ -45,17 +46,20 @@ mod metrics;
 mod pending;
 mod queue;
 mod state;
+mod token_bucket;
 
 pub use lanes::LOW_SHARE;
-pub use limiter::{Bucket, RateLimit};
+pub use limiter::RateLimit;
 pub use metrics::{Metrics, NoMetrics, Snapshot};
 pub use pending::{Causes, Priority};
 pub use queue::{Config, Item, WorkQueue};
+pub use token_bucket::{BucketConfig, TokenBucket};
 
-/// Gives memory back after a burst (an initial list): called where a map has just lost an entry.
+/// Frees memory after a burst, such as an initial list. Called after an entry was removed.
 ///
-/// It acts when a large map is mostly empty, and leaves room to double, so that its cost is spread over the removals.
-fn trim<K: Eq + std::hash::Hash, V>(map: &mut std::collections::HashMap<K, V>) {
+/// Shrinks a large map that is mostly empty, and leaves room for twice its entries, so that the cost is amortised over the
+/// removals.
+fn shrink_if_sparse<K: Eq + std::hash::Hash, V>(map: &mut std::collections::HashMap<K, V>) {
     if map.capacity() > 1024 && map.len() < map.capacity() / 8 {
         map.shrink_to(usize::max(map.len() * 2, 512));
     }

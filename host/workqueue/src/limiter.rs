@@ -1,34 +1,26 @@
-//! How long a retry waits: the longer of the key's own exponential backoff and the queue's token bucket.
+//! The rate limiter of retries: how long a key waits before its next attempt.
+//!
+//! The wait is the longer of the key's own exponential backoff and the queue's token bucket (`token_bucket.rs`), as in
+//! client-go's default rate limiter.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use tokio::time::{Duration, Instant};
 
-use crate::trim;
-
-/// No wait is longer than this: what overflows, or never ends, becomes this. (Thirty years, as tokio's own limit.)
-pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+use crate::shrink_if_sparse;
+use crate::token_bucket::{BucketConfig, MAX_WAIT, TokenBucket};
 
 /// The rate limit of a queue's retries. The default is client-go's: 5 ms doubling up to 1000 s, joined with a bucket
 /// of 10 per second and a burst of 100.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
-    /// The wait of a key's first retry; each further one doubles it. Equal to `max` for a fixed interval.
+    /// The backoff of a key's first retry. Each further retry doubles it. Equal to `max` for a fixed interval.
     pub base: Duration,
-    /// The longest wait of a key's own backoff.
+    /// The longest backoff of a key.
     pub max: Duration,
-    /// The limit shared by all keys of the queue, if it has one.
-    pub bucket: Option<Bucket>,
-}
-
-/// A token bucket: starts full, each retry takes a token, and waits for it if there is none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bucket {
-    /// Tokens that come in per second. If it isn't above zero, none ever does.
-    pub qps: f64,
-    /// How many tokens the bucket holds.
-    pub burst: u32,
+    /// The token bucket that all keys of the queue share; `None` for no shared limit.
+    pub bucket: Option<BucketConfig>,
 }
 
 impl Default for RateLimit {
@@ -38,12 +30,12 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Exponential backoff joined with the usual bucket: the shape of nearly every queue of kube-controller-manager.
+    /// Exponential backoff joined with client-go's default bucket, as in nearly every queue of kube-controller-manager.
     pub fn exponential(base: Duration, max: Duration) -> Self {
         Self {
             base,
             max,
-            bucket: Some(Bucket {
+            bucket: Some(BucketConfig {
                 qps: 10.0,
                 burst: 100,
             }),
@@ -53,7 +45,7 @@ impl RateLimit {
     /// The backoff of a key that failed `failures` times before.
     fn backoff(&self, failures: u32) -> Duration {
         let nanos = self.base.as_nanos() as f64 * 2f64.powi(failures.min(1000) as i32);
-        // Not after a conversion: the product may be beyond any duration.
+        // Compared before the conversion: the product may not fit a `Duration`.
         if nanos >= self.max.as_nanos() as f64 {
             self.max
         } else {
@@ -62,73 +54,51 @@ impl RateLimit {
     }
 }
 
-/// The limiter of one queue.
-pub(crate) struct Limiter<K> {
+/// The rate limiter of one queue.
+pub(crate) struct RateLimiter<K> {
     limit: RateLimit,
+    /// How often each key failed since it was last forgotten.
     failures: HashMap<K, u32>,
-    /// The tokens at `filled`. Negative: so many retries already wait for theirs.
-    tokens: f64,
-    filled: Option<Instant>,
+    bucket: Option<TokenBucket>,
 }
 
-impl<K: Eq + Hash> Limiter<K> {
+impl<K: Eq + Hash> RateLimiter<K> {
     pub(crate) fn new(limit: RateLimit) -> Self {
         Self {
             limit,
             failures: HashMap::new(),
-            tokens: burst(&limit),
-            filled: None,
+            bucket: limit.bucket.map(TokenBucket::new),
         }
     }
 
-    /// Changes the limit; the keys' failures stay, the bucket starts anew if it changed.
+    /// Changes the limit. The keys' failures stay; a bucket that differs starts full.
     pub(crate) fn set_limit(&mut self, limit: RateLimit) {
-        if self.limit.bucket != limit.bucket {
-            self.tokens = burst(&limit);
-            self.filled = None;
+        if self.bucket.as_ref().map(TokenBucket::config) != limit.bucket {
+            self.bucket = limit.bucket.map(TokenBucket::new);
         }
         self.limit = limit;
     }
 
-    /// Counts a failure of the key and says how long its retry waits.
+    /// Counts a failure of the key and returns how long its retry waits.
     pub(crate) fn when(&mut self, key: K, now: Instant) -> Duration {
         let failures = self.failures.entry(key).or_default();
         let backoff = self.limit.backoff(*failures);
         *failures = failures.saturating_add(1);
-        backoff.max(self.reserve(now)).min(FAR)
+        let bucket = self.bucket.as_mut();
+        let for_token = bucket.map_or(Duration::ZERO, |bucket| bucket.reserve(now));
+        backoff.max(for_token).min(MAX_WAIT)
     }
 
     pub(crate) fn num_requeues(&self, key: &K) -> u32 {
         self.failures.get(key).copied().unwrap_or_default()
     }
 
+    /// Ends the key's backoff: its next failure counts as its first.
     pub(crate) fn forget(&mut self, key: &K) {
         if self.failures.remove(key).is_some() {
-            trim(&mut self.failures);
+            shrink_if_sparse(&mut self.failures);
         }
     }
-
-    /// Takes a token, and says how long until it is there.
-    fn reserve(&mut self, now: Instant) -> Duration {
-        let Some(Bucket { qps, burst }) = self.limit.bucket else {
-            return Duration::ZERO;
-        };
-        let qps = if qps > 0.0 { qps } else { 0.0 };
-        let passed = self
-            .filled
-            .map_or(Duration::ZERO, |then| now.saturating_duration_since(then));
-        self.filled = Some(now);
-        self.tokens = (self.tokens + passed.as_secs_f64() * qps).min(f64::from(burst)) - 1.0;
-        if self.tokens >= 0.0 {
-            Duration::ZERO
-        } else {
-            Duration::try_from_secs_f64(-self.tokens / qps).unwrap_or(FAR)
-        }
-    }
-}
-
-fn burst(limit: &RateLimit) -> f64 {
-    limit.bucket.map_or(0.0, |bucket| f64::from(bucket.burst))
 }
 
 #[cfg(test)]
@@ -137,8 +107,8 @@ mod tests {
 
     use super::*;
 
-    fn limiter(bucket: Option<Bucket>) -> Limiter<u32> {
-        Limiter::new(RateLimit {
+    fn limiter(bucket: Option<BucketConfig>) -> RateLimiter<u32> {
+        RateLimiter::new(RateLimit {
             bucket,
             ..RateLimit::default()
         })
@@ -166,7 +136,7 @@ mod tests {
     #[test]
     fn an_empty_bucket_makes_each_retry_wait_for_its_token() {
         let start = Instant::now();
-        let mut limiter = limiter(Some(Bucket {
+        let mut limiter = limiter(Some(BucketConfig {
             qps: 10.0,
             burst: 100,
         }));
@@ -185,7 +155,7 @@ mod tests {
             assert_eq!(limiter.when(key, later), Duration::from_millis(5));
         }
         assert_eq!(limiter.when(208, later), Duration::from_millis(100));
-        // A long rest fills it no further than its burst.
+        // A long pause fills it no further than its burst.
         let much_later = later + Duration::from_secs(3600);
         for key in 300..400 {
             assert_eq!(limiter.when(key, much_later), Duration::from_millis(5));
@@ -210,23 +180,23 @@ mod tests {
     fn senseless_limits_wait_long_and_never_panic() {
         let now = Instant::now();
         for qps in [0.0, -1.0, f64::NAN, f64::MIN_POSITIVE] {
-            let mut limiter = limiter(Some(Bucket { qps, burst: 0 }));
-            assert_eq!(limiter.when(1, now), FAR, "qps {qps}");
+            let mut limiter = limiter(Some(BucketConfig { qps, burst: 0 }));
+            assert_eq!(limiter.when(1, now), MAX_WAIT, "qps {qps}");
         }
-        let mut endless = limiter(Some(Bucket {
+        let mut endless = limiter(Some(BucketConfig {
             qps: f64::INFINITY,
             burst: 0,
         }));
         assert_eq!(endless.when(1, now), Duration::from_millis(5));
-        let mut huge = Limiter::new(RateLimit {
+        let mut huge = RateLimiter::new(RateLimit {
             base: Duration::MAX,
             max: Duration::MAX,
             bucket: None,
         });
-        assert_eq!(huge.when(1, now), FAR);
+        assert_eq!(huge.when(1, now), MAX_WAIT);
         huge.failures.insert(1, u32::MAX);
-        assert_eq!(huge.when(1, now), FAR);
-        let mut none = Limiter::new(RateLimit {
+        assert_eq!(huge.when(1, now), MAX_WAIT);
+        let mut none = RateLimiter::new(RateLimit {
             base: Duration::ZERO,
             max: Duration::ZERO,
             bucket: None,
@@ -241,9 +211,9 @@ mod tests {
         ) {
             let start = Instant::now();
             let limit = RateLimit {
-                base: Duration::ZERO, max: Duration::ZERO, bucket: Some(Bucket { qps: f64::from(qps), burst }),
+                base: Duration::ZERO, max: Duration::ZERO, bucket: Some(BucketConfig { qps: f64::from(qps), burst }),
             };
-            let mut limiter = Limiter::new(limit);
+            let mut limiter = RateLimiter::new(limit);
             let mut now = start;
             let mut ready = Vec::new();
             for (key, step) in steps.into_iter().enumerate() {

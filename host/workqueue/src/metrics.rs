@@ -1,27 +1,29 @@
-//! What the queue tells about itself: events as they happen, and gauges when they are asked for.
+//! The queue's metrics: events as they happen, and gauges on request.
 //!
-//! The names in the comments are those of client-go's metrics, whose meaning is kept.
+//! The comments name the client-go metric that each one feeds; the meaning is the same.
 
 use tokio::time::Duration;
 
-/// Takes a queue's events. Every method has a default that does nothing, and is called outside the queue's lock, on the
-/// thread that caused the event: it should be quick and must not panic.
+/// Receives a queue's events. The default of each method does nothing.
+///
+/// The methods are called outside the queue's locks, on the thread that caused the event. They should return quickly and
+/// must not panic.
 pub trait Metrics: Send + Sync {
-    /// A key became queued (`workqueue_adds_total`). Adds that were folded into a queued one don't count.
+    /// A key was queued (`workqueue_adds_total`). An add that was coalesced with an earlier one doesn't count.
     fn on_add(&self) {}
-    /// A worker got a key that had been queued for this long (`workqueue_queue_duration_seconds`).
+    /// A worker took a key that had been queued for this long (`workqueue_queue_duration_seconds`).
     fn on_get(&self, queued: Duration) {
         let _ = queued;
     }
-    /// A worker was done with a key after this long (`workqueue_work_duration_seconds`).
+    /// A worker finished a key after this long (`workqueue_work_duration_seconds`).
     fn on_done(&self, worked: Duration) {
         let _ = worked;
     }
-    /// A key was added for later, by time or by rate limit (`workqueue_retries_total`).
+    /// A key was added with a delay or a rate limit (`workqueue_retries_total`).
     fn on_retry(&self) {}
 }
 
-/// Takes nothing.
+/// Ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMetrics;
 
@@ -34,20 +36,20 @@ pub struct Snapshot {
     pub normal: usize,
     /// Keys ready in the low lane.
     pub low: usize,
-    /// Keys that were added while a worker has them, and become ready when it is done.
+    /// Keys that were added while a worker had them or during their minimum interval, and become ready after it.
     pub dirty: usize,
-    /// Keys whose time has not come. A key may be counted here and above.
+    /// Delayed keys that are not due. A key may be counted here and in another field.
     pub delayed: usize,
-    /// Keys that workers have.
+    /// Keys that workers are processing.
     pub processing: usize,
-    /// For how long they have had them, summed up (`workqueue_unfinished_work_seconds`).
+    /// How long these have been processed, in sum (`workqueue_unfinished_work_seconds`).
     pub unfinished_work: Duration,
-    /// For how long the oldest has been had (`workqueue_longest_running_processor_seconds`).
+    /// How long the longest of these has been processed (`workqueue_longest_running_processor_seconds`).
     pub longest_running: Duration,
 }
 
 impl Snapshot {
-    /// Keys added and not yet got (`workqueue_depth`).
+    /// Keys that were added and not yet taken by a worker (`workqueue_depth`).
     pub fn depth(&self) -> usize {
         self.normal + self.low + self.dirty
     }

@@ -1,28 +1,28 @@
-//! What is remembered of a key that waits: how urgent it is, and why it was added.
+//! The record of a key that is to be processed: its priority, and why it was added.
 
 use tokio::time::Instant;
 
-/// The lane in which a key waits.
+/// The lane that a key waits in.
 ///
 /// Keys of the low lane are served when no normal key is ready. Once the oldest has waited longer than
 /// [`Config::ageing`](crate::Config::ageing), every [`LOW_SHARE`](crate::LOW_SHARE)th get serves the low lane, so
-/// that it never starves and never starves the normal lane either, however long it is.
+/// that neither lane starves the other, however long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// For what needs no haste: initial lists, resyncs, reloads of a plugin.
+    /// For initial lists, resyncs and reloads of a plugin.
     Low,
-    /// For changes. A normal add of a key that waits in the low lane moves it to the normal one.
+    /// For changes. A normal add of a key in the low lane moves it to the normal lane.
     Normal,
 }
 
-/// Why a key is queued: the first and the latest reason given since a worker last got it.
+/// Why a key is queued: the first and the latest reason since a worker last took the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Causes<R> {
     /// The reason of the add that queued the key.
     pub first: R,
-    /// The reason of the newest add folded into it, if there was one.
+    /// The reason of the latest add that was coalesced with the first one, if any.
     pub latest: Option<R>,
-    /// How many adds were folded into the first.
+    /// The number of adds that were coalesced with the first one.
     pub coalesced: u32,
 }
 
@@ -35,8 +35,8 @@ impl<R> Causes<R> {
         }
     }
 
-    /// Folds a later record into this one.
-    pub(crate) fn absorb(&mut self, later: Self) {
+    /// Merges the causes of a later add into these.
+    pub(crate) fn merge(&mut self, later: Self) {
         self.latest = Some(later.latest.unwrap_or(later.first));
         self.coalesced = self
             .coalesced
@@ -45,13 +45,13 @@ impl<R> Causes<R> {
     }
 }
 
-/// A key's need to be processed, from the add to the get.
+/// A key that is to be processed, from the add to the get.
 pub(crate) struct Pending<R> {
     pub(crate) causes: Causes<R>,
     pub(crate) priority: Priority,
-    /// When the first of the coalesced adds came.
+    /// When the first of the coalesced adds took place.
     pub(crate) added: Instant,
-    /// The key's place in its lane; `None` while a worker still has the key.
+    /// The key's place in its lane. `None` while a worker has the key or its minimum interval lasts.
     pub(crate) ticket: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_first_and_the_latest_reason_are_kept_and_the_others_counted() {
         let mut causes = Causes::new("a");
-        causes.absorb(Causes::new("b"));
+        causes.merge(Causes::new("b"));
         assert_eq!(
             causes,
             Causes {
@@ -73,8 +73,8 @@ mod tests {
         );
 
         let mut delayed = Causes::new("c");
-        delayed.absorb(Causes::new("d"));
-        causes.absorb(delayed);
+        delayed.merge(Causes::new("d"));
+        causes.merge(delayed);
         assert_eq!(
             causes,
             Causes {

@@ -1,4 +1,5 @@
-//! The queue's handle: takes the lock, asks the state, and tells the others after the lock is released.
+//! The queue's handle. Each operation locks the state (`state.rs`), applies itself to it, and after the lock is released
+//! wakes getters and reports metrics.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,24 +10,26 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
-use crate::limiter::{FAR, Limiter};
-use crate::state::{Effects, Got, Next, State};
+use crate::limiter::RateLimiter;
+use crate::state::{Effects, Next, State, Taken};
+use crate::token_bucket::MAX_WAIT;
 use crate::{Causes, Metrics, NoMetrics, Priority, RateLimit, Snapshot};
 
-/// How a queue behaves.
+/// The settings of a queue.
 #[derive(Clone)]
 pub struct Config {
-    /// How long a rate-limited add waits. Default: client-go's.
+    /// The rate limit of [`WorkQueue::add_rate_limited`]. Default: client-go's.
     pub rate_limit: RateLimit,
-    /// After this time in the low lane a key counts as aged (see [`Priority`]). Default: 1 s, which no one notices after
-    /// an initial list or a reload, and which is far above the wait in a queue that keeps up.
+    /// A key that has waited for this long in the low lane counts as aged (see [`Priority`]). Default: 1 s, which is short
+    /// after an initial list or a reload, and far above the wait in a queue that keeps up.
     pub ageing: Duration,
-    /// How long it is at least from one time that a key is given to a worker to the next. Where it was worked on for longer
-    /// than half of that, it rests for as long as it was worked on, up to four times this. What is added until then is folded
-    /// into one add, so that a burst of changes costs few runs. The first of a burst is not held up, nor is what comes after
-    /// a run of low priority. Default: 0, no rest.
-    pub rest: Duration,
-    /// Who is told of adds, gets, dones and retries. Default: nobody.
+    /// The minimum interval from the start of one run of a key to the start of the next. Adds in between are coalesced, so
+    /// that a burst of changes costs few runs. Default: 0, for none.
+    ///
+    /// If a run took longer than half of the interval, the key waits after it for as long as the run took, but no longer
+    /// than four intervals. The first add of a burst never waits, nor does an add after a run of low priority.
+    pub minimum_interval: Duration,
+    /// Receives the queue's events. Default: [`NoMetrics`].
     pub metrics: Arc<dyn Metrics>,
 }
 
@@ -36,49 +39,50 @@ impl Default for Config {
         Self {
             rate_limit,
             ageing: Duration::from_secs(1),
-            rest: Duration::ZERO,
+            minimum_interval: Duration::ZERO,
             metrics,
         }
     }
 }
 
-/// A handle on a queue of keys `K`, each queued for reasons `R`. Clones are handles on the same queue.
+/// A queue of keys `K`, each queued for reasons `R`. Clones are handles to the same queue.
 ///
-/// **Time.** The queue runs no task. Every operation first queues the delayed keys whose time has come, as of that
-/// time, and a waiting [`get`](Self::get) sleeps no longer than until the next one. So what an observer sees doesn't
-/// depend on whether any worker is there, or how late it is; and there is nothing to start, join or leak. The clock
-/// is tokio's: a getter needs a runtime with time enabled, and tests may pause it. The other operations can be called
-/// from anywhere.
+/// **Time.** The queue spawns no task. Every operation first queues the delayed keys that are due, as of the time at which
+/// they became due, and a waiting [`get`](Self::get) sleeps until the next one is due at the latest. So what an observer
+/// sees does not depend on whether a worker waits, and there is no task to join. The clock is tokio's: `get` needs a
+/// runtime with time enabled, and tests may pause it. The other operations can be called from anywhere.
 ///
-/// **Locking.** Two mutexes, each held for a few map operations: never across an await, and never while metrics are told.
+/// **Locking.** There are two mutexes, each held for a few map operations: never across an await, and never while metrics
+/// are reported.
 pub struct WorkQueue<K: Eq + Hash + Clone, R> {
     shared: Arc<Shared<K, R>>,
 }
 
 struct Shared<K, R> {
     state: Mutex<State<K, R>>,
-    limiter: Mutex<Limiter<K>>,
+    limiter: Mutex<RateLimiter<K>>,
     metrics: Arc<dyn Metrics>,
-    /// Getters wait here. Each registers before it looks, so that no wake-up is missed.
+    /// Wakes getters. A getter registers before it looks at the state, so that it misses no wake-up.
     ready: Notify,
-    /// Whoever waits for the drain.
+    /// Wakes those who wait for a drain to end.
     drained: Notify,
 }
 
-/// A key that a worker has. No other worker gets it until this is dropped, which is how a worker says that it is done:
-/// also by panicking. If the key was added meanwhile, it is queued again then, or when it has rested (see [`Config::rest`]).
+/// A key that a worker is processing. No other worker gets the key until the item is dropped.
+///
+/// Dropping it marks the key as done, also when the worker panics. If the key was added in the meantime, it is queued again
+/// then, or at the end of its minimum interval (see [`Config::minimum_interval`]).
 #[must_use = "dropping the item means that the key is done"]
 pub struct Item<K: Eq + Hash + Clone, R> {
-    got: Got<K, R>,
+    taken: Taken<K, R>,
     queue: WorkQueue<K, R>,
 }
 
 impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
-    /// An empty queue.
     pub fn new(config: Config) -> Self {
         let shared = Shared {
-            state: Mutex::new(State::new(config.ageing, config.rest)),
-            limiter: Mutex::new(Limiter::new(config.rate_limit)),
+            state: Mutex::new(State::new(config.ageing, config.minimum_interval)),
+            limiter: Mutex::new(RateLimiter::new(config.rate_limit)),
             metrics: config.metrics,
             ready: Notify::new(),
             drained: Notify::new(),
@@ -88,74 +92,78 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
         }
     }
 
-    /// Queues a key now. Folded into the earlier add if the key is queued already; kept for later if a worker has it;
-    /// ignored after a shutdown.
+    /// Queues a key now.
+    ///
+    /// The add is coalesced with the earlier one if the key is queued already, waits if a worker has the key, and is ignored
+    /// after a shutdown.
     pub fn add(&self, key: K, priority: Priority, reason: R) {
         self.with_state(|state, now| state.add(key, priority, reason, now));
     }
 
-    /// As [`add`](Self::add), for what should not wait until the key has rested (see [`Config::rest`]). Of two rests that
-    /// follow each other one is ended so at most: a burst of what is urgent is a burst, too.
+    /// Queues a key now and ends its minimum interval (see [`Config::minimum_interval`]), unless the interval before was
+    /// ended in this way too: a burst of urgent adds is also limited.
     pub fn add_urgent(&self, key: K, priority: Priority, reason: R) {
         self.with_state(|state, now| {
             state.add(key.clone(), priority, reason, now);
-            state.rouse(&key, now);
+            state.end_interval_early(&key, now);
         });
     }
 
-    /// Queues a key when the delay has passed; a zero delay means now. A key waits for one time only, the earliest that
-    /// was asked for. An add now doesn't take back one for later. A shutdown does.
+    /// Queues a key when the delay has passed; a zero delay means now.
+    ///
+    /// A delayed key waits for the earliest of the times asked for. [`add`](Self::add) does not cancel a delayed add; a
+    /// shutdown does.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority, reason: R) {
-        let open = self.with_state(|state, now| {
+        let is_open = self.with_state(|state, now| {
             if delay.is_zero() {
                 state.add(key, priority, reason, now);
             } else {
-                state.add_at(key, now + delay.min(FAR), priority, reason);
+                state.add_at(key, now + delay.min(MAX_WAIT), priority, reason);
             }
             !state.is_shut_down()
         });
-        if open {
+        if is_open {
             self.shared.metrics.on_retry();
         }
     }
 
-    /// Queues a key after its backoff (see [`RateLimit`]), counts a requeue for it, and returns the wait. The caller
-    /// decides by [`num_requeues`](Self::num_requeues) when to give up.
+    /// Queues a key after its backoff (see [`RateLimit`]), counts a requeue for it, and returns the delay.
+    ///
+    /// The caller gives up after as many requeues as it sees fit: see [`num_requeues`](Self::num_requeues).
     pub fn add_rate_limited(&self, key: K, priority: Priority, reason: R) -> Duration {
         let delay = self.shared.limiter.lock().when(key.clone(), Instant::now());
         self.add_after(key, delay, priority, reason);
         delay
     }
 
-    /// Ends a key's backoff: its next failure is its first. To be called when it succeeded or was given up; what is
-    /// queued stays queued.
+    /// Resets a key's backoff. Call it when the key succeeded or was given up. It does not remove the key from the queue.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.lock().forget(key);
     }
 
-    /// How often a key was added rate-limited since it was last forgotten.
+    /// The number of rate-limited adds of a key since it was last forgotten.
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.shared.limiter.lock().num_requeues(key)
     }
 
-    /// Changes the rate limit for later adds (a reloaded plugin may ask for another). Keys and their backoffs stay.
+    /// Changes the rate limit of later adds, as for a reloaded plugin. Queued keys and backoffs stay.
     pub fn set_rate_limit(&self, limit: RateLimit) {
         self.shared.limiter.lock().set_limit(limit);
     }
 
-    /// Waits for a key and takes it. `None` after a shutdown, when nothing is queued, nor dirty in a worker's hands.
+    /// Waits for a key and takes it. Returns `None` after a shutdown, once no key is queued or dirty.
     ///
-    /// Can be cancelled at any time: no key is lost, because one is taken only in the poll that returns it. Yields to
-    /// other tasks now and then, also when there is always a key.
+    /// Cancel-safe: a key is taken only in the poll that returns it. Yields to other tasks now and then, even if a key is
+    /// always ready.
     pub async fn get(&self) -> Option<Item<K, R>> {
         tokio::task::coop::consume_budget().await;
         loop {
             let mut woken = pin!(self.shared.ready.notified());
             woken.as_mut().enable();
             match self.with_state(|state, now| state.next(now)) {
-                Next::Got(got) => {
+                Next::Taken(taken) => {
                     let item = Item {
-                        got,
+                        taken,
                         queue: self.clone(),
                     };
                     self.shared.metrics.on_get(item.queued());
@@ -163,66 +171,67 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
                 }
                 Next::Ended => return None,
                 Next::Empty(None) => woken.await,
-                // Passed or woken: either way, look again.
+                // Whether the time passed or a wake-up came, look again.
                 Next::Empty(Some(deadline)) => drop(tokio::time::timeout_at(deadline, woken).await),
             }
         }
     }
 
-    /// How many keys are ready to be got. For information: others may add and get meanwhile.
+    /// The number of ready keys. Others may add and get keys at the same time.
     pub fn len(&self) -> usize {
         self.with_state(|state, _| state.ready())
     }
 
-    /// Whether no key is ready to be got.
+    /// Whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The queue's gauges. Takes time proportional to the number of keys that workers have.
+    /// The queue's gauges. Takes time proportional to the number of keys being processed.
     pub fn snapshot(&self) -> Snapshot {
         self.with_state(|state, now| state.snapshot(now))
     }
 
-    /// Stops taking adds, forgets the delayed keys and wakes the getters, which serve what is queued and then get
-    /// `None`. Cuts short a wait in [`shutdown_with_drain`](Self::shutdown_with_drain).
+    /// Ignores later adds, drops the delayed keys and wakes the getters, which serve the queued keys and then get `None`.
+    /// Ends a wait in [`shutdown_with_drain`](Self::shutdown_with_drain).
     pub fn shutdown(&self) {
         self.with_state(|state, _| state.shut_down(false));
     }
 
-    /// Shuts down and waits until every key that is queued or processed is done. Needs workers that go on getting:
-    /// without them it waits until [`shutdown`](Self::shutdown) is called. Cancelling it leaves the queue shut down.
+    /// Shuts down and waits until every queued or processed key is done.
+    ///
+    /// Needs workers that continue to get keys: without them it waits until [`shutdown`](Self::shutdown) is called. If it is
+    /// cancelled, the queue stays shut down.
     pub async fn shutdown_with_drain(&self) {
         self.with_state(|state, _| state.shut_down(true));
         loop {
             let mut woken = pin!(self.shared.drained.notified());
             woken.as_mut().enable();
-            if self.with_state(|state, _| state.drained()) {
+            if self.with_state(|state, _| state.is_drained()) {
                 return;
             }
             woken.await;
         }
     }
 
-    /// Whether the queue was shut down.
     pub fn is_shut_down(&self) -> bool {
         self.with_state(|state, _| state.is_shut_down())
     }
 
-    /// Runs an operation on the settled state, under the lock, then tells the others what came of it.
+    /// Runs an operation on the state as of now, under the lock. Then wakes getters and reports metrics.
     fn with_state<T>(&self, operation: impl FnOnce(&mut State<K, R>, Instant) -> T) -> T {
         let (result, effects) = {
             let mut state = self.shared.state.lock();
-            // Within the lock, so that the state's time never goes back.
+            // Read under the lock, so that the state's time never goes back.
             let now = Instant::now();
-            state.settle(now);
+            state.advance(now);
             (operation(&mut state, now), state.take_effects())
         };
-        self.tell(&effects);
+        self.notify(&effects);
         result
     }
 
-    fn tell(&self, effects: &Effects) {
+    fn notify(&self, effects: &Effects) {
         for _ in 0..effects.added {
             self.shared.metrics.on_add();
         }
@@ -238,24 +247,23 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
 }
 
 impl<K: Eq + Hash + Clone, R> Item<K, R> {
-    /// The key.
     pub fn key(&self) -> &K {
-        &self.got.key
+        &self.taken.key
     }
 
-    /// Why it was queued.
+    /// Why the key was queued.
     pub fn causes(&self) -> &Causes<R> {
-        &self.got.causes
+        &self.taken.causes
     }
 
-    /// The highest priority with which it was added.
+    /// The highest priority of the coalesced adds.
     pub fn priority(&self) -> Priority {
-        self.got.priority
+        self.taken.priority
     }
 
-    /// How long it was queued, from the first of the coalesced adds.
+    /// How long the key was queued, from the first of the coalesced adds.
     pub fn queued(&self) -> Duration {
-        self.got.queued
+        self.taken.queued
     }
 }
 
@@ -263,7 +271,7 @@ impl<K: Eq + Hash + Clone, R> Drop for Item<K, R> {
     fn drop(&mut self) {
         let worked = self
             .queue
-            .with_state(|state, now| state.done(&self.got.key, self.got.run, now));
+            .with_state(|state, now| state.done(&self.taken.key, self.taken.run, now));
         self.queue.shared.metrics.on_done(worked);
     }
 }

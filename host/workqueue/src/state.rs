@@ -1,5 +1,8 @@
-//! The queue's decisions: what each key is going through, and what has to be told to whom. No lock, no clock, no
-//! `await`: every operation is given the time, which must never go back.
+//! The queue's state machine: the state of each key, and which getters and metrics an operation affects.
+//!
+//! It has no lock, no clock and no `await`: `queue.rs` locks it and passes the time, which must never go back. A key is
+//! ready (in a lane), processed, or in its minimum interval; in the latter two states it may be dirty, which means that it
+//! was added again and becomes ready afterwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -9,73 +12,79 @@ use tokio::time::{Duration, Instant};
 use crate::delayed::Delayed;
 use crate::lanes::Lanes;
 use crate::pending::Pending;
-use crate::{Causes, Priority, Snapshot, trim};
+use crate::{Causes, Priority, Snapshot, shrink_if_sparse};
 
-/// How many times the shortest rest a rest is at most.
-const LONGEST_REST: u32 = 4;
+/// After a long run a key waits for as long as the run took, but no longer than this many minimum intervals.
+const MAX_INTERVALS: u32 = 4;
 
-/// A key that is queued, processed or resting.
+/// A key that is ready, processed or in its minimum interval.
 struct Key<R> {
-    /// Why it must be processed. It has a ticket in a lane, unless it is processed or rests meanwhile: then it is dirty.
+    /// Why the key must be processed; `None` if it need not be. Has a ticket if the key is ready; else the key is dirty.
     pending: Option<Pending<R>>,
-    /// Until when it rests, if it does.
-    rests: Option<Due>,
-    /// Whether its rest before was ended early, so that this one is not.
-    roused: bool,
+    /// The end of the key's minimum interval, if the key is in one.
+    interval_end: Option<IntervalEnd>,
+    /// Whether the key's last interval was ended early, so that the next one is not.
+    was_ended_early: bool,
 }
 
-/// When a key has rested, and its last run, which keeps those of the same instant apart.
-type Due = (Instant, u64);
+/// When a key's minimum interval ends, and the number of the run before it, which keeps keys of the same instant apart.
+type IntervalEnd = (Instant, u64);
 
-/// A key given to a worker.
-pub(crate) struct Got<K, R> {
+/// A run of a key: the time that a worker has it.
+struct Run {
+    started: Instant,
+    priority: Priority,
+}
+
+/// A key that a worker takes.
+pub(crate) struct Taken<K, R> {
     pub(crate) key: K,
     pub(crate) causes: Causes<R>,
     pub(crate) priority: Priority,
+    /// How long the key was queued.
     pub(crate) queued: Duration,
-    /// Names this run when it is done.
+    /// The number of the run that begins.
     pub(crate) run: u64,
 }
 
-/// What a get found.
+/// The result of a get.
 pub(crate) enum Next<K, R> {
-    Got(Got<K, R>),
-    /// Nothing is ready before this time, or before somebody adds a key.
+    Taken(Taken<K, R>),
+    /// No key is ready, nor will be before this time, unless one is added.
     Empty(Option<Instant>),
-    /// The queue is shut down, and nothing is left to get.
+    /// The queue is shut down, and no key is left to get.
     Ended,
 }
 
-/// What an operation changed that others must be told of, once the lock is released.
+/// The effects of an operation on getters and metrics, to be applied once the lock is released.
 #[derive(Default)]
 pub(crate) struct Effects {
-    /// So many keys became queued.
+    /// The number of keys that were queued.
     pub(crate) added: usize,
-    /// So many keys became ready for getters.
+    /// The number of keys that became ready.
     pub(crate) ready: usize,
-    /// All waiting getters must look again: the next deadline is earlier, or nothing more will come.
+    /// Whether all waiting getters must look again: the next deadline is earlier, or the queue has ended.
     pub(crate) wake_all: bool,
-    /// Whoever waits for the drain must look again.
+    /// Whether those who wait for the drain must look again.
     pub(crate) drained: bool,
 }
 
-/// The whole queue but its limiter.
+/// The state of a queue, without its rate limiter.
 pub(crate) struct State<K, R> {
-    /// Every key that is queued or processed or rests, and no other.
+    /// Every key that is ready, processed or in its minimum interval, and no other.
     keys: HashMap<K, Key<R>>,
     lanes: Lanes<K>,
-    /// Keys for later. Independent of `keys`: an add now leaves the add for later standing.
+    /// The delayed keys. Independent of `keys`: an add does not cancel a delayed add of the same key.
     delayed: Delayed<K, R>,
-    /// The keys that were done, by when they have rested: what is added until then is folded into one run.
-    resting: BTreeMap<Due, K>,
-    /// Those of them that are dirty. Nobody need look when others have rested.
-    awaited: BTreeSet<Due>,
-    /// How long it is at least from one run of a key to the next.
-    rest: Duration,
-    /// When each run began, and how urgent it was. Runs are numbered in the order in which they begin: the first is the oldest.
-    runs: BTreeMap<u64, (Instant, Priority)>,
+    /// The keys in their minimum interval, by its end.
+    in_interval: BTreeMap<IntervalEnd, K>,
+    /// The ends at which a dirty key becomes ready. Getters need not wake up at the others.
+    dirty_interval_ends: BTreeSet<IntervalEnd>,
+    minimum_interval: Duration,
+    /// The runs under way. They are numbered in the order in which they start, so that the first is the oldest.
+    runs: BTreeMap<u64, Run>,
     next_run: u64,
-    /// How many keys are pending while they are processed or rest.
+    /// The number of dirty keys.
     dirty: usize,
     shut_down: bool,
     draining: bool,
@@ -83,14 +92,14 @@ pub(crate) struct State<K, R> {
 }
 
 impl<K: Eq + Hash + Clone, R> State<K, R> {
-    pub(crate) fn new(ageing: Duration, rest: Duration) -> Self {
+    pub(crate) fn new(ageing: Duration, minimum_interval: Duration) -> Self {
         Self {
             keys: HashMap::new(),
             lanes: Lanes::new(ageing),
             delayed: Delayed::new(),
-            resting: BTreeMap::new(),
-            awaited: BTreeSet::new(),
-            rest,
+            in_interval: BTreeMap::new(),
+            dirty_interval_ends: BTreeSet::new(),
+            minimum_interval,
             runs: BTreeMap::new(),
             next_run: 0,
             dirty: 0,
@@ -100,25 +109,26 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         }
     }
 
-    /// Queues the delayed keys whose time has come, and those that have rested. Precedes every other operation, so that each
-    /// key is queued as of its own time, and in the order of these times among all adds, however late somebody looks.
-    pub(crate) fn settle(&mut self, now: Instant) {
+    /// Queues the delayed keys that are due, and the dirty keys whose minimum interval has ended.
+    ///
+    /// Precedes every other operation, so that each key is queued as of its own time and in the order of these times,
+    /// however late the next operation is.
+    pub(crate) fn advance(&mut self, now: Instant) {
         loop {
-            let rested = self
-                .resting
-                .first_entry()
-                .filter(|entry| entry.key().0 <= now);
-            let delayed = self.delayed.next_due();
-            if let Some(first) = rested.filter(|entry| delayed.is_none_or(|at| entry.key().0 <= at))
-            {
-                let (due, key) = first.remove_entry();
-                self.awaited.remove(&due);
+            let due = self.delayed.next_due();
+            let ended = self.in_interval.first_entry().filter(|entry| {
+                let (end, _) = *entry.key();
+                end <= now && due.is_none_or(|due| end <= due)
+            });
+            if let Some(first) = ended {
+                let (end, key) = first.remove_entry();
+                self.dirty_interval_ends.remove(&end);
                 if let Some(entry) = self.keys.get_mut(&key) {
-                    entry.roused = false;
+                    entry.was_ended_early = false;
                 }
-                self.ready_again(key, due.0);
-            } else if let Some((at, key, priority, causes)) = self.delayed.pop_due(now) {
-                self.queue(key, priority, causes, at);
+                self.requeue_or_remove(key, end.0);
+            } else if let Some(due) = self.delayed.pop_due(now) {
+                self.enqueue(due.key, due.priority, due.causes, due.due);
             } else {
                 return;
             }
@@ -131,20 +141,24 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
 
     pub(crate) fn add(&mut self, key: K, priority: Priority, reason: R, now: Instant) {
         if !self.shut_down {
-            self.queue(key, priority, Causes::new(reason), now);
+            self.enqueue(key, priority, Causes::new(reason), now);
         }
     }
 
-    /// Ends a key's rest, if it rests and the rest before was not ended so.
-    pub(crate) fn rouse(&mut self, key: &K, now: Instant) {
-        let Some(entry) = self.keys.get_mut(key).filter(|entry| !entry.roused) else {
+    /// Ends a key's minimum interval, if the key is in one and the interval before was not ended early.
+    pub(crate) fn end_interval_early(&mut self, key: &K, now: Instant) {
+        let Some(entry) = self
+            .keys
+            .get_mut(key)
+            .filter(|entry| !entry.was_ended_early)
+        else {
             return;
         };
-        if let Some(due) = entry.rests {
-            entry.roused = true;
-            self.awaited.remove(&due);
-            self.resting.remove(&due);
-            self.ready_again(key.clone(), now);
+        if let Some(end) = entry.interval_end {
+            entry.was_ended_early = true;
+            self.dirty_interval_ends.remove(&end);
+            self.in_interval.remove(&end);
+            self.requeue_or_remove(key.clone(), now);
         }
     }
 
@@ -160,11 +174,9 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
     /// Gives the next key to a worker.
     pub(crate) fn next(&mut self, now: Instant) -> Next<K, R> {
         let keys = &self.keys;
-        let Some(key) = self
-            .lanes
-            .pop(now, |key, ticket| holds_ticket(keys, key, ticket))
-        else {
-            return if self.ended() {
+        let is_current = |key: &K, ticket| holds_ticket(keys, key, ticket);
+        let Some(key) = self.lanes.pop(now, is_current) else {
+            return if self.has_ended() {
                 Next::Ended
             } else {
                 Next::Empty(self.next_due())
@@ -172,108 +184,132 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         };
         let entry = self.keys.get_mut(&key);
         let Some(pending) = entry.and_then(|entry| entry.pending.take()) else {
-            unreachable!("a live slot of a lane belongs to a pending key");
+            unreachable!("a current slot of a lane belongs to a pending key");
         };
         let run = self.next_run;
         self.next_run += 1;
-        self.runs.insert(run, (now, pending.priority));
-        self.effects.wake_all |= self.ended();
+        let priority = pending.priority;
+        self.runs.insert(
+            run,
+            Run {
+                started: now,
+                priority,
+            },
+        );
+        self.effects.wake_all |= self.has_ended();
         let queued = now.saturating_duration_since(pending.added);
-        Next::Got(Got {
+        Next::Taken(Taken {
             key,
             causes: pending.causes,
-            priority: pending.priority,
+            priority,
             queued,
             run,
         })
     }
 
-    /// Takes a key back from its worker and says how long it was had. Once it has rested, it is queued again if it is dirty.
+    /// Ends a run of a key and returns how long it took. The key's minimum interval begins, if it has one; else the key is
+    /// queued again if it is dirty.
     pub(crate) fn done(&mut self, key: &K, run: u64, now: Instant) -> Duration {
-        let (began, priority) = self.runs.remove(&run).unwrap_or((now, Priority::Low));
-        let worked = now.saturating_duration_since(began);
-        // A run for what was there before does not hold up what happens now.
-        let rests = priority > Priority::Low;
-        // As long as it worked, where that is longer: it works half of the time at most, however slow its writes are.
-        let rested =
-            rests.then(|| (began + self.rest).max(now + worked.min(self.rest * LONGEST_REST)));
-        let rested = rested.filter(|rested| *rested > now && !self.shut_down);
-        match (rested, self.keys.get_mut(key)) {
-            (Some(rested), Some(entry)) => {
-                let due = (rested, run);
-                entry.rests = Some(due);
+        let Run { started, priority } = self.runs.remove(&run).unwrap_or(Run {
+            started: now,
+            priority: Priority::Low,
+        });
+        let worked = now.saturating_duration_since(started);
+        let end = self.interval_end(started, priority, now);
+        match (end, self.keys.get_mut(key)) {
+            (Some(end), Some(entry)) => {
+                let end = (end, run);
+                entry.interval_end = Some(end);
                 let is_dirty = entry.pending.is_some();
-                self.resting.insert(due, key.clone());
+                self.in_interval.insert(end, key.clone());
                 if is_dirty {
-                    self.await_rest(due);
+                    self.await_interval_end(end);
                 }
             }
-            _ => self.ready_again(key.clone(), now),
+            _ => self.requeue_or_remove(key.clone(), now),
         }
-        self.effects.drained |= self.drained();
+        self.effects.drained |= self.is_drained();
         worked
     }
 
-    /// Queues a key that was done if it is dirty, and forgets it otherwise.
-    fn ready_again(&mut self, key: K, now: Instant) {
+    /// When the minimum interval after a run ends; `None` if the key need not wait.
+    fn interval_end(&self, started: Instant, priority: Priority, now: Instant) -> Option<Instant> {
+        // A run for an initial list or a reload must not delay the changes after it.
+        if priority == Priority::Low || self.shut_down {
+            return None;
+        }
+        // A key whose runs take long is processed for half of the time at most.
+        let worked = now.saturating_duration_since(started);
+        let pause = worked.min(self.minimum_interval * MAX_INTERVALS);
+        let end = (started + self.minimum_interval).max(now + pause);
+        Some(end).filter(|end| *end > now)
+    }
+
+    /// Makes a key that is neither processed nor in its minimum interval any more ready if it is dirty. Removes it
+    /// otherwise.
+    fn requeue_or_remove(&mut self, key: K, now: Instant) {
         let Some(entry) = self.keys.get_mut(&key) else {
             return;
         };
-        entry.rests = None;
+        entry.interval_end = None;
         if let Some(pending) = &mut entry.pending {
             pending.ticket = Some(self.lanes.push(key, pending.priority, now));
             self.dirty -= 1;
             self.effects.ready += 1;
         } else {
             self.keys.remove(&key);
-            trim(&mut self.keys);
+            shrink_if_sparse(&mut self.keys);
         }
     }
 
-    /// A key that rests became dirty.
-    fn await_rest(&mut self, due: Due) {
+    /// Records that a key in its minimum interval became dirty.
+    fn await_interval_end(&mut self, end: IntervalEnd) {
         let before = self.next_due();
-        self.awaited.insert(due);
-        self.effects.wake_all |= before.is_none_or(|before| due.0 < before);
+        self.dirty_interval_ends.insert(end);
+        self.effects.wake_all |= before.is_none_or(|before| end.0 < before);
     }
 
-    /// When the next key is ready by itself.
+    /// When the next key becomes ready without an operation on it.
     fn next_due(&self) -> Option<Instant> {
-        let rested = self.awaited.first().map(|(at, _)| *at);
-        rested.into_iter().chain(self.delayed.next_due()).min()
+        let interval_end = self.dirty_interval_ends.first().map(|(end, _)| *end);
+        interval_end
+            .into_iter()
+            .chain(self.delayed.next_due())
+            .min()
     }
 
-    /// Stops taking adds and forgets what was for later. `draining`: whether somebody waits for the rest to be done.
+    /// Ignores later adds, drops the delayed keys and ends all minimum intervals. `draining` says that the caller waits for
+    /// the queued and processed keys to be done.
     pub(crate) fn shut_down(&mut self, draining: bool) {
         self.shut_down = true;
         self.draining = draining;
         self.delayed.clear();
-        self.awaited = BTreeSet::new();
-        for ((at, _), key) in std::mem::take(&mut self.resting) {
-            self.ready_again(key, at);
+        self.dirty_interval_ends = BTreeSet::new();
+        for ((end, _), key) in std::mem::take(&mut self.in_interval) {
+            self.requeue_or_remove(key, end);
         }
         self.effects.wake_all = true;
-        self.effects.drained |= self.drained();
+        self.effects.drained |= self.is_drained();
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
         self.shut_down
     }
 
-    /// Whether a wait for the drain is over: all is done, or a plain shutdown cut it short.
-    pub(crate) fn drained(&self) -> bool {
+    /// Whether a wait for the drain is over: every key is done, or a plain shutdown ended the wait.
+    pub(crate) fn is_drained(&self) -> bool {
         self.shut_down && (!self.draining || self.keys.is_empty())
     }
 
+    /// The number of ready keys.
     pub(crate) fn ready(&self) -> usize {
         self.lanes.len()
     }
 
     pub(crate) fn snapshot(&self, now: Instant) -> Snapshot {
         let ages = || {
-            self.runs
-                .values()
-                .map(|(began, _)| now.saturating_duration_since(*began))
+            let starts = self.runs.values().map(|run| run.started);
+            starts.map(|started| now.saturating_duration_since(started))
         };
         Snapshot {
             normal: self.lanes.normal_len(),
@@ -286,63 +322,60 @@ impl<K: Eq + Hash + Clone, R> State<K, R> {
         }
     }
 
-    /// Whether there is nothing left to get, now or after a worker is done.
-    fn ended(&self) -> bool {
+    /// Whether no key is left to get, now or after a worker is done.
+    fn has_ended(&self) -> bool {
         self.shut_down && self.dirty == 0 && self.lanes.len() == 0
     }
 
-    /// Makes a key pending, or folds the add into what is pending.
-    fn queue(&mut self, key: K, priority: Priority, causes: Causes<R>, now: Instant) {
+    /// Makes a key pending. If it is pending already, the add is coalesced.
+    fn enqueue(&mut self, key: K, priority: Priority, causes: Causes<R>, now: Instant) {
+        let pending = |causes, ticket| Pending {
+            causes,
+            priority,
+            added: now,
+            ticket,
+        };
         let Some(entry) = self.keys.get_mut(&key) else {
-            let ticket = Some(self.lanes.push(key.clone(), priority, now));
-            let pending = Some(Pending {
-                causes,
-                priority,
-                added: now,
-                ticket,
-            });
-            self.keys.insert(
-                key,
-                Key {
-                    pending,
-                    rests: None,
-                    roused: false,
-                },
-            );
+            let ticket = self.lanes.push(key.clone(), priority, now);
+            let entry = Key {
+                pending: Some(pending(causes, Some(ticket))),
+                interval_end: None,
+                was_ended_early: false,
+            };
+            self.keys.insert(key, entry);
             self.effects.added += 1;
             self.effects.ready += 1;
             return;
         };
-        let Some(pending) = &mut entry.pending else {
-            // A worker has it, or it rests: it gets its ticket afterwards.
-            entry.pending = Some(Pending {
-                causes,
-                priority,
-                added: now,
-                ticket: None,
-            });
-            let rests = entry.rests;
-            self.dirty += 1;
-            self.effects.added += 1;
-            if let Some(due) = rests {
-                self.await_rest(due);
+        match &mut entry.pending {
+            Some(pending) => {
+                pending.causes.merge(causes);
+                if priority <= pending.priority {
+                    return;
+                }
+                pending.priority = priority;
+                if pending.ticket.is_some() {
+                    pending.ticket = Some(self.lanes.push(key, priority, now));
+                    let keys = &self.keys;
+                    self.lanes
+                        .record_promotion(|key, ticket| holds_ticket(keys, key, ticket));
+                }
             }
-            return;
-        };
-        pending.causes.absorb(causes);
-        if priority <= pending.priority {
-            return;
-        }
-        pending.priority = priority;
-        if pending.ticket.is_some() {
-            pending.ticket = Some(self.lanes.push(key, priority, now));
-            let keys = &self.keys;
-            self.lanes
-                .promoted(|key, ticket| holds_ticket(keys, key, ticket));
+            none => {
+                // The key is processed or in its minimum interval: it gets its ticket afterwards.
+                *none = Some(pending(causes, None));
+                let interval_end = entry.interval_end;
+                self.dirty += 1;
+                self.effects.added += 1;
+                if let Some(end) = interval_end {
+                    self.await_interval_end(end);
+                }
+            }
         }
     }
 }
 
+/// Whether a ticket is the key's current one.
 fn holds_ticket<K: Eq + Hash, R>(keys: &HashMap<K, Key<R>>, key: &K, ticket: u64) -> bool {
     keys.get(key)
         .and_then(|key| key.pending.as_ref())

@@ -19,7 +19,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Polls once, with a waker that nobody hears.
+/// Polls once, without a wake-up afterwards.
 fn poll<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -38,7 +38,7 @@ fn serve(queue: &Queue) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_come_in_the_order_of_their_adds() {
+async fn keys_are_served_in_the_order_of_their_adds() {
     let queue = queue();
     for key in ["c", "a", "b"] {
         queue.add(key, Priority::Normal, 0);
@@ -49,7 +49,7 @@ async fn keys_come_in_the_order_of_their_adds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_queued_once_and_remembers_why() {
+async fn a_key_is_queued_once_with_its_first_and_latest_reason() {
     let queue = queue();
     for reason in 1..=5 {
         queue.add("a", Priority::Normal, reason);
@@ -99,7 +99,7 @@ async fn a_key_added_while_processed_is_queued_again_when_done_and_not_before() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panicking_worker_gives_its_key_back() {
+async fn a_key_is_done_when_its_worker_panics() {
     let queue = queue();
     queue.add("a", Priority::Normal, 1);
     let worker = tokio::spawn({
@@ -162,7 +162,7 @@ fn getter_of(queue: Queue) -> tokio::task::JoinHandle<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_at_its_time() {
+async fn a_delayed_key_is_served_at_its_time() {
     let (queue, start) = (queue(), Instant::now());
     queue.add_after("a", ms(1500), Priority::Normal, 7);
     assert_eq!((queue.len(), queue.snapshot().delayed), (0, 1));
@@ -192,7 +192,7 @@ async fn the_earliest_time_asked_for_wins() {
     );
     drop(item);
     advance(ms(5000)).await;
-    assert!(ready(&queue).is_none(), "the later times are forgotten");
+    assert!(ready(&queue).is_none(), "the later times are dropped");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +207,7 @@ async fn an_earlier_delay_wakes_a_getter_that_sleeps_until_a_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_now_leaves_the_add_for_later_standing() {
+async fn an_add_does_not_cancel_a_delayed_add() {
     let queue = queue();
     queue.add_after("a", ms(100), Priority::Normal, 1);
     queue.add("a", Priority::Normal, 2);
@@ -230,7 +230,7 @@ async fn a_delay_that_ends_while_the_key_is_processed_makes_it_dirty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delayed_keys_are_counted_in_time_and_in_order_though_nobody_gets() {
+async fn delayed_keys_are_queued_in_time_and_in_order_without_a_getter() {
     let queue = queue();
     queue.add_after("second", ms(20), Priority::Normal, 0);
     queue.add_after("first", ms(10), Priority::Normal, 0);
@@ -240,7 +240,7 @@ async fn delayed_keys_are_counted_in_time_and_in_order_though_nobody_gets() {
     assert_eq!(
         ready(&queue).unwrap().queued(),
         ms(90),
-        "queued as of its time, not as of the first look"
+        "queued as of its time, not as of the next operation"
     );
     assert_eq!(serve(&queue), ["second", "third"]);
 }
@@ -287,7 +287,7 @@ async fn the_bucket_is_shared_by_all_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_limit_holds_for_later_adds() {
+async fn a_changed_limit_applies_to_later_adds() {
     let queue = queue();
     queue.add_rate_limited("a", Priority::Normal, 0);
     queue.set_rate_limit(RateLimit::exponential(ms(1000), ms(60_000)));
@@ -340,7 +340,7 @@ async fn a_low_key_is_served_after_the_ageing_limit_under_endless_normal_load() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_shutdown_adds_are_ignored_and_the_rest_is_served() {
+async fn after_a_shutdown_adds_are_ignored_and_queued_keys_are_served() {
     let queue = queue();
     for key in ["a", "b"] {
         queue.add(key, Priority::Normal, 0);
@@ -374,7 +374,7 @@ async fn a_shutdown_wakes_every_getter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn getters_outlast_a_shutdown_while_a_worker_has_a_dirty_key() {
+async fn getters_wait_after_a_shutdown_while_a_worker_has_a_dirty_key() {
     let queue = queue();
     queue.add("a", Priority::Normal, 1);
     let item = queue.get().await.unwrap();
@@ -405,7 +405,7 @@ async fn the_getter_of_the_last_key_ends_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_waits_for_what_is_queued_and_what_is_processed() {
+async fn a_drain_waits_for_queued_and_for_processed_keys() {
     let queue = queue();
     for key in ["a", "b", "c"] {
         queue.add(key, Priority::Normal, 0);
@@ -426,7 +426,7 @@ async fn a_drain_waits_for_what_is_queued_and_what_is_processed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_shutdown_cuts_a_drain_short() {
+async fn a_plain_shutdown_ends_a_drain() {
     let queue = queue();
     queue.add("a", Priority::Normal, 0);
     let _held = queue.get().await.unwrap();
@@ -476,7 +476,7 @@ impl Metrics for Recorder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_are_told_as_in_client_go() {
+async fn metrics_are_reported_as_in_client_go() {
     let recorder = Arc::new(Recorder::default());
     let queue = Queue::new(Config {
         metrics: recorder.clone(),
@@ -506,7 +506,7 @@ async fn metrics_are_told_as_in_client_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unfinished_work_is_summed_and_the_longest_named() {
+async fn unfinished_work_is_the_sum_of_the_runs_and_their_longest_is_shown() {
     let queue = queue();
     queue.add("a", Priority::Normal, 0);
     queue.add("b", Priority::Normal, 0);
@@ -527,17 +527,17 @@ async fn unfinished_work_is_summed_and_the_longest_named() {
     assert_eq!(queue.snapshot().longest_running, ms(30));
 }
 
-/// A queue whose keys rest for 10 ms.
-fn resting() -> Queue {
+/// A queue with a minimum interval of 10 ms.
+fn queue_with_interval() -> Queue {
     Queue::new(Config {
-        rest: ms(10),
+        minimum_interval: ms(10),
         ..Config::default()
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_added_while_a_key_rests_is_one_add_when_it_has_rested() {
-    let queue = resting();
+async fn adds_within_the_minimum_interval_are_coalesced_until_it_ends() {
+    let queue = queue_with_interval();
     queue.add("a", Priority::Normal, 1);
     let item = ready(&queue).expect("the first of a burst is not held up");
     queue.add("a", Priority::Normal, 2);
@@ -561,8 +561,8 @@ async fn what_is_added_while_a_key_rests_is_one_add_when_it_has_rested() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_to_a_key_that_rests_wakes_who_waits_when_it_has_rested() {
-    let queue = resting();
+async fn an_add_within_the_minimum_interval_wakes_a_getter_when_it_ends() {
+    let queue = queue_with_interval();
     queue.add("a", Priority::Normal, 1);
     assert_eq!(serve(&queue), ["a"]);
     let (getter, started) = (queue.clone(), Instant::now());
@@ -573,24 +573,24 @@ async fn an_add_to_a_key_that_rests_wakes_who_waits_when_it_has_rested() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_rests_for_as_long_as_it_was_worked_on_within_bounds() {
-    let queue = resting();
-    for (worked, rested) in [(0, 10), (4, 6), (5, 5), (8, 8), (40, 40), (1000, 40)] {
+async fn after_a_long_run_a_key_waits_for_as_long_as_the_run_took_within_bounds() {
+    let queue = queue_with_interval();
+    for (worked, waited) in [(0, 10), (4, 6), (5, 5), (8, 8), (40, 40), (1000, 40)] {
         queue.add("a", Priority::Normal, 1);
-        let item = ready(&queue).expect("it has rested");
+        let item = ready(&queue).expect("the interval has ended");
         queue.add("a", Priority::Normal, 2);
         advance(ms(worked)).await;
         drop(item);
         let begun = Instant::now();
         drop(queue.get().await);
-        assert_eq!(begun.elapsed(), ms(rested), "after {worked} ms");
+        assert_eq!(begun.elapsed(), ms(waited), "after {worked} ms");
         advance(ms(10)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_urgent_add_ends_a_rest() {
-    let queue = resting();
+async fn an_urgent_add_ends_the_minimum_interval_but_not_two_in_a_row() {
+    let queue = queue_with_interval();
     queue.add("a", Priority::Normal, 1);
     assert_eq!(serve(&queue), ["a"]);
     queue.add("a", Priority::Normal, 2);
@@ -605,7 +605,7 @@ async fn an_urgent_add_ends_a_rest() {
             coalesced: 1
         }
     );
-    // Not while a worker has it, and not the rest that follows.
+    // Neither while a worker has the key nor in the interval that follows.
     queue.add_urgent("a", Priority::Normal, 4);
     assert!(ready(&queue).is_none());
     drop(item);
@@ -618,8 +618,8 @@ async fn an_urgent_add_ends_a_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_does_not_rest_from_what_was_there_before() {
-    let queue = resting();
+async fn a_run_of_low_priority_starts_no_minimum_interval() {
+    let queue = queue_with_interval();
     queue.add("a", Priority::Low, 1);
     assert_eq!(serve(&queue), ["a"]);
     queue.add("a", Priority::Normal, 2);
@@ -629,8 +629,8 @@ async fn a_key_does_not_rest_from_what_was_there_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_all_rest() {
-    let queue = resting();
+async fn a_shutdown_ends_all_minimum_intervals() {
+    let queue = queue_with_interval();
     for key in ["a", "b"] {
         queue.add(key, Priority::Normal, 0);
     }

@@ -1,8 +1,7 @@
-//! Random operations against a model that is too simple to be wrong: plain lists, searched from end to end.
+//! Random operations on the queue and on a simple model of it: plain lists, searched from end to end.
 //!
-//! Every get must return what the model says: the same key, for the same causes, at the same priority, after the same
-//! wait. Two laws are checked without the model: no two items hold the same key, and every accepted add is accounted
-//! for by exactly one item.
+//! Every get must return the key that the model returns, with the same causes, priority and wait. Two invariants are
+//! checked without the model: no two items hold the same key, and exactly one item accounts for every accepted add.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -24,10 +23,10 @@ enum Op {
     AddRateLimited(u8, Priority),
     Forget(u8),
     Get,
-    /// Ends the nth of the items held, modulo their number.
+    /// Drops the nth of the items held, modulo their number.
     Done(usize),
     Advance(u64),
-    /// A getter that begins to wait (or is given a key) and is cancelled.
+    /// A getter that starts to wait and is cancelled.
     CancelledGet,
     Shutdown,
 }
@@ -54,7 +53,7 @@ struct Want {
     key: u8,
     priority: Priority,
     reasons: Vec<u32>,
-    /// When the first reason came; for what is delayed, when it is due.
+    /// When the first add took place; for a delayed key, when it is due.
     at: u64,
     /// When it joined its lane.
     joined: u64,
@@ -103,7 +102,7 @@ impl Model {
             old.reasons.extend(&new.reasons);
             old.priority = old.priority.max(new.priority);
             if new.at < old.at {
-                // To the end: among those due at the same time, the one that got this time last comes last.
+                // At the end: of the keys due at the same time, the one that got this time last is served last.
                 let old = self.delayed.remove(at);
                 self.delayed.push(Want { at: new.at, ..old });
             }
@@ -159,7 +158,7 @@ impl Model {
         (1..*failures).fold(BASE, |wait, _| (wait * 2).min(MAX))
     }
 
-    /// Whether a get at the end returns `None` rather than waits.
+    /// Whether a get returns `None` rather than waits.
     fn ended(&self) -> bool {
         self.shut_down && self.normal.is_empty() && self.low.is_empty() && self.dirty.is_empty()
     }
@@ -269,7 +268,7 @@ impl Run {
         }
     }
 
-    /// Gets from both, compares, and says whether there was a key.
+    /// Gets from the queue and from the model, compares, and returns whether there was a key.
     fn get(&mut self) -> bool {
         let got = poll(self.queue.get());
         let Some(want) = self.model.get() else {
@@ -319,7 +318,7 @@ impl Run {
         assert_eq!(self.queue.len(), lists[0] + lists[1]);
     }
 
-    /// Serves all that is left, delayed or not.
+    /// Serves all keys that are left, delayed ones included.
     async fn finish(&mut self) {
         loop {
             while let Some(item) = self.items.pop() {
@@ -345,7 +344,7 @@ fn poll<F: Future>(future: F) -> Option<F::Output> {
 
 fn on_paused_time(future: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // Without a budget: it would make a get yield once in a while, which a single poll can't tell from waiting.
+    // Without tokio's budget, which makes a get yield now and then: a single poll can't distinguish that from waiting.
     builder
         .enable_time()
         .start_paused(true)
@@ -358,14 +357,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_queue_does_what_the_model_does(ops in ops(0)) {
+    fn the_queue_behaves_as_the_model(ops in ops(0)) {
         on_paused_time(async {
             let mut run = Run::new();
             for op in ops {
                 run.step(op).await;
             }
             run.finish().await;
-            assert_eq!(run.served, run.accepted, "every add is accounted for by one item");
+            assert_eq!(run.served, run.accepted, "one item accounts for every add");
             assert_eq!(run.queue.snapshot(), Default::default());
         });
     }
@@ -392,8 +391,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The promise of the low lane, without the model: once aged, a key waits for no more gets than its place in the
-    /// lane times the share, whatever else is added.
+    /// The guarantee of the low lane, without the model: an aged key waits for no more gets than its place in the lane
+    /// times the share, whatever else is added.
     #[test]
     fn no_low_key_starves(low in 1u32..40, normals_per_get in 1u32..4, ms_per_get in 1u64..30) {
         on_paused_time(async {

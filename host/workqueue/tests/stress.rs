@@ -1,4 +1,5 @@
-//! Real threads and real time: what the paused tests can't show. Bounded by counts, not by the clock.
+//! The queue under real threads and real time, which the tests on paused time don't cover. Bounded by counts, not by the
+//! clock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -12,11 +13,11 @@ const PRODUCERS: u64 = 4;
 const WORKERS: u64 = 4;
 const ADDS: u64 = 20_000;
 
-/// What the outside world knows of a key, as an object has a version.
+/// An object of the API, as far as the test models one: a key with a version.
 #[derive(Default)]
 struct Object {
     version: AtomicU64,
-    /// The version that a worker has seen last.
+    /// The latest version that a worker has read.
     seen: AtomicU64,
     held: AtomicBool,
 }
@@ -28,7 +29,7 @@ struct World {
     served: AtomicU64,
 }
 
-/// A xorshift generator: cheap, and the same in each run.
+/// A xorshift generator: cheap, and deterministic.
 struct Random(u64);
 
 impl Random {
@@ -72,7 +73,7 @@ async fn work(queue: &Queue, world: &World, seed: u64) {
     let mut random = Random(seed);
     loop {
         let item = if random.below(4) == 0 {
-            // Cancelled by whichever comes first.
+            // The get is cancelled if no key is ready.
             tokio::select! {
                 item = queue.get() => item,
                 () = tokio::task::yield_now() => continue,
@@ -120,7 +121,7 @@ fn many_threads_lose_no_key_and_share_none() {
     let workers: Vec<_> = (0..WORKERS)
         .map(|worker| {
             let (queue, world) = (queue.clone(), world.clone());
-            // A runtime each: a getter may be woken from a thread that knows nothing of its runtime.
+            // Each has its own runtime, so that getters are also woken from threads outside of it.
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .build()
@@ -137,7 +138,7 @@ fn many_threads_lose_no_key_and_share_none() {
     for producer in producers {
         producer.join().unwrap();
     }
-    // What is delayed is lost in a shutdown, rightly: wait for it.
+    // A shutdown drops the delayed keys: wait until they are queued.
     while queue.snapshot().delayed > 0 {
         std::thread::yield_now();
     }
@@ -151,7 +152,7 @@ fn many_threads_lose_no_key_and_share_none() {
     assert_eq!(
         world.served.load(SeqCst),
         world.accepted.load(SeqCst),
-        "every add is accounted for"
+        "every add is served"
     );
     for (key, object) in world.objects.iter().enumerate() {
         assert_eq!(
@@ -164,8 +165,8 @@ fn many_threads_lose_no_key_and_share_none() {
 
 #[test]
 fn as_many_getters_are_woken_as_keys_are_added() {
-    // Each getter keeps its key until every other one has a key too: one wake-up lost, while they race to sleep, and
-    // this hangs.
+    // Each getter keeps its key until every other one has a key too, so that the test hangs if one wake-up is lost while
+    // the getters go to sleep.
     const GETTERS: usize = 3;
     let queue = Queue::new(Config::default());
     let barrier = Arc::new(Barrier::new(GETTERS + 1));
@@ -184,7 +185,7 @@ fn as_many_getters_are_woken_as_keys_are_added() {
         .collect();
     for round in 0..20_000 {
         for key in 0..GETTERS {
-            // So that the adds fall at different times of the getters' way to sleep.
+            // Varies the point at which the adds meet getters on their way to sleep.
             for _ in 0..round % 97 {
                 std::hint::spin_loop();
             }

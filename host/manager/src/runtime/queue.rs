@@ -9,11 +9,11 @@ use flyball_serving::Metrics;
 use flyball_serving::metrics::{Gauges, MetricsError};
 use flyball_types::Kind;
 use flyball_types::description::{self, DeltaType};
-use flyball_workqueue::{Bucket, Config, Priority, RateLimit, WorkQueue};
+use flyball_workqueue::{BucketConfig, Config, Priority, RateLimit, WorkQueue};
 
-/// How long it is at least from one reconcile of a key to the next, unless an object goes: of a burst of changes, each write
-/// but the last is written over by the next.
-const REST: Duration = Duration::from_millis(25);
+/// The minimum interval between two reconciles of a key, unless an object is deleted: in a burst of changes, each write but
+/// the last is overwritten by the next.
+const MINIMUM_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Why a key was queued.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Queue {
         let events = metrics.workqueue(&described.name)?;
         let keys = WorkQueue::new(Config {
             rate_limit,
-            rest: REST,
+            minimum_interval: MINIMUM_INTERVAL,
             metrics: events,
             ..Config::default()
         });
@@ -123,7 +123,7 @@ fn goes(delta: &Delta) -> bool {
 }
 
 fn rate_limit(described: &description::Queue) -> RateLimit {
-    let bucket = (described.qps > 0.0).then(|| Bucket {
+    let bucket = (described.qps > 0.0).then(|| BucketConfig {
         qps: described.qps,
         burst: described.burst.max(1),
     });
