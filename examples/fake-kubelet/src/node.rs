@@ -18,16 +18,22 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// For so many periods of its renewal a lease holds, as with kubelets: 40 s by default.
 const LEASE_PERIODS: u32 = 4;
 
-view! {
-    /// A node, as far as it concerns us.
-    pub struct Node: "v1/Node" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [],
-        /// Its taints.
-        pub taints: Vec<Taint> = "spec.taints",
-        /// Its conditions.
-        pub conditions: Vec<Health> = "status.conditions" ["[*].type", "[*].status", "[*].lastHeartbeatTime"],
-    }
+/// A node, as far as it concerns us.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Node")]
+pub struct Node {
+    /// Who it is.
+    #[view(path = "metadata", fields())]
+    pub meta: Meta,
+    /// Its taints.
+    #[view(path = "spec.taints")]
+    pub taints: Vec<Taint>,
+    /// Its conditions.
+    #[view(
+        path = "status.conditions",
+        fields("[*].type", "[*].status", "[*].lastHeartbeatTime")
+    )]
+    pub conditions: Vec<Health>,
 }
 
 /// A taint. All of it is read, because a patch carries the whole list.

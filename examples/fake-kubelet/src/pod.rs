@@ -5,29 +5,54 @@ use serde::Deserialize;
 
 use crate::status::{SCHEDULED, Status};
 
-view! {
-    /// A pod that is bound to a node.
-    pub struct Pod: "v1/Pod" {
-        /// Who it is, and whether it is to go.
-        pub meta: Meta = "metadata" [
-            ".annotations", ".creationTimestamp", ".deletionTimestamp", ".deletionGracePeriodSeconds", ".generation"
-        ],
-        /// Its node.
-        pub node: String = "spec.nodeName",
-        /// Whether it has the node's address.
-        pub host_network: bool = "spec.hostNetwork",
-        /// `Always` (as is the API's default), `OnFailure` or `Never`.
-        pub restart_policy: String = "spec.restartPolicy",
-        /// Its containers.
-        pub containers: Vec<Container> = "spec.containers" ["[*].name", "[*].image"],
-        /// Its init containers.
-        pub init_containers: Vec<Container> = "spec.initContainers" ["[*].name", "[*].image", "[*].restartPolicy"],
-        /// What it was last said to be: mostly by us.
-        pub status: Status = "status" [
-            ".observedGeneration", ".phase", ".startTime", ".podIP", ".conditions", ".containerStatuses",
-            ".initContainerStatuses"
-        ],
-    }
+/// A pod that is bound to a node.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Pod {
+    /// Who it is, and whether it is to go.
+    #[view(
+        path = "metadata",
+        fields(
+            "annotations",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        )
+    )]
+    pub meta: Meta,
+    /// Its node.
+    #[view(path = "spec.nodeName")]
+    pub node: String,
+    /// Whether it has the node's address.
+    #[view(path = "spec.hostNetwork")]
+    pub host_network: bool,
+    /// `Always` (as is the API's default), `OnFailure` or `Never`.
+    #[view(path = "spec.restartPolicy")]
+    pub restart_policy: String,
+    /// Its containers.
+    #[view(path = "spec.containers", fields("[*].name", "[*].image"))]
+    pub containers: Vec<Container>,
+    /// Its init containers.
+    #[view(
+        path = "spec.initContainers",
+        fields("[*].name", "[*].image", "[*].restartPolicy")
+    )]
+    pub init_containers: Vec<Container>,
+    /// What it was last said to be: mostly by us.
+    #[view(
+        path = "status",
+        fields(
+            "observedGeneration",
+            "phase",
+            "startTime",
+            "podIP",
+            "conditions",
+            "containerStatuses",
+            "initContainerStatuses",
+        )
+    )]
+    pub status: Status,
 }
 
 /// A container, as it was asked for.

@@ -8,15 +8,23 @@ use flyball_sdk::prelude::*;
 const ANNOTATION: &str = "greeter.flyball.dev/greeting";
 const NAME: &str = "greeting";
 
-view! {
-    struct Namespace: "v1/Namespace" {
-        meta: Meta = "metadata" [".deletionTimestamp", ".annotations['greeter.flyball.dev/greeting']"],
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Namespace")]
+struct Namespace {
+    #[view(
+        path = "metadata",
+        fields("deletionTimestamp", "annotations['greeter.flyball.dev/greeting']")
+    )]
+    meta: Meta,
+}
 
-    struct ConfigMap: "v1/ConfigMap" {
-        meta: Meta = "metadata" [".name"],
-        greeting: Option<String> = "data.greeting",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ConfigMap")]
+struct ConfigMap {
+    #[view(path = "metadata", fields("name"))]
+    meta: Meta,
+    #[view(path = "data.greeting")]
+    greeting: Option<String>,
 }
 
 /// Keeps the ConfigMap of each Namespace.

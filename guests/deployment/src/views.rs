@@ -6,65 +6,111 @@ use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// A number that stands for «no limit» and «no deadline».
+/// The value by which a limit or a deadline says that there is none.
 const UNLIMITED: i64 = i32::MAX as i64;
 
-view! {
-    /// What rolls.
-    pub struct Deployment: "apps/v1/Deployment" {
-        /// Who it is. The annotations include the revision, which is written with the status.
-        pub meta: Meta = "metadata" [".generation", ".deletionTimestamp", ".annotations"],
-        /// Which ReplicaSets and pods are its own: a LabelSelector.
-        pub selector: Raw = "spec.selector",
-        /// How many pods it asks for; none means 1.
-        pub replicas: Option<i64> = "spec.replicas",
-        /// What its pods are made from.
-        pub template: Raw = "spec.template",
-        /// For how many seconds a pod must be ready to be available.
-        pub min_ready_seconds: i64 = "spec.minReadySeconds",
-        /// `RollingUpdate` or `Recreate`.
-        pub strategy: String = "spec.strategy.type",
-        /// How many pods may be there beyond those asked for: a number or a percentage.
-        pub max_surge: IntOrPercent = "spec.strategy.rollingUpdate.maxSurge",
-        /// How many of the pods asked for may be missing: a number or a percentage.
-        pub max_unavailable: IntOrPercent = "spec.strategy.rollingUpdate.maxUnavailable",
-        /// How many old ReplicaSets are kept.
-        pub revision_history_limit: Option<i64> = "spec.revisionHistoryLimit",
-        /// For how many seconds a rollout may show no progress.
-        pub progress_deadline_seconds: Option<i64> = "spec.progressDeadlineSeconds",
-        /// Whether nothing rolls.
-        pub paused: bool = "spec.paused",
-        /// What it was last said to be.
-        pub status: Status = "status",
-    }
+/// What rolls.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "apps/v1/Deployment")]
+pub struct Deployment {
+    /// Who it is. The annotations include the revision, which is written with the status.
+    #[view(
+        path = "metadata",
+        fields("generation", "deletionTimestamp", "annotations")
+    )]
+    pub meta: Meta,
+    /// Which ReplicaSets and pods are its own: a LabelSelector.
+    #[view(path = "spec.selector")]
+    pub selector: Raw,
+    /// How many pods it asks for; none means 1.
+    #[view(path = "spec.replicas")]
+    pub replicas: Option<i64>,
+    /// What its pods are made from.
+    #[view(path = "spec.template")]
+    pub template: Raw,
+    /// For how many seconds a pod must be ready to be available.
+    #[view(path = "spec.minReadySeconds")]
+    pub min_ready_seconds: i64,
+    /// `RollingUpdate` or `Recreate`.
+    #[view(path = "spec.strategy.type")]
+    pub strategy: String,
+    /// How many pods may be there beyond those asked for: a number or a percentage.
+    #[view(path = "spec.strategy.rollingUpdate.maxSurge")]
+    pub max_surge: IntOrPercent,
+    /// How many of the pods asked for may be missing: a number or a percentage.
+    #[view(path = "spec.strategy.rollingUpdate.maxUnavailable")]
+    pub max_unavailable: IntOrPercent,
+    /// How many old ReplicaSets are kept.
+    #[view(path = "spec.revisionHistoryLimit")]
+    pub revision_history_limit: Option<i64>,
+    /// For how many seconds a rollout may show no progress.
+    #[view(path = "spec.progressDeadlineSeconds")]
+    pub progress_deadline_seconds: Option<i64>,
+    /// Whether nothing rolls.
+    #[view(path = "spec.paused")]
+    pub paused: bool,
+    /// What it was last said to be.
+    #[view(path = "status")]
+    pub status: Status,
+}
 
-    /// One revision of a Deployment.
-    pub struct ReplicaSet: "apps/v1/ReplicaSet" {
-        /// Who it is.
-        pub meta: Meta = "metadata"
-            [".generation", ".creationTimestamp", ".deletionTimestamp", ".labels", ".annotations", ".ownerReferences"],
-        /// How many pods it asks for; none means 1.
-        pub asked: Option<i64> = "spec.replicas",
-        /// For how many seconds a pod must be ready to be available.
-        pub min_ready_seconds: i64 = "spec.minReadySeconds",
-        /// What its pods are made from.
-        pub template: Raw = "spec.template",
-        /// How its pods are.
-        pub status: SetStatus = "status"
-            [".replicas", ".readyReplicas", ".availableReplicas", ".terminatingReplicas", ".observedGeneration", ".conditions"],
-    }
+/// One revision of a Deployment.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "apps/v1/ReplicaSet")]
+pub struct ReplicaSet {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields(
+            "generation",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "labels",
+            "annotations",
+            "ownerReferences",
+        )
+    )]
+    pub meta: Meta,
+    /// How many pods it asks for; none means 1.
+    #[view(path = "spec.replicas")]
+    pub asked: Option<i64>,
+    /// For how many seconds a pod must be ready to be available.
+    #[view(path = "spec.minReadySeconds")]
+    pub min_ready_seconds: i64,
+    /// What its pods are made from.
+    #[view(path = "spec.template")]
+    pub template: Raw,
+    /// How its pods are.
+    #[view(
+        path = "status",
+        fields(
+            "replicas",
+            "readyReplicas",
+            "availableReplicas",
+            "terminatingReplicas",
+            "observedGeneration",
+            "conditions",
+        )
+    )]
+    pub status: SetStatus,
+}
 
-    /// A pod, for whoever waits until it is gone.
-    pub struct Pod: "v1/Pod" {
-        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
-        pub phase: String = "status.phase",
-    }
+/// A pod, for whoever waits until it is gone.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Pod {
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    #[view(path = "status.phase")]
+    pub phase: String,
+}
 
-    /// What is asked of the API server before a ReplicaSet is adopted.
-    pub struct Identity: "apps/v1/Deployment" {
-        /// Who it is now.
-        pub meta: Meta = "metadata" [".deletionTimestamp"],
-    }
+/// What is asked of the API server before a ReplicaSet is adopted.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "apps/v1/Deployment")]
+pub struct Identity {
+    /// Who it is now.
+    #[view(path = "metadata", fields("deletionTimestamp"))]
+    pub meta: Meta,
 }
 
 /// The status of a Deployment, whole: as it is read and as it is written.

@@ -8,87 +8,154 @@ use serde::{Deserialize, Serialize};
 /// The value of `spec.managedBy` that means this controller.
 const OURS: &str = "kubernetes.io/job-controller";
 
-view! {
-    /// What runs to completion.
-    pub struct Job: "batch/v1/Job" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".generation", ".deletionTimestamp"],
-        /// How many pods may run at once; the API's default is 1.
-        pub parallelism: Option<i32> = "spec.parallelism",
-        /// How many must succeed; none: any success is that of the whole.
-        pub completions: Option<i32> = "spec.completions",
-        /// `NonIndexed` (the default) or `Indexed`.
-        pub completion_mode: Option<String> = "spec.completionMode",
-        /// For how many seconds it may be active.
-        pub active_deadline_seconds: Option<i64> = "spec.activeDeadlineSeconds",
-        /// What becomes of failed pods, by how they failed.
-        pub pod_failure_policy: Option<FailurePolicy> = "spec.podFailurePolicy",
-        /// When an Indexed Job has succeeded before all its indexes have.
-        pub success_policy: Option<SuccessPolicy> = "spec.successPolicy",
-        /// How many pods may fail; the API's default is 6, or no limit where there is one for each index.
-        pub backoff_limit: Option<i32> = "spec.backoffLimit",
-        /// How many pods of one index may fail; none: indexes are not told apart.
-        pub backoff_limit_per_index: Option<i32> = "spec.backoffLimitPerIndex",
-        /// How many indexes may fail.
-        pub max_failed_indexes: Option<i32> = "spec.maxFailedIndexes",
-        /// Which pods can be its own.
-        pub selector: Selector = "spec.selector",
-        /// What its pods are made from.
-        pub template: Template = "spec.template" [
-            ".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".spec"
-        ],
-        /// Whether no pod may run.
-        pub suspend: bool = "spec.suspend",
-        /// `TerminatingOrFailed` or `Failed`: when a pod is replaced.
-        pub pod_replacement_policy: String = "spec.podReplacementPolicy",
-        /// Which controller it is for; none: this one.
-        pub managed_by: Option<String> = "spec.managedBy",
-        /// How it stands.
-        pub status: Status = "status",
-    }
+/// What runs to completion.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "batch/v1/Job")]
+pub struct Job {
+    /// Who it is.
+    #[view(path = "metadata", fields("generation", "deletionTimestamp"))]
+    pub meta: Meta,
+    /// How many pods may run at once; the API's default is 1.
+    #[view(path = "spec.parallelism")]
+    pub parallelism: Option<i32>,
+    /// How many must succeed; none: any success is that of the whole.
+    #[view(path = "spec.completions")]
+    pub completions: Option<i32>,
+    /// `NonIndexed` (the default) or `Indexed`.
+    #[view(path = "spec.completionMode")]
+    pub completion_mode: Option<String>,
+    /// For how many seconds it may be active.
+    #[view(path = "spec.activeDeadlineSeconds")]
+    pub active_deadline_seconds: Option<i64>,
+    /// What becomes of failed pods, by how they failed.
+    #[view(path = "spec.podFailurePolicy")]
+    pub pod_failure_policy: Option<FailurePolicy>,
+    /// When an Indexed Job has succeeded before all its indexes have.
+    #[view(path = "spec.successPolicy")]
+    pub success_policy: Option<SuccessPolicy>,
+    /// How many pods may fail; the API's default is 6, or no limit where there is one for each index.
+    #[view(path = "spec.backoffLimit")]
+    pub backoff_limit: Option<i32>,
+    /// How many pods of one index may fail; none: indexes are not told apart.
+    #[view(path = "spec.backoffLimitPerIndex")]
+    pub backoff_limit_per_index: Option<i32>,
+    /// How many indexes may fail.
+    #[view(path = "spec.maxFailedIndexes")]
+    pub max_failed_indexes: Option<i32>,
+    /// Which pods can be its own.
+    #[view(path = "spec.selector")]
+    pub selector: Selector,
+    /// What its pods are made from.
+    #[view(
+        path = "spec.template",
+        fields(
+            "metadata.labels",
+            "metadata.annotations",
+            "metadata.finalizers",
+            "spec"
+        )
+    )]
+    pub template: Template,
+    /// Whether no pod may run.
+    #[view(path = "spec.suspend")]
+    pub suspend: bool,
+    /// `TerminatingOrFailed` or `Failed`: when a pod is replaced.
+    #[view(path = "spec.podReplacementPolicy")]
+    pub pod_replacement_policy: String,
+    /// Which controller it is for; none: this one.
+    #[view(path = "spec.managedBy")]
+    pub managed_by: Option<String>,
+    /// How it stands.
+    #[view(path = "status")]
+    pub status: Status,
+}
 
-    /// Whether a Job is still there, and whose it is.
-    pub struct Presence: "batch/v1/Job" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".deletionTimestamp"],
-        /// Which controller it is for.
-        pub managed_by: Option<String> = "spec.managedBy",
-        /// Whether it has ended.
-        pub conditions: Vec<Condition> = "status.conditions",
-    }
+/// Whether a Job is still there, and whose it is.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "batch/v1/Job")]
+pub struct Presence {
+    /// Who it is.
+    #[view(path = "metadata", fields("deletionTimestamp"))]
+    pub meta: Meta,
+    /// Which controller it is for.
+    #[view(path = "spec.managedBy")]
+    pub managed_by: Option<String>,
+    /// Whether it has ended.
+    #[view(path = "status.conditions")]
+    pub conditions: Vec<Condition>,
+}
 
-    /// A pod.
-    pub struct Pod: "v1/Pod" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [
-            ".labels", ".annotations['batch.kubernetes.io/job-completion-index']",
-            ".annotations['batch.kubernetes.io/job-index-failure-count']",
-            ".annotations['batch.kubernetes.io/job-index-ignored-failure-count']", ".creationTimestamp",
-            ".deletionTimestamp", ".deletionGracePeriodSeconds", ".finalizers"
-        ],
-        /// Its node; empty until it is scheduled.
-        pub node: String = "spec.nodeName",
-        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
-        pub phase: String = "status.phase",
-        /// Its conditions.
-        pub conditions: Vec<PodCondition> = "status.conditions" ["[*].type", "[*].status", "[*].lastTransitionTime"],
-        /// Its containers.
-        pub containers: Vec<Container> = "status.containerStatuses"
-            ["[*].name", "[*].restartCount", "[*].state.terminated.exitCode", "[*].state.terminated.finishedAt"],
-        /// Its init containers, as they run.
-        pub init_containers: Vec<Container> = "status.initContainerStatuses"
-            ["[*].name", "[*].restartCount", "[*].state.terminated.exitCode", "[*].state.terminated.finishedAt"],
-        /// Its init containers, as they were asked for.
-        pub init_specs: Vec<InitContainer> = "spec.initContainers" ["[*].name", "[*].restartPolicy"],
-    }
+/// A pod.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Pod {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields(
+            "labels",
+            "annotations['batch.kubernetes.io/job-completion-index']",
+            "annotations['batch.kubernetes.io/job-index-failure-count']",
+            "annotations['batch.kubernetes.io/job-index-ignored-failure-count']",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "finalizers",
+        )
+    )]
+    pub meta: Meta,
+    /// Its node; empty until it is scheduled.
+    #[view(path = "spec.nodeName")]
+    pub node: String,
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    #[view(path = "status.phase")]
+    pub phase: String,
+    /// Its conditions.
+    #[view(
+        path = "status.conditions",
+        fields("[*].type", "[*].status", "[*].lastTransitionTime")
+    )]
+    pub conditions: Vec<PodCondition>,
+    /// Its containers.
+    #[view(
+        path = "status.containerStatuses",
+        fields(
+            "[*].name",
+            "[*].restartCount",
+            "[*].state.terminated.exitCode",
+            "[*].state.terminated.finishedAt",
+        )
+    )]
+    pub containers: Vec<Container>,
+    /// Its init containers, as they run.
+    #[view(
+        path = "status.initContainerStatuses",
+        fields(
+            "[*].name",
+            "[*].restartCount",
+            "[*].state.terminated.exitCode",
+            "[*].state.terminated.finishedAt",
+        )
+    )]
+    pub init_containers: Vec<Container>,
+    /// Its init containers, as they were asked for.
+    #[view(path = "spec.initContainers", fields("[*].name", "[*].restartPolicy"))]
+    pub init_specs: Vec<InitContainer>,
+}
 
-    /// A pod that a finalizer may hold though its Job has no use for it any more.
-    pub struct HeldPod: "v1/Pod" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".deletionTimestamp", ".finalizers", ".ownerReferences"],
-        /// Its phase.
-        pub phase: String = "status.phase",
-    }
+/// A pod that a finalizer may hold though its Job has no use for it any more.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct HeldPod {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields("deletionTimestamp", "finalizers", "ownerReferences")
+    )]
+    pub meta: Meta,
+    /// Its phase.
+    #[view(path = "status.phase")]
+    pub phase: String,
 }
 
 /// What pods are made from. The spec passes into the pod as the text that came, where it can.

@@ -29,15 +29,20 @@ const KEY: &str = "all";
 const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const TRACKING_NAMESPACE: &str = "kube-system";
 
-view! {
-    struct Tracking: "v1/ConfigMap" {
-        since: Option<String> = "data.since",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ConfigMap")]
+struct Tracking {
+    #[view(path = "data.since")]
+    since: Option<String>,
+}
 
-    struct ServiceAccount: "v1/ServiceAccount" {
-        meta: Meta = "metadata" [".uid"],
-        secrets: Vec<Named> = "secrets" ["[*].name"],
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ServiceAccount")]
+struct ServiceAccount {
+    #[view(path = "metadata", fields("uid"))]
+    meta: Meta,
+    #[view(path = "secrets", fields("[*].name"))]
+    secrets: Vec<Named>,
 }
 
 /// What is named by its name alone.

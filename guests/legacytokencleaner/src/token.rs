@@ -11,16 +11,23 @@ pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 /// The label that makes a token invalid, since the day that it tells.
 pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-view! {
-    /// A Secret, of which no data is read.
-    pub struct Secret: "v1/Secret" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [
-            ".creationTimestamp", ".deletionTimestamp",
-            ".labels['kubernetes.io/legacy-token-last-used']", ".labels['kubernetes.io/legacy-token-invalid-since']",
-            ".annotations['kubernetes.io/service-account.name']", ".annotations['kubernetes.io/service-account.uid']",
-        ],
-    }
+/// A Secret, of which no data is read.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Secret")]
+pub struct Secret {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields(
+            "creationTimestamp",
+            "deletionTimestamp",
+            "labels['kubernetes.io/legacy-token-last-used']",
+            "labels['kubernetes.io/legacy-token-invalid-since']",
+            "annotations['kubernetes.io/service-account.name']",
+            "annotations['kubernetes.io/service-account.uid']",
+        )
+    )]
+    pub meta: Meta,
 }
 
 impl Secret {

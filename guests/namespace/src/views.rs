@@ -3,32 +3,43 @@
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
-view! {
-    /// What the cache keeps of a namespace: whether it is being deleted.
-    pub struct Presence: "v1/Namespace" {
-        /// Its name, and since when it is being deleted.
-        pub meta: Meta = "metadata" [".deletionTimestamp"],
-    }
+/// What the cache keeps of a namespace: whether it is being deleted.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Namespace")]
+pub struct Presence {
+    /// Its name, and since when it is being deleted.
+    #[view(path = "metadata", fields("deletionTimestamp"))]
+    pub meta: Meta,
+}
 
-    /// A namespace, as the API server has it.
-    pub struct Namespace: "v1/Namespace" {
-        /// Its name, version and UID, and since when it is being deleted.
-        pub meta: Meta = "metadata" [".deletionTimestamp"],
-        /// Who still has to let it go.
-        pub finalizers: Vec<String> = "spec.finalizers",
-        /// `Active` or `Terminating`.
-        pub phase: String = "status.phase",
-        /// How its deletion goes.
-        pub conditions: Vec<Condition> = "status.conditions",
-    }
+/// A namespace, as the API server has it.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Namespace")]
+pub struct Namespace {
+    /// Its name, version and UID, and since when it is being deleted.
+    #[view(path = "metadata", fields("deletionTimestamp"))]
+    pub meta: Meta,
+    /// Who still has to let it go.
+    #[view(path = "spec.finalizers")]
+    pub finalizers: Vec<String>,
+    /// `Active` or `Terminating`.
+    #[view(path = "status.phase")]
+    pub phase: String,
+    /// How its deletion goes.
+    #[view(path = "status.conditions")]
+    pub conditions: Vec<Condition>,
+}
 
-    /// A pod, for how long its end may take.
-    pub struct Pod: "v1/Pod" {
-        /// `Succeeded` and `Failed` are the ends of it.
-        pub phase: String = "status.phase",
-        /// How long it may take to stop, in seconds.
-        pub grace_seconds: Option<i64> = "spec.terminationGracePeriodSeconds",
-    }
+/// A pod, for how long its end may take.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Pod {
+    /// `Succeeded` and `Failed` are the ends of it.
+    #[view(path = "status.phase")]
+    pub phase: String,
+    /// How long it may take to stop, in seconds.
+    #[view(path = "spec.terminationGracePeriodSeconds")]
+    pub grace_seconds: Option<i64>,
 }
 
 /// An object of any kind.

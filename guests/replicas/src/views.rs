@@ -2,91 +2,144 @@
 //! [`Flavor`](crate::Flavor)), and of pods.
 
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::{LabelSet, Meta, Raw, StringMap, Time, view};
+use flyball_sdk::{LabelSet, Meta, Raw, StringMap, Time, View};
 use serde::{Deserialize, Serialize};
 
-view! {
-    /// A ReplicaSet, or a ReplicationController.
-    pub struct Set: "apps/v1/ReplicaSet" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".generation", ".deletionTimestamp", ".ownerReferences"],
-        /// How many pods it asks for; the API's default is 1.
-        pub replicas: Option<i32> = "spec.replicas",
-        /// For how many seconds a pod must be ready to be available.
-        pub min_ready_seconds: u32 = "spec.minReadySeconds",
-        /// Which pods can be its own: a LabelSelector, or a map of labels.
-        pub selector: Raw = "spec.selector",
-        /// What its pods are made from.
-        pub template: Template = "spec.template" [
-            ".metadata.labels", ".metadata.annotations", ".metadata.finalizers", ".spec"
-        ],
-        /// What it was last said to be.
-        pub status: Status = "status",
-    }
+/// A ReplicaSet, or a ReplicationController.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "apps/v1/ReplicaSet")]
+pub struct Set {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields("generation", "deletionTimestamp", "ownerReferences")
+    )]
+    pub meta: Meta,
+    /// How many pods it asks for; the API's default is 1.
+    #[view(path = "spec.replicas")]
+    pub replicas: Option<i32>,
+    /// For how many seconds a pod must be ready to be available.
+    #[view(path = "spec.minReadySeconds")]
+    pub min_ready_seconds: u32,
+    /// Which pods can be its own: a LabelSelector, or a map of labels.
+    #[view(path = "spec.selector")]
+    pub selector: Raw,
+    /// What its pods are made from.
+    #[view(
+        path = "spec.template",
+        fields(
+            "metadata.labels",
+            "metadata.annotations",
+            "metadata.finalizers",
+            "spec"
+        )
+    )]
+    pub template: Template,
+    /// What it was last said to be.
+    #[view(path = "status")]
+    pub status: Status,
+}
 
-    /// Whether a set is still there, and in which version.
-    pub struct Presence: "apps/v1/ReplicaSet" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".deletionTimestamp"],
-    }
+/// Whether a set is still there, and in which version.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "apps/v1/ReplicaSet")]
+pub struct Presence {
+    /// Who it is.
+    #[view(path = "metadata", fields("deletionTimestamp"))]
+    pub meta: Meta,
+}
 
-    /// A set of the same owner.
-    pub struct Sibling: "apps/v1/ReplicaSet" {
-        /// Which pods can be its own.
-        pub selector: Raw = "spec.selector",
-    }
+/// A set of the same owner.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "apps/v1/ReplicaSet")]
+pub struct Sibling {
+    /// Which pods can be its own.
+    #[view(path = "spec.selector")]
+    pub selector: Raw,
+}
 
-    /// A pod, as it is counted: of a hundred pods, each change of one counts all. So it is no more than that, and flat.
-    pub struct Pod: "v1/Pod" {
-        /// Its name.
-        pub name: String = "metadata.name",
-        /// Its UID.
-        pub uid: String = "metadata.uid",
-        /// Its labels.
-        pub labels: LabelSet = "metadata.labels",
-        /// Since when it is being deleted.
-        pub deleted: Option<Time> = "metadata.deletionTimestamp",
-        /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
-        pub phase: String = "status.phase",
-        /// Whether it is ready: `True`, `False` or `Unknown`.
-        pub ready: String = "status.conditions[type=Ready].status",
-        /// Since when it is, or isn't.
-        pub ready_since: Option<Time> = "status.conditions[type=Ready].lastTransitionTime",
-    }
+/// A pod, as it is counted: of a hundred pods, each change of one counts all. So it is no more than that, and flat.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Pod {
+    /// Its name.
+    #[view(path = "metadata.name")]
+    pub name: String,
+    /// Its UID.
+    #[view(path = "metadata.uid")]
+    pub uid: String,
+    /// Its labels.
+    #[view(path = "metadata.labels")]
+    pub labels: LabelSet,
+    /// Since when it is being deleted.
+    #[view(path = "metadata.deletionTimestamp")]
+    pub deleted: Option<Time>,
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    #[view(path = "status.phase")]
+    pub phase: String,
+    /// Whether it is ready: `True`, `False` or `Unknown`.
+    #[view(path = "status.conditions[type=Ready].status")]
+    pub ready: String,
+    /// Since when it is, or isn't.
+    #[view(path = "status.conditions[type=Ready].lastTransitionTime")]
+    pub ready_since: Option<Time>,
+}
 
-    /// A pod, as it is compared to others when some of them have to go.
-    pub struct Candidate: "v1/Pod" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [
-            ".annotations['controller.kubernetes.io/pod-deletion-cost']", ".creationTimestamp"
-        ],
-        /// Its node; empty until it is scheduled.
-        pub node: String = "spec.nodeName",
-        /// As of a [`Pod`].
-        pub phase: String = "status.phase",
-        /// As of a [`Pod`].
-        pub ready: String = "status.conditions[type=Ready].status",
-        /// As of a [`Pod`].
-        pub ready_since: Option<Time> = "status.conditions[type=Ready].lastTransitionTime",
-        /// Its containers.
-        pub containers: Vec<Container> = "status.containerStatuses" ["[*].restartCount"],
-        /// Its init containers, as they run.
-        pub init_containers: Vec<Container> = "status.initContainerStatuses" ["[*].name", "[*].restartCount"],
-        /// Its init containers, as they were asked for.
-        pub init_specs: Vec<InitContainer> = "spec.initContainers" ["[*].name", "[*].restartPolicy"],
-    }
+/// A pod, as it is compared to others when some of them have to go.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Candidate {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields(
+            "annotations['controller.kubernetes.io/pod-deletion-cost']",
+            "creationTimestamp"
+        )
+    )]
+    pub meta: Meta,
+    /// Its node; empty until it is scheduled.
+    #[view(path = "spec.nodeName")]
+    pub node: String,
+    /// As of a [`Pod`].
+    #[view(path = "status.phase")]
+    pub phase: String,
+    /// As of a [`Pod`].
+    #[view(path = "status.conditions[type=Ready].status")]
+    pub ready: String,
+    /// As of a [`Pod`].
+    #[view(path = "status.conditions[type=Ready].lastTransitionTime")]
+    pub ready_since: Option<Time>,
+    /// Its containers.
+    #[view(path = "status.containerStatuses", fields("[*].restartCount"))]
+    pub containers: Vec<Container>,
+    /// Its init containers, as they run.
+    #[view(
+        path = "status.initContainerStatuses",
+        fields("[*].name", "[*].restartCount")
+    )]
+    pub init_containers: Vec<Container>,
+    /// Its init containers, as they were asked for.
+    #[view(path = "spec.initContainers", fields("[*].name", "[*].restartPolicy"))]
+    pub init_specs: Vec<InitContainer>,
+}
 
-    /// A pod of a sibling: all that is asked is where it runs.
-    pub struct Bystander: "v1/Pod" {
-        /// Its UID.
-        pub uid: String = "metadata.uid",
-        /// Since when it is being deleted.
-        pub deleted: Option<Time> = "metadata.deletionTimestamp",
-        /// Its node.
-        pub node: String = "spec.nodeName",
-        /// Its phase.
-        pub phase: String = "status.phase",
-    }
+/// A pod of a sibling: all that is asked is where it runs.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+pub struct Bystander {
+    /// Its UID.
+    #[view(path = "metadata.uid")]
+    pub uid: String,
+    /// Since when it is being deleted.
+    #[view(path = "metadata.deletionTimestamp")]
+    pub deleted: Option<Time>,
+    /// Its node.
+    #[view(path = "spec.nodeName")]
+    pub node: String,
+    /// Its phase.
+    #[view(path = "status.phase")]
+    pub phase: String,
 }
 
 /// What pods are made from. All but the labels passes from here into the pod as the text that came.

@@ -29,15 +29,20 @@ const SYNCS: &str = "root_ca_cert_publisher_sync_total";
 /// The histogram of how long they took, in seconds, by the same.
 const DURATION: &str = "root_ca_cert_publisher_sync_duration_seconds";
 
-view! {
-    struct Namespace: "v1/Namespace" {
-        phase: String = "status.phase",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Namespace")]
+struct Namespace {
+    #[view(path = "status.phase")]
+    phase: String,
+}
 
-    struct ConfigMap: "v1/ConfigMap" {
-        meta: Meta = "metadata" [".annotations['kubernetes.io/description']"],
-        data: StringMap = "data",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ConfigMap")]
+struct ConfigMap {
+    #[view(path = "metadata", fields("annotations['kubernetes.io/description']"))]
+    meta: Meta,
+    #[view(path = "data")]
+    data: StringMap,
 }
 
 /// Keeps the ConfigMaps. The keys are names of namespaces.

@@ -3,9 +3,20 @@
 //! ```
 //! use flyball_sdk::prelude::*;
 //!
-//! view! {
-//!     struct ReplicaSet: "apps/v1/ReplicaSet" { meta: Meta = "metadata", replicas: i32 = "spec.replicas" }
-//!     struct Pod: "v1/Pod" { meta: Meta = "metadata" [".labels", ".ownerReferences"] }
+//! #[derive(View, Debug, Default)]
+//! #[view(kind = "apps/v1/ReplicaSet")]
+//! struct ReplicaSet {
+//!     #[view(path = "metadata")]
+//!     meta: Meta,
+//!     #[view(path = "spec.replicas")]
+//!     replicas: i32,
+//! }
+//!
+//! #[derive(View, Debug, Default)]
+//! #[view(kind = "v1/Pod")]
+//! struct Pod {
+//!     #[view(path = "metadata", fields("labels", "ownerReferences"))]
+//!     meta: Meta,
 //! }
 //!
 //! let description = describe("replicaset-controller", "1.0.0")

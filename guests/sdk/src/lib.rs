@@ -1,27 +1,35 @@
 //! The SDK for controllers written in Rust.
 //!
-//! A controller is a type with two functions: [`describe`](Controller::describe) says what it watches, how changes become
-//! keys and what it wants to write; [`reconcile`](Controller::reconcile) brings the world to what the object of a key asks
-//! for. [`view!`] names the fields that it reads, once for the description, the reads and the parsing. All that it knows
-//! comes from the [`Host`]; nothing that it remembers matters.
+//! A controller is a type with two functions. [`describe`](Controller::describe) declares what the
+//! controller watches, which keys a change enqueues and which writes it needs.
+//! [`reconcile`](Controller::reconcile) brings the cluster to the state that the object of a key
+//! asks for. A [`View`] names the fields that it reads, once for the description, the reads and the
+//! parsing. A controller learns everything through the [`Host`]; it must not depend on what it
+//! remembers between calls.
 //!
-//! The same code runs in the sandbox, by [`export!`], and natively, on the API server in memory of [`testing`].
+//! The same code runs in the sandbox, by [`export!`], and natively, on the in-memory API server of
+//! [`testing`].
 //!
 //! ```
 //! use flyball_sdk::prelude::*;
 //! use flyball_sdk::testing::Cluster;
 //!
-//! view! {
-//!     /// A Namespace that asks for a quota.
-//!     struct Namespace: "v1/Namespace" {
-//!         pods: Option<Quantity> = "metadata.annotations['example.com/pods']",
-//!     }
+//! /// A Namespace that asks for a quota.
+//! #[derive(View, Debug, Default)]
+//! #[view(kind = "v1/Namespace")]
+//! struct Namespace {
+//!     #[view(path = "metadata.annotations['example.com/pods']")]
+//!     pods: Option<Quantity>,
+//! }
 //!
-//!     /// The quota that it gets.
-//!     struct Quota: "v1/ResourceQuota" {
-//!         meta: Meta = "metadata" [".labels"],
-//!         pods: Option<Quantity> = "spec.hard.pods",
-//!     }
+//! /// The quota that it gets.
+//! #[derive(View, Debug, Default)]
+//! #[view(kind = "v1/ResourceQuota")]
+//! struct Quota {
+//!     #[view(path = "metadata", fields("labels"))]
+//!     meta: Meta,
+//!     #[view(path = "spec.hard.pods")]
+//!     pods: Option<Quantity>,
 //! }
 //!
 //! struct Quotas;
@@ -53,12 +61,14 @@
 //!     }
 //! }
 //!
-//! /// The quota for so many pods.
 //! fn quota(pods: Quantity) -> Value {
-//!     json!({"metadata": {"name": "pods", "labels": {"example.com/ours": ""}}, "spec": {"hard": {"pods": pods}}})
+//!     json!({
+//!         "metadata": {"name": "pods", "labels": {"example.com/ours": ""}},
+//!         "spec": {"hard": {"pods": pods}},
+//!     })
 //! }
 //!
-//! // A test: given a namespace, reconcile it, expect a quota, and no second write.
+//! // A test: given a namespace, reconcile it twice, and expect one quota.
 //! let cluster = Cluster::with([json!({
 //!     "apiVersion": "v1", "kind": "Namespace",
 //!     "metadata": {"name": "team", "annotations": {"example.com/pods": "1k"}},
@@ -67,6 +77,9 @@
 //! cluster.reconcile::<Quotas>("team").unwrap();
 //! assert_eq!(cluster.written(), ["create v1/ResourceQuota team/pods"]);
 //! ```
+
+// The derive macro names the crate `flyball_sdk`, here as elsewhere.
+extern crate self as flyball_sdk;
 
 pub mod base64;
 pub mod claim;
@@ -105,8 +118,6 @@ pub use int_or_percent::IntOrPercent;
 pub use meta::{LabelSet, Meta, OwnerReference, Selector, StringMap};
 pub use quantity::Quantity;
 pub use raw::Raw;
-#[doc(hidden)]
-pub use serde;
 pub use serde_json;
 pub use time::{MicroTime, Time};
 pub use view::View;
@@ -121,7 +132,7 @@ pub mod prelude {
     pub use crate::{
         Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host,
         IntOrPercent, Key, LabelSelector, LabelSet, Labels, Meta, Outcome, OwnerReference,
-        PatchType, Propagation, Quantity, Raw, Request, Selector, Time, View, Write, export, view,
+        PatchType, Propagation, Quantity, Raw, Request, Selector, Time, View, Write, export,
     };
 }
 

@@ -72,8 +72,8 @@ impl<'de> Deserialize<'de> for LabelSet {
     }
 }
 
-/// The metadata of an object. Name, namespace, UID and resource version are always read; the rest only if the view's path
-/// or suffixes name it: `meta: Meta = "metadata" [".labels"]`.
+/// The metadata of an object. Name, namespace, UID and resource version are always read; the rest
+/// only if the view names it: `#[view(path = "metadata", fields("labels"))]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {

@@ -4,8 +4,11 @@
 //! use flyball_sdk::prelude::*;
 //! use flyball_sdk::testing::Cluster;
 //!
-//! view! {
-//!     struct Namespace: "v1/Namespace" { meta: Meta = "metadata" }
+//! #[derive(View, Debug, Default)]
+//! #[view(kind = "v1/Namespace")]
+//! struct Namespace {
+//!     #[view(path = "metadata")]
+//!     meta: Meta,
 //! }
 //!
 //! struct Marker;

@@ -9,14 +9,18 @@ use flyball_sdk::prelude::*;
 /// The accounts that each namespace has.
 const ACCOUNTS: [&str; 1] = ["default"];
 
-view! {
-    struct Namespace: "v1/Namespace" {
-        phase: Option<String> = "status.phase",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Namespace")]
+struct Namespace {
+    #[view(path = "status.phase")]
+    phase: Option<String>,
+}
 
-    struct ServiceAccount: "v1/ServiceAccount" {
-        meta: Meta = "metadata" [".name"],
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ServiceAccount")]
+struct ServiceAccount {
+    #[view(path = "metadata", fields("name"))]
+    meta: Meta,
 }
 
 /// Keeps the default accounts. The keys are names of namespaces.

@@ -17,16 +17,22 @@ const CA: &str = "ca.crt";
 const NAMESPACE: &str = "namespace";
 const TOKEN: &str = "token";
 
-view! {
-    /// A Secret for a token.
-    pub struct Secret: "v1/Secret" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [
-            ".annotations['kubernetes.io/service-account.name']", ".annotations['kubernetes.io/service-account.uid']",
-        ],
-        /// What it holds, in base64.
-        pub data: StringMap = "data" ["['ca.crt']", ".namespace", ".token"],
-    }
+/// A Secret for a token.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Secret")]
+pub struct Secret {
+    /// Who it is.
+    #[view(
+        path = "metadata",
+        fields(
+            "annotations['kubernetes.io/service-account.name']",
+            "annotations['kubernetes.io/service-account.uid']",
+        )
+    )]
+    pub meta: Meta,
+    /// What it holds, in base64.
+    #[view(path = "data", fields("['ca.crt']", "namespace", "token"))]
+    pub data: StringMap,
 }
 
 impl Secret {

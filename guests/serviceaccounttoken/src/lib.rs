@@ -30,19 +30,24 @@ const RETRIES: u32 = 10;
 /// The index of Secrets by the name of their account.
 const BY_ACCOUNT: &str = "account";
 
-view! {
-    /// An account, of which only its being there matters.
-    pub struct Account: "v1/ServiceAccount" {
-        /// Who it is.
-        pub meta: Meta = "metadata" [".name"],
-    }
+/// An account, of which only its being there matters.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ServiceAccount")]
+pub struct Account {
+    /// Who it is.
+    #[view(path = "metadata", fields("name"))]
+    pub meta: Meta,
+}
 
-    /// An account with what it refers to.
-    struct Referring: "v1/ServiceAccount" {
-        meta: Meta = "metadata" [".name"],
-        /// Whole references: all their fields are text.
-        secrets: Vec<StringMap> = "secrets",
-    }
+/// An account with what it refers to.
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ServiceAccount")]
+struct Referring {
+    #[view(path = "metadata", fields("name"))]
+    meta: Meta,
+    /// Whole references: all their fields are text.
+    #[view(path = "secrets")]
+    secrets: Vec<StringMap>,
 }
 
 /// Fills and deletes the Secrets.

@@ -8,11 +8,13 @@ use flyball_sdk::prelude::*;
 /// What is numbered.
 static NAME: &str = "relay-0000-of-0002";
 
-view! {
-    struct ConfigMap: "v1/ConfigMap" {
-        meta: Meta = "metadata" [".name"],
-        value: Option<String> = "data.value",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/ConfigMap")]
+struct ConfigMap {
+    #[view(path = "metadata", fields("name"))]
+    meta: Meta,
+    #[view(path = "data.value")]
+    value: Option<String>,
 }
 
 /// Keeps the ConfigMaps of the next namespace.

@@ -2,14 +2,19 @@
 
 use flyball_sdk::prelude::*;
 
-view! {
-    struct Pod: "v1/Pod" {
-        name: String = "metadata.name",
-        node: String = "spec.nodeName",
-        phase: String = "status.phase",
-        ready: String = "status.conditions[type=Ready].status",
-        address: String = "status.podIP",
-    }
+#[derive(View, Clone, Debug, Default)]
+#[view(kind = "v1/Pod")]
+struct Pod {
+    #[view(path = "metadata.name")]
+    name: String,
+    #[view(path = "spec.nodeName")]
+    node: String,
+    #[view(path = "status.phase")]
+    phase: String,
+    #[view(path = "status.conditions[type=Ready].status")]
+    ready: String,
+    #[view(path = "status.podIP")]
+    address: String,
 }
 
 /// Counts pods. A key is `COUNT/UID`: so many of the pods of this owner have to be ready. For any other key it does nothing.

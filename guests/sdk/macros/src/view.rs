@@ -1,0 +1,164 @@
+//! Parses a struct and its `#[view(...)]` attributes, and checks its paths.
+
+use flyball_types::{FieldPath, Kind};
+use syn::spanned::Spanned;
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Type};
+
+use crate::tree::Tree;
+
+/// A struct that derives `View`.
+pub(crate) struct View<'a> {
+    pub(crate) name: &'a Ident,
+    pub(crate) kind: String,
+    pub(crate) fields: Vec<Field<'a>>,
+    /// Where each part of an object goes: the merged paths of all fields.
+    pub(crate) tree: Tree,
+}
+
+/// A field of the struct and the path that fills it.
+pub(crate) struct Field<'a> {
+    pub(crate) name: &'a Ident,
+    pub(crate) ty: &'a Type,
+    pub(crate) path: String,
+    /// The whole paths that are read below `path`, if the attribute narrows it.
+    pub(crate) narrowed: Option<Vec<String>>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn parse(input: &'a DeriveInput) -> Result<Self> {
+        if !input.generics.params.is_empty() {
+            return Err(Error::new(input.generics.span(), "a view can't be generic"));
+        }
+        let named = match &input.data {
+            Data::Struct(data) => match &data.fields {
+                Fields::Named(named) => &named.named,
+                _ => return Err(no_named_fields(input)),
+            },
+            _ => return Err(no_named_fields(input)),
+        };
+        let kind = parse_kind(input)?;
+        let mut fields = Vec::new();
+        let mut tree = Tree::default();
+        for (slot, field) in named.iter().enumerate() {
+            let name = field.ident.as_ref().expect("the field is named");
+            let (path, narrowed) = parse_field(name, &field.attrs)?;
+            let steps = parse_path(&path)?;
+            tree.insert(&path, steps.steps(), slot)?;
+            fields.push(Field {
+                name,
+                ty: &field.ty,
+                path: path.value(),
+                narrowed,
+            });
+        }
+        Ok(Self {
+            name: &input.ident,
+            kind,
+            fields,
+            tree,
+        })
+    }
+}
+
+fn no_named_fields(input: &DeriveInput) -> Error {
+    Error::new(
+        input.ident.span(),
+        "a view is a struct with named fields: each has its own path",
+    )
+}
+
+/// The kind in the struct's `#[view(kind = "...")]`.
+fn parse_kind(input: &DeriveInput) -> Result<String> {
+    let mut kind = None;
+    for attribute in view_attributes(&input.attrs) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("kind") {
+                return Err(meta.error("unknown attribute of a view; the only one is `kind`"));
+            }
+            let literal: LitStr = meta.value()?.parse()?;
+            let parsed: std::result::Result<Kind, _> = literal.value().parse();
+            parsed.map_err(|error| Error::new(literal.span(), error))?;
+            set_once(&mut kind, literal.value(), &meta.path)
+        })?;
+    }
+    kind.ok_or_else(|| {
+        let message = "the view has no kind: add `#[view(kind = \"apps/v1/Deployment\")]`";
+        Error::new(input.ident.span(), message)
+    })
+}
+
+/// The path and the narrowing `fields(...)` of a field.
+fn parse_field(name: &Ident, attributes: &[Attribute]) -> Result<(LitStr, Option<Vec<String>>)> {
+    let mut path: Option<LitStr> = None;
+    let mut below: Option<Vec<LitStr>> = None;
+    for attribute in view_attributes(attributes) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("path") {
+                set_once(&mut path, meta.value()?.parse()?, &meta.path)
+            } else if meta.path.is_ident("fields") {
+                let content;
+                syn::parenthesized!(content in meta.input);
+                let list = content
+                    .parse_terminated(<LitStr as syn::parse::Parse>::parse, syn::Token![,])?;
+                set_once(&mut below, list.into_iter().collect(), &meta.path)
+            } else {
+                Err(meta.error("unknown attribute of a field; there are `path` and `fields`"))
+            }
+        })?;
+    }
+    let path = path.ok_or_else(|| {
+        let message = "the field has no path: add `#[view(path = \"spec.replicas\")]`";
+        Error::new(name.span(), message)
+    })?;
+    let narrowed = below.map(|below| narrow(&path, &below)).transpose()?;
+    Ok((path, narrowed))
+}
+
+/// The whole paths of what is read below `path`.
+fn narrow(path: &LitStr, below: &[LitStr]) -> Result<Vec<String>> {
+    if below.is_empty() && path.value() != "metadata" {
+        let message = "`fields()` reads nothing here; only of `metadata` the name, namespace, UID \
+                       and resource version are always read";
+        return Err(Error::new(path.span(), message));
+    }
+    let mut whole: Vec<String> = Vec::new();
+    for literal in below {
+        let below = literal.value();
+        let _: FieldPath = parse_path(literal)?;
+        let separator = if below.starts_with('[') { "" } else { "." };
+        let joined = format!("{}{separator}{below}", path.value());
+        if whole.contains(&joined) {
+            return Err(Error::new(
+                literal.span(),
+                format!("`{below}` is named twice"),
+            ));
+        }
+        whole.push(joined);
+    }
+    Ok(whole)
+}
+
+fn parse_path(literal: &LitStr) -> Result<FieldPath> {
+    let path: FieldPath = literal
+        .value()
+        .parse()
+        .map_err(|error| Error::new(literal.span(), error))?;
+    if path.steps().is_empty() {
+        let message = "a view has no field for the whole object: name the paths that it reads";
+        return Err(Error::new(literal.span(), message));
+    }
+    Ok(path)
+}
+
+fn view_attributes(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
+    attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("view"))
+}
+
+fn set_once<T>(place: &mut Option<T>, value: T, name: &syn::Path) -> Result<()> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(name.span(), "the attribute is given twice")),
+    }
+}
