@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flyball_types::error_chain;
 use tracing::{info, warn};
 
 use crate::SourceError;
-use crate::reflector::with_cause;
 
 /// The state of the connection, as the last request found it.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn down(&self, error: &SourceError) {
         if !self.is_down.swap(true, Ordering::Relaxed) {
-            warn!(error = %with_cause(error), "the API server can't be reached; caches stay as they are");
+            warn!(error = %error_chain(error), "the API server can't be reached; caches stay as they are");
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_types::Mask;
+use flyball_types::{Mask, error_chain};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
@@ -531,13 +531,13 @@ impl Reflector {
         {
             delay = delay.max(Duration::from_secs(u64::from(*seconds).min(120)));
         }
-        let is_news = self.core.set_problem(Some(with_cause(error)));
+        let is_news = self.core.set_problem(Some(error_chain(error)));
         if error.is_unreachable() {
             self.link.down(error);
         } else {
             self.link.up();
             if is_news {
-                warn!(resource = %self.core.resource.kind, error = %with_cause(error), "can't list or watch; trying again");
+                warn!(resource = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; trying again");
             }
         }
         State::Wait(delay, Box::new(next))
@@ -551,15 +551,4 @@ fn watch_timeout() -> Duration {
 
 fn cut() -> SourceError {
     SourceError::Unreachable("the server ended the watch at once".into())
-}
-
-pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -1,11 +1,12 @@
-//! The API server as the host talks to it: requests under an identity, the fence before all writes, the lease that elects
-//! the process that acts, events and access reviews.
+//! How the host talks to the API server: requests with credentials, the fence before every write, the lease that elects the
+//! active process, events and access reviews.
 
 pub(crate) mod client;
 pub(crate) mod cluster;
+pub(crate) mod credentials;
 pub(crate) mod denial;
 pub(crate) mod events;
 pub(crate) mod fence;
-pub(crate) mod identity;
 pub(crate) mod lease;
 pub(crate) mod review;
+pub(crate) mod service_account;

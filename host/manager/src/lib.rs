@@ -39,24 +39,3 @@ pub use plugins::{PluginOptions, Sources, Telemetry};
 pub use policy::grant::{ACCOUNTS_NAMESPACE, Grants};
 pub use runtime::history::{Performance, Reconciled};
 pub use signer::{KeyError, Signer};
-
-/// A mutex's value. A panic under one of our locks leaves whole values behind, so poisoning says nothing.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// An error with its causes, none of them twice.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
-}

@@ -1,9 +1,8 @@
-//! Signs for guests with keys that the host holds by name: a guest gets a token, never a key.
+//! Signs tokens for guests with keys that the host holds by name. A guest receives a token, never a key.
 //!
-//! Tokens are JSON Web Tokens in compact form, made as kube-apiserver expects those of service accounts: `alg` is the key's
-//! one algorithm, `kid` the hash of its public half.
+//! Tokens are JSON Web Tokens in compact form, as kube-apiserver expects them of service accounts: `alg` is the key's only
+//! algorithm, `kid` the hash of its public half.
 
-mod der;
 mod key;
 
 use std::collections::BTreeMap;
@@ -30,34 +29,33 @@ pub struct Signer {
 }
 
 /// The keys that one plugin may use.
-pub(crate) struct Granted {
+pub(crate) struct SigningKeys {
     signer: Arc<Signer>,
     policy: Arc<PluginPolicy>,
 }
 
-/// What one name stands for.
+/// The keys of one name.
 struct Key {
-    /// What signs.
     private: PrivateKey,
-    /// What else was signed by: keys that came before it, or are to come after it.
+    /// Verify too: the keys before and after a rotation.
     others: Vec<PublicKey>,
 }
 
-/// What of a token's header matters.
+/// The fields of a token's header that decide whether it is valid.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions without which the token must not be understood. None is known here.
+    /// Extensions that a reader must know. None is known here.
     crit: Option<IgnoredAny>,
 }
 
 impl Signer {
-    /// Adds the keys of a PEM file under a name, in place of what it stood for. The first private key signs; all keys of
-    /// the file, public ones too, verify.
+    /// Adds the keys of a PEM file under a name, and replaces the name's earlier keys. The first private key signs; all
+    /// keys of the file, public ones too, verify.
     ///
     /// # Errors
-    /// The text holds no private key that can sign.
+    /// The file holds no private key that can sign.
     pub fn add(&mut self, name: &str, pem: &[u8]) -> Result<(), KeyError> {
         let (private, others) = key::read(pem)?;
         self.keys.insert(name.into(), Key { private, others });
@@ -76,13 +74,12 @@ impl Signer {
     }
 }
 
-impl Granted {
-    /// What a plugin of this policy may sign.
+impl SigningKeys {
     pub(crate) fn new(signer: Arc<Signer>, policy: Arc<PluginPolicy>) -> Self {
         Self { signer, policy }
     }
 
-    /// A token with these claims, a JSON object.
+    /// Returns a token with these claims, which are a JSON object.
     pub(crate) fn sign_jwt(&self, name: &str, claims: &[u8]) -> Result<String, ApiError> {
         let key = self.key(name)?;
         serde_json::from_slice::<Map<String, Value>>(claims).map_err(|error| {
@@ -98,7 +95,7 @@ impl Granted {
         key.token(claims).map_err(failed)
     }
 
-    /// The claims of a token that this key has signed. Whether they still hold is for the guest to say.
+    /// Returns the claims of a token that this key signed. The guest checks whether the token has expired.
     pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Bytes, ApiError> {
         let claims = self.key(name)?.claims(token);
         let other = || {
@@ -111,7 +108,7 @@ impl Granted {
         claims.map(Bytes::from).ok_or_else(other)
     }
 
-    /// A certificate for a request; no key signs any yet.
+    /// Not implemented yet: checks the grant and fails.
     pub(crate) fn sign_certificate(&self, name: &str) -> Result<String, ApiError> {
         self.key(name)?;
         Err(ApiError::new(
@@ -121,7 +118,7 @@ impl Granted {
         ))
     }
 
-    /// The certificates that go with a key; none has any yet.
+    /// Not implemented yet: checks the grant and fails.
     pub(crate) fn trust_bundle(&self, name: &str) -> Result<String, ApiError> {
         self.key(name)?;
         Err(ApiError::new(
@@ -131,7 +128,7 @@ impl Granted {
         ))
     }
 
-    /// Granted first, then there: who may not use a key is not told whether there is one.
+    /// Checks the grant before the key's existence, so that a plugin without the grant cannot learn which keys exist.
     fn key(&self, name: &str) -> Result<&Key, ApiError> {
         self.policy.check_key(name)?;
         self.signer.key(name)
@@ -139,7 +136,6 @@ impl Granted {
 }
 
 impl Key {
-    /// A token with these claims.
     fn token(&self, claims: &[u8]) -> Result<String, Unspecified> {
         let public = self.private.public();
         let header = format!(
@@ -156,7 +152,7 @@ impl Key {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// The claims of a token, if it was signed by one of the keys.
+    /// Returns the claims of a token, if one of the keys signed it.
     fn claims(&self, token: &str) -> Option<Vec<u8>> {
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
         let (signed, signature) = token.rsplit_once('.')?;
@@ -164,17 +160,17 @@ impl Key {
         let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
         let (signature, claims) = (decode(signature)?, decode(claims)?);
         let mut keys = std::iter::once(self.private.public()).chain(&self.others);
-        // The key says which algorithm is right, never the token alone.
+        // The key decides the algorithm, never the token alone.
         let is_signed = keys.any(|key| {
             header.alg == key.algorithm()
                 && header.kid.as_ref().is_none_or(|id| id == key.id())
-                && key.has_signed(signed.as_bytes(), &signature)
+                && key.verifies(signed.as_bytes(), &signature)
         });
         (is_signed && header.crit.is_none()).then_some(claims)
     }
 }
 
-/// The names alone.
+/// Prints the names alone.
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.keys.keys()).finish()

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use self::journal::verb;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
-use crate::api::client::{ApiClient, Call};
+use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
 use crate::policy::PluginPolicy;
 use crate::reads::cached::Views;
@@ -99,8 +99,8 @@ impl Writer {
         let options = Options::parse(&write.options)?;
         let resource = self.resolve(kind).await?;
         let call = self.call(write, &resource, &options).await?;
-        let call = call.answered_by(self.form(write, kind, returns.as_deref()));
-        self.rate.turn().await;
+        let call = call.accept(self.form(write, kind, returns.as_deref()));
+        self.rate.wait().await;
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete {
             self.views.before(kind, &target.namespace, &target.name)
@@ -109,7 +109,7 @@ impl Writer {
         };
         let answer = {
             let _permit = self.sending.acquire().await;
-            Answer::new(self.client.call(call).await?)
+            Answer::new(self.client.send(call).await?)
         };
 
         let unreadable = |error: &dyn std::error::Error| {
@@ -220,7 +220,7 @@ impl Writer {
         write: &Write,
         resource: &ApiResource,
         options: &Options,
-    ) -> Result<Call, ApiError> {
+    ) -> Result<ApiRequest, ApiError> {
         let target = &write.target;
         let invalid = |error: flyball_cache::PathSegmentError| ApiError::invalid(error.to_string());
         let collection = || resource.collection(&target.namespace).map_err(invalid);
@@ -237,10 +237,10 @@ impl Writer {
                         resource.kind
                     )));
                 }
-                Call::post(options.append(collection()?), body.clone())
+                ApiRequest::post(options.append(collection()?), body.clone())
             }
             Operation::Create { object: body } => {
-                Call::post(options.append(object()?), body.clone())
+                ApiRequest::post(options.append(object()?), body.clone())
             }
             Operation::Modify {
                 resource_version,
@@ -249,7 +249,7 @@ impl Writer {
                 let body = self
                     .changed(write, resource, resource_version, change)
                     .await?;
-                Call::put(options.append(object()?), body)
+                ApiRequest::put(options.append(object()?), body)
             }
             Operation::Patch { patch_type, patch } => {
                 let content_type = match patch_type.as_str() {
@@ -264,9 +264,9 @@ impl Writer {
                         )));
                     }
                 };
-                Call::patch(options.append(object()?), content_type, patch.clone())
+                ApiRequest::patch(options.append(object()?), content_type, patch.clone())
             }
-            Operation::Delete => Call::delete(object()?, options.delete_body()),
+            Operation::Delete => ApiRequest::delete(object()?, options.delete_body()),
             Operation::DeleteCollection {
                 label_selector,
                 field_selector,
@@ -280,7 +280,7 @@ impl Writer {
                         flyball_cache::resource::push_parameter(&mut path, key, selector);
                     }
                 }
-                Call::delete(path, options.delete_body())
+                ApiRequest::delete(path, options.delete_body())
             }
         })
     }
@@ -341,7 +341,7 @@ impl Writer {
         let path = resource
             .object(&target.namespace, &target.name, "")
             .map_err(|e| ApiError::invalid(e.to_string()))?;
-        let answer = Answer::new(self.client.call(Call::get(path)).await?);
+        let answer = Answer::new(self.client.send(ApiRequest::get(path)).await?);
         let found = answer
             .head()
             .map_err(|error| unreadable(&resource.kind, &error))?

@@ -4,6 +4,7 @@
 mod columns;
 pub mod description;
 mod error;
+mod error_chain;
 mod field_selector;
 mod kind;
 mod mask;
@@ -16,6 +17,7 @@ mod text;
 
 pub use columns::Columns;
 pub use error::ApiError;
+pub use error_chain::error_chain;
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError, KindPattern};
 pub use mask::{Mask, Node};

@@ -1,5 +1,5 @@
-//! Calls to the API server: one request, one answer, the server's refusals as [`ApiError`]. Waits and tries again only
-//! where the server asks for it (`Retry-After`), as client-go does; everything else is for the caller to decide.
+//! Sends requests to the API server and returns its refusals as [`ApiError`]. The client retries only where the server asks
+//! for it (`Retry-After`), as client-go does; any other retry is the caller's decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,35 +7,34 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::JSON;
 use flyball_cache::{Answer, Connection};
-use flyball_types::ApiError;
+use flyball_types::{ApiError, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tower::ServiceExt as _;
 
+use crate::api::credentials::Credentials;
 use crate::api::fence::{self, Fence};
-use crate::api::identity::Identity;
-use crate::causes;
 
-/// How long a call may take. Longer than the server's own limit on a write (34 s would be one; its default is 60 s for
-/// all), so that where it answers at all, its answer is seen.
+/// The timeout of a request. It is longer than the server's own limit (60 s by default), so that the client sees the
+/// server's answer where there is one.
 const TIMEOUT: Duration = Duration::from_secs(65);
-/// How often a call is repeated when the server says `Retry-After`.
+/// How often a request is retried when the server says `Retry-After`.
 const RETRIES: u32 = 10;
 
-/// A client under one identity. Clones share its connections.
+/// A client with one set of credentials. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct ApiClient {
     connection: Connection,
-    identity: Identity,
+    /// None for the connection's own credentials.
+    credentials: Option<Arc<dyn Credentials>>,
     user_agent: HeaderValue,
     fence: Arc<Fence>,
 }
 
-/// One call.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct ApiRequest {
     method: Method,
     /// Path and query.
     path: String,
@@ -45,7 +44,7 @@ pub(crate) struct Call {
     accept: &'static str,
 }
 
-impl Call {
+impl ApiRequest {
     fn new(
         method: Method,
         path: impl Into<String>,
@@ -61,8 +60,8 @@ impl Call {
         }
     }
 
-    /// Asks for the answer in this form.
-    pub(crate) fn answered_by(self, accept: &'static str) -> Self {
+    /// Sets the `Accept` header.
+    pub(crate) fn accept(self, accept: &'static str) -> Self {
         Self { accept, ..self }
     }
 
@@ -88,14 +87,14 @@ impl Call {
 }
 
 impl ApiClient {
-    /// A client over these connections, that names itself in the User-Agent and changes nothing unless the fence is open.
+    /// A client that sends this User-Agent and starts no write unless the fence is open.
     pub(crate) fn new(
         connection: Connection,
-        identity: Identity,
+        credentials: Option<Arc<dyn Credentials>>,
         user_agent: &str,
         fence: Arc<Fence>,
     ) -> Self {
-        // Only what a header can hold: names of plugins and hosts are from outside.
+        // Names of plugins and hosts come from outside: keep only what a header can hold.
         let user_agent: String = user_agent
             .chars()
             .filter(|c| c.is_ascii_graphic() || *c == ' ')
@@ -104,24 +103,24 @@ impl ApiClient {
             HeaderValue::from_str(&user_agent).unwrap_or(HeaderValue::from_static("flyball"));
         Self {
             connection,
-            identity,
+            credentials,
             user_agent,
             fence,
         }
     }
 
-    /// Makes a call and returns the body of the answer.
+    /// Sends a request and returns the body of the answer.
     ///
     /// Fails with the server's status and reason, or with status 0 if no answer came: `Timeout` if the call may have
     /// taken effect, `Unreachable` if it can't have, `Fenced` if it was not sent because another process leads.
-    pub(crate) async fn call(&self, call: Call) -> Result<Bytes, ApiError> {
+    pub(crate) async fn send(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
         for retry in 0.. {
-            let patience = self.admit(&call)?;
-            let error = match tokio::time::timeout(patience, self.try_call(&call)).await {
+            let patience = self.admit(&request)?;
+            let error = match tokio::time::timeout(patience, self.try_send(&request)).await {
                 Ok(Ok(body)) => return Ok(body),
                 Ok(Err(error)) => error,
                 Err(_) => {
-                    let (method, path) = (&call.method, &call.path);
+                    let (method, path) = (&request.method, &request.path);
                     let message = format!(
                         "no answer to {method} {path} within {} s",
                         patience.as_secs()
@@ -131,7 +130,7 @@ impl ApiClient {
             };
             match error.retry_after_ms {
                 Some(wait) if retry < RETRIES && (error.status == 429 || error.status >= 500) => {
-                    tracing::debug!(%error, wait, path = call.path, "the server asks to wait");
+                    tracing::debug!(%error, wait, path = request.path, "the server asks to wait");
                     tokio::time::sleep(Duration::from_millis(wait.into())).await;
                 }
                 _ => return Err(error),
@@ -140,9 +139,9 @@ impl ApiClient {
         unreachable!("the loop returns")
     }
 
-    /// How long the call may take if it starts now.
-    fn admit(&self, call: &Call) -> Result<Duration, ApiError> {
-        let left = if call.method == Method::GET {
+    /// Returns how long the request may take if it starts now.
+    fn admit(&self, request: &ApiRequest) -> Result<Duration, ApiError> {
+        let left = if request.method == Method::GET {
             None
         } else {
             self.fence.admit(fence::now())?
@@ -150,23 +149,23 @@ impl ApiClient {
         Ok(left.map_or(TIMEOUT, |left| left.min(TIMEOUT)))
     }
 
-    async fn try_call(&self, call: &Call) -> Result<Bytes, ApiError> {
-        let (method, path) = (&call.method, &call.path);
+    async fn try_send(&self, api_request: &ApiRequest) -> Result<Bytes, ApiError> {
+        let (method, path) = (&api_request.method, &api_request.path);
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(USER_AGENT, &self.user_agent)
-            .header(ACCEPT, call.accept);
-        if !call.body.is_empty() {
-            request = request.header(CONTENT_TYPE, call.content_type);
+            .header(ACCEPT, api_request.accept);
+        if !api_request.body.is_empty() {
+            request = request.header(CONTENT_TYPE, api_request.content_type);
         }
-        if let Some(token) = self.identity.bearer().await? {
-            request = request.header(AUTHORIZATION, token);
+        if let Some(credentials) = &self.credentials {
+            request = request.header(AUTHORIZATION, credentials.bearer().await?);
         }
-        // Once more, since a token may have taken its time.
-        self.admit(call)?;
+        // Checked again, because the token request may have taken long.
+        self.admit(api_request)?;
         let request = request
-            .body(Body::from(call.body.clone()))
+            .body(Body::from(api_request.body.clone()))
             .map_err(|error| {
                 ApiError::invalid(format!("{method} {path} is no request: {error}"))
             })?;
@@ -177,7 +176,7 @@ impl ApiClient {
             .oneshot(request)
             .await
             .map_err(|error| {
-                let message = format!("could not {method} {path}: {}", causes(&*error));
+                let message = format!("could not {method} {path}: {}", error_chain(&*error));
                 if never_sent(&*error) {
                     ApiError::new(0, "Unreachable", message)
                 } else {
@@ -192,14 +191,16 @@ impl ApiClient {
             .map_err(|error| {
                 ApiError::unanswered(format!(
                     "the answer to {method} {path} was cut off: {}",
-                    causes(&error)
+                    error_chain(&error)
                 ))
             })?;
         if head.status.is_success() {
             return Ok(body);
         }
-        if head.status == StatusCode::UNAUTHORIZED {
-            self.identity.refused();
+        if head.status == StatusCode::UNAUTHORIZED
+            && let Some(credentials) = &self.credentials
+        {
+            credentials.refused();
         }
         let mut error = read_status(head.status, &body, method, path);
         let seconds = head
@@ -213,12 +214,12 @@ impl ApiClient {
     }
 }
 
-/// What the server says of a refused call: a `Status` object, or whatever a proxy in front of it answers.
+/// Reads a refusal: a `Status` object of the server, or any body that a proxy in front of it returns.
 fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) -> ApiError {
     match Answer::new(body.clone()).status() {
         Some(answer) if !answer.message.is_empty() || !answer.reason.is_empty() => {
             let details = answer.details.as_ref();
-            // A namespace that is going answers `Forbidden` with the cause in the details; the cause says more.
+            // A terminating namespace returns `Forbidden` with the cause in the details; the cause says more.
             let terminating = details.is_some_and(|details| {
                 details
                     .causes
@@ -250,7 +251,7 @@ fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) ->
     }
 }
 
-/// Whether the connection failed before anything of the request can have reached the server.
+/// Whether the connection failed before any part of the request can have reached the server.
 fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {

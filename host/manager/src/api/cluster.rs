@@ -12,7 +12,7 @@ use tower::util::BoxCloneSyncService;
 
 use crate::api::client::ApiClient;
 use crate::api::fence::Fence;
-use crate::api::identity::Identity;
+use crate::api::service_account::ServiceAccount;
 
 /// What all plugins share of one API server.
 pub(crate) struct Cluster {
@@ -81,16 +81,21 @@ impl Cluster {
     /// is closed.
     pub(crate) fn client(&self, purpose: &str, fence: Arc<Fence>) -> ApiClient {
         let agent = user_agent(&self.holder_identity, purpose);
-        ApiClient::new(self.connection.clone(), Identity::Host, &agent, fence)
+        ApiClient::new(self.connection.clone(), None, &agent, fence)
     }
 
     /// A client with the credentials of a service account, for the plugin that the User-Agent names. The host requests
     /// the account's tokens.
     pub(crate) fn client_as(&self, namespace: &str, account: &str, plugin: &str) -> ApiClient {
         let tokens = self.client(plugin, self.fence.clone());
-        let identity = Identity::service_account(tokens, namespace, account);
+        let credentials = Arc::new(ServiceAccount::new(tokens, namespace, account));
         let agent = user_agent(&self.holder_identity, plugin);
-        ApiClient::new(self.bare.clone(), identity, &agent, self.fence.clone())
+        ApiClient::new(
+            self.bare.clone(),
+            Some(credentials),
+            &agent,
+            self.fence.clone(),
+        )
     }
 }
 

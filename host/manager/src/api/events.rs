@@ -13,9 +13,10 @@ use flyball_types::{ApiError, Kind};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use self::correlator::{Correlated, Correlator};
-use crate::api::client::{ApiClient, Call};
+use crate::api::client::{ApiClient, ApiRequest};
 
 /// How many events may wait to be sent; more are dropped, as client-go does.
 const WAITING: usize = 1000;
@@ -88,7 +89,7 @@ struct Sending {
 impl Sending {
     async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
-            let Some(correlated) = self.correlator.correlate(event) else {
+            let Some(correlated) = self.correlator.correlate(event, Instant::now()) else {
                 continue;
             };
             self.send(correlated).await;
@@ -132,12 +133,12 @@ impl Sending {
             let patch =
                 json!({"count": correlated.count, "lastTimestamp": time, "message": event.message});
             let path = format!("{collection}/{name}");
-            let call = Call::patch(
+            let call = ApiRequest::patch(
                 path,
                 "application/strategic-merge-patch+json",
                 Bytes::from(patch.to_string()),
             );
-            match self.client.call(call.answered_by(PROTOBUF_METADATA)).await {
+            match self.client.send(call.accept(PROTOBUF_METADATA)).await {
                 Ok(_) => return Ok(name.clone()),
                 // It has expired: made anew below.
                 Err(error) if error.is_not_found() => {}
@@ -174,8 +175,8 @@ impl Sending {
         });
         // Nobody looks at the answer: this is the shortest.
         let call =
-            Call::post(collection, Bytes::from(body.to_string())).answered_by(PROTOBUF_METADATA);
-        self.client.call(call).await.map(|_| name)
+            ApiRequest::post(collection, Bytes::from(body.to_string())).accept(PROTOBUF_METADATA);
+        self.client.send(call).await.map(|_| name)
     }
 }
 

@@ -2,13 +2,11 @@
 //! renew deadline has passed, by a clock that counts the time that the process or its machine was suspended: so a process
 //! that wakes up after another has taken over starts no write. `lease.rs` moves the fence; `client.rs` asks it.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use flyball_types::ApiError;
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::lock;
 
 /// The time since the machine was started, suspended or not.
 pub(crate) fn now() -> Duration {
@@ -54,12 +52,12 @@ impl Fence {
 
     /// The lease was acquired or renewed.
     pub(crate) fn lead(&self, term: Term) {
-        *lock(&self.0) = State::Leading(term);
+        *self.0.lock() = State::Leading(term);
     }
 
     /// The lease is lost.
     pub(crate) fn close(&self) {
-        *lock(&self.0) = State::Closed;
+        *self.0.lock() = State::Closed;
     }
 
     /// How long a write that starts now may take; none, if there is no limit.
@@ -67,7 +65,7 @@ impl Fence {
     /// # Errors
     /// It may not start: nothing was sent.
     pub(crate) fn admit(&self, now: Duration) -> Result<Option<Duration>, ApiError> {
-        match *lock(&self.0) {
+        match *self.0.lock() {
             State::Open => Ok(None),
             State::Leading(term) if now < term.start_until => {
                 Ok(Some(term.end_until.saturating_sub(now)))
@@ -82,7 +80,7 @@ impl Fence {
 
     /// By how much the lease has run out, while this process still believes to hold it.
     pub(crate) fn overdue(&self, now: Duration) -> Option<Duration> {
-        match *lock(&self.0) {
+        match *self.0.lock() {
             State::Leading(term) => now.checked_sub(term.end_until),
             State::Open | State::Closed => None,
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::client::{ApiClient, Call};
+use crate::api::client::{ApiClient, ApiRequest};
 use crate::api::events::{Event, Recorder};
 use crate::api::fence::{self, Fence, Term};
 use record::{Claim, Observed, claim};
@@ -235,7 +235,7 @@ impl Elector {
             }
         }
         let asked = fence::now();
-        let lease = match self.call(Call::get(self.path())).await {
+        let lease = match self.send(ApiRequest::get(self.path())).await {
             Ok(lease) => lease,
             Err(error) if error.is_not_found() => return self.create(asked).await.map(|()| None),
             Err(error) => return Err(error),
@@ -253,8 +253,8 @@ impl Elector {
     /// Puts the lease in this process's name. `asked` is a time no later than that of the request.
     async fn take(&mut self, mut lease: Value, asked: Duration) -> Result<(), ApiError> {
         record::take(&mut lease, &self.identity, self.election.lease_duration);
-        let call = Call::put(self.path(), Bytes::from(lease.to_string()));
-        let lease = self.call(call).await?;
+        let call = ApiRequest::put(self.path(), Bytes::from(lease.to_string()));
+        let lease = self.send(call).await?;
         self.taken(lease, asked);
         Ok(())
     }
@@ -272,8 +272,8 @@ impl Elector {
         });
         record::take(&mut lease, &self.identity, *lease_duration);
         lease["spec"]["leaseTransitions"] = 0.into();
-        let call = Call::post(self.collection(), Bytes::from(lease.to_string()));
-        let lease = self.call(call).await?;
+        let call = ApiRequest::post(self.collection(), Bytes::from(lease.to_string()));
+        let lease = self.send(call).await?;
         self.taken(lease, asked);
         Ok(())
     }
@@ -297,16 +297,16 @@ impl Elector {
             return;
         };
         record::give_up(&mut observed.lease);
-        let call = Call::put(self.path(), Bytes::from(observed.lease.to_string()));
-        if let Err(error) = self.call(call).await {
+        let call = ApiRequest::put(self.path(), Bytes::from(observed.lease.to_string()));
+        if let Err(error) = self.send(call).await {
             tracing::debug!(%error, "the lease was not given up: it runs out by itself");
         }
     }
 
-    async fn call(&self, call: Call) -> Result<Value, ApiError> {
+    async fn send(&self, request: ApiRequest) -> Result<Value, ApiError> {
         // As client-go: so that a second attempt fits before the deadline.
         let patience = self.election.renew_deadline / 2;
-        let answer = tokio::time::timeout(patience, self.client.call(call)).await;
+        let answer = tokio::time::timeout(patience, self.client.send(request)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(ApiError::unanswered(format!(
                 "no answer about the lease within {} s",

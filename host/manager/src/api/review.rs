@@ -6,7 +6,7 @@ use flyball_cache::ApiResource;
 use flyball_types::ApiError;
 use serde_json::{Value, json};
 
-use crate::api::client::{ApiClient, Call};
+use crate::api::client::{ApiClient, ApiRequest};
 
 /// What a plugin would read.
 pub(crate) struct Reading<'a> {
@@ -67,7 +67,7 @@ impl<'a> Reading<'a> {
 
     async fn may(&self, host: &ApiClient, verb: &str) -> Result<bool, ApiError> {
         let answer = host
-            .call(Call::post(
+            .send(ApiRequest::post(
                 "/apis/authorization.k8s.io/v1/subjectaccessreviews",
                 self.question(verb),
             ))

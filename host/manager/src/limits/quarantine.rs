@@ -6,13 +6,12 @@
 //! first to be.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::lock;
 
 /// So many distinct keys must have failed since a call last returned.
 const KEYS: usize = 10;
@@ -91,7 +90,7 @@ impl Quarantine {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let (until, on_trial) = {
-                let mut phase = lock(&self.phase);
+                let mut phase = self.phase.lock();
                 if phase.closed {
                     return Admission::Closed;
                 }
@@ -126,7 +125,7 @@ impl Quarantine {
 
     /// How it stands.
     pub(crate) fn state(&self) -> State {
-        match &lock(&self.phase).hold {
+        match &self.phase.lock().hold {
             None => State::Running,
             Some(hold) => State::Quarantined {
                 until: hold.until,
@@ -138,7 +137,7 @@ impl Quarantine {
     /// Ends it at once, and returns the keys that have failed, each with the number of its queue: they may be tried again.
     pub(crate) fn resume(&self) -> Vec<(usize, Arc<str>)> {
         let failed = {
-            let mut phase = lock(&self.phase);
+            let mut phase = self.phase.lock();
             phase.hold = None;
             std::mem::take(&mut phase.failed)
         };
@@ -148,7 +147,7 @@ impl Quarantine {
 
     /// Lets nobody wait any longer, because the plugin ends.
     pub(crate) fn close(&self) {
-        lock(&self.phase).closed = true;
+        self.phase.lock().closed = true;
         self.changed.notify_waiters();
     }
 }
@@ -158,7 +157,7 @@ impl Pass<'_> {
     pub(crate) fn returned(mut self) -> bool {
         self.on_trial = false;
         let ended = {
-            let mut phase = lock(&self.quarantine.phase);
+            let mut phase = self.quarantine.phase.lock();
             phase.failed.clear();
             phase.hold.take().is_some()
         };
@@ -173,7 +172,7 @@ impl Pass<'_> {
         let was_trial = std::mem::take(&mut self.on_trial);
         let reason: Arc<str> = reason[..reason.floor_char_boundary(REASON)].into();
         let pause = {
-            let mut phase = lock(&self.quarantine.phase);
+            let mut phase = self.quarantine.phase.lock();
             if phase.failed.len() < REMEMBERED {
                 phase.failed.insert(self.key.clone());
             }
@@ -204,7 +203,7 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if self.on_trial {
-            if let Some(hold) = &mut lock(&self.quarantine.phase).hold {
+            if let Some(hold) = &mut self.quarantine.phase.lock().hold {
                 hold.on_trial = false;
             }
             self.quarantine.changed.notify_waiters();

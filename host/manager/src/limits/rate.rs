@@ -1,81 +1,100 @@
-//! The rate of a plugin's calls: a token bucket whose callers wait their turn.
+//! Limits by rate, over one token bucket: a [`RateLimiter`] makes its callers wait, a [`RateGate`] drops what is too much.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
-use tokio::time::{Duration, Instant};
+use flyball_workqueue::{BucketConfig, TokenBucket};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use crate::lock;
-
-/// Tokens, of which so many come in a second, up to `burst`.
-pub(crate) struct Bucket {
-    per_second: f64,
-    burst: f64,
-    /// Below zero: so many callers are waiting.
-    tokens: f64,
-    at: Instant,
+/// None if the rate is 0, which means no limit.
+fn bucket(per_second: f64, burst: u32) -> Option<Mutex<TokenBucket>> {
+    let config = BucketConfig {
+        qps: per_second,
+        burst: burst.max(1),
+    };
+    (per_second > 0.0).then(|| Mutex::new(TokenBucket::new(config)))
 }
 
-impl Bucket {
-    /// A full one, for one token at least.
-    pub(crate) fn new(per_second: f64, burst: u32) -> Self {
-        let burst = f64::from(burst.max(1));
-        Self {
-            per_second,
-            burst,
-            tokens: burst,
-            at: Instant::now(),
-        }
-    }
-
-    /// The tokens that are there now.
-    pub(crate) fn tokens(&mut self) -> &mut f64 {
-        let now = Instant::now();
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.tokens = (self.tokens + passed * self.per_second).min(self.burst);
-        self.at = now;
-        &mut self.tokens
-    }
-}
-
-/// Lets `burst` calls through at once, and `per_second` on average.
+/// Lets `burst` requests through at once, and `per_second` on average; the others wait.
 pub(crate) struct RateLimiter {
-    per_second: f64,
-    bucket: Mutex<Bucket>,
-    /// How many callers had to wait.
-    pub(crate) waits: Arc<AtomicU64>,
+    bucket: Option<Mutex<TokenBucket>>,
+    waits: Arc<AtomicU64>,
 }
 
 impl RateLimiter {
     /// A rate of 0 is no limit.
     pub(crate) fn new(per_second: f64, burst: u32) -> Self {
         Self {
-            per_second,
-            bucket: Mutex::new(Bucket::new(per_second, burst)),
+            bucket: bucket(per_second, burst),
             waits: Arc::default(),
         }
     }
 
-    /// Waits until a call may start. A caller that stops waiting has still used up its turn.
-    pub(crate) async fn turn(&self) {
-        if self.per_second <= 0.0 {
-            return;
-        }
-        let wait = {
-            let mut bucket = lock(&self.bucket);
-            let tokens = bucket.tokens();
-            *tokens -= 1.0;
-            (-*tokens / self.per_second).max(0.0)
-        };
-        if wait > 0.0 {
+    /// Waits until a request may start. A caller that stops waiting has still used its token.
+    pub(crate) async fn wait(&self) {
+        let Some(bucket) = &self.bucket else { return };
+        let wait = bucket.lock().reserve(Instant::now());
+        if !wait.is_zero() {
             self.waits.fetch_add(1, Relaxed);
-            tokio::time::sleep(Duration::from_secs_f64(wait)).await;
+            tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Counts the callers that had to wait.
+    pub(crate) fn waits(&self) -> Arc<AtomicU64> {
+        self.waits.clone()
+    }
+}
+
+/// Lets `burst` log lines or events through at once, and `per_second` on average; the others are dropped and counted,
+/// because a guest never waits for them.
+pub(crate) struct RateGate {
+    bucket: Option<Mutex<TokenBucket>>,
+    /// Since the start.
+    dropped: AtomicU64,
+    /// The dropped ones that were reported to the operator.
+    reported: AtomicU64,
+}
+
+impl RateGate {
+    /// A rate of 0 is no limit.
+    pub(crate) fn new(per_second: f64, burst: u32) -> Self {
+        Self {
+            bucket: bucket(per_second, burst),
+            dropped: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether one more may pass. If not, it is counted as dropped.
+    pub(crate) fn pass(&self) -> bool {
+        let passes = self
+            .bucket
+            .as_ref()
+            .is_none_or(|bucket| bucket.lock().try_take(Instant::now()));
+        if !passes {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+        passes
+    }
+
+    /// Returns how many were dropped since the start.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+
+    /// Returns how many were dropped since the last call.
+    pub(crate) fn take_unreported(&self) -> u64 {
+        let dropped = self.dropped();
+        dropped - self.reported.swap(dropped, Relaxed).min(dropped)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -83,22 +102,45 @@ mod tests {
         let limiter = RateLimiter::new(10.0, 5);
         let start = Instant::now();
         for _ in 0..5 {
-            limiter.turn().await;
+            limiter.wait().await;
         }
         assert_eq!(start.elapsed(), Duration::ZERO);
         for _ in 0..10 {
-            limiter.turn().await;
+            limiter.wait().await;
         }
-        assert!(
-            start.elapsed() >= Duration::from_millis(999),
-            "{:?}",
-            start.elapsed()
+        let took = start.elapsed();
+        assert!((999..=1020).contains(&took.as_millis()), "{took:?}");
+        assert_eq!(limiter.waits().load(Relaxed), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_passes_at_the_rate_and_drops_are_reported_once() {
+        let gate = RateGate::new(10.0, 20);
+        assert_eq!((0..1000).filter(|_| gate.pass()).count(), 20);
+        assert_eq!(
+            (
+                gate.dropped(),
+                gate.take_unreported(),
+                gate.take_unreported()
+            ),
+            (980, 980, 0)
         );
-        assert!(
-            start.elapsed() <= Duration::from_millis(1020),
-            "{:?}",
-            start.elapsed()
+        tokio::time::advance(Duration::from_millis(1001)).await;
+        assert_eq!((0..1000).filter(|_| gate.pass()).count(), 10);
+        assert_eq!((gate.dropped(), gate.take_unreported()), (1970, 990));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_rate_nothing_waits_and_nothing_is_dropped() {
+        let (limiter, gate, start) = (
+            RateLimiter::new(0.0, 1),
+            RateGate::new(0.0, 1),
+            Instant::now(),
         );
-        assert_eq!(limiter.waits.load(Relaxed), 10);
+        for _ in 0..1000 {
+            limiter.wait().await;
+            assert!(gate.pass());
+        }
+        assert_eq!((start.elapsed(), gate.dropped()), (Duration::ZERO, 0));
     }
 }

@@ -11,7 +11,7 @@ use flyball_types::ApiError;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::limits::gate::Gate;
+use crate::limits::rate::RateGate;
 use crate::runtime::services::log_guest;
 
 /// Answers a `describe`.
@@ -21,7 +21,7 @@ pub(crate) struct DescribeImports {
     /// The operator's values.
     pub(crate) config: BTreeMap<String, String>,
     /// What it may log.
-    pub(crate) log_lines: Gate,
+    pub(crate) log_lines: RateGate,
 }
 
 fn denied() -> ApiError {

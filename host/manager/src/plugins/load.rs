@@ -10,7 +10,7 @@ use flyball_plugin::{CallError, Component, Engine, Limits, LoadError, Plugin, Pr
 use flyball_registry::RegistryError;
 use flyball_types::description::{Description, DescriptionError};
 
-use crate::limits::gate::Gate;
+use crate::limits::rate::RateGate;
 use crate::plugins::describe::DescribeImports;
 use crate::policy::LimitPolicy;
 
@@ -176,7 +176,7 @@ async fn describe(
     let imports = DescribeImports {
         origin: text.clone(),
         config,
-        log_lines: Gate::new(1.0, 100),
+        log_lines: RateGate::new(1.0, 100),
     };
     let document = plugin.describe(Arc::new(imports)).await;
     let document = document.map_err(|source| PluginError::Describe {

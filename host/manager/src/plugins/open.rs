@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use flyball_cache::{ApiResource, DiscoveryError, Informer};
 use flyball_plugin::{Engine, LoadError, Plugin};
-use flyball_types::Kind;
 use flyball_types::description::{Description, Watch};
+use flyball_types::{Kind, error_chain};
 
 use crate::api::cluster::Cluster;
 use crate::api::fence::Fence;
@@ -82,7 +82,7 @@ async fn try_open(
     let plugin =
         Plugin::new(engine, version.plugin.component.clone(), limits).map_err(OpenError::Unfit)?;
     let unreachable =
-        |error: DiscoveryError| OpenError::Unreachable("what it serves", crate::causes(&error));
+        |error: DiscoveryError| OpenError::Unreachable("what it serves", error_chain(&error));
     let mut resources = HashMap::new();
     for kind in watched_kinds(description) {
         let resource = match cluster.discovery.resolve(kind).await {

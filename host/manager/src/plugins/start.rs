@@ -14,10 +14,10 @@ use crate::api::client::ApiClient;
 use crate::api::cluster::Cluster;
 use crate::api::denial::Denials;
 use crate::api::events::Recorder;
-use crate::limits::guard::Guard;
+use crate::limits::host_limits::HostLimits;
+use crate::limits::plugin_metrics::PluginMetrics;
 use crate::limits::quarantine::State;
 use crate::limits::rate::RateLimiter;
-use crate::limits::usage::Usage;
 use crate::plugins::open::{Opened, Version};
 use crate::plugins::{PluginOptions, Telemetry};
 use crate::policy::PluginPolicy;
@@ -29,7 +29,7 @@ use crate::runtime::history::History;
 use crate::runtime::memo::Memo;
 use crate::runtime::queue::Queue;
 use crate::runtime::services::Services;
-use crate::signer;
+use crate::signer::SigningKeys;
 use crate::writer::Writer;
 
 /// Starts versions.
@@ -50,7 +50,7 @@ pub(crate) struct RunningVersion {
     running: GaugeVec,
     _checks: [Registration; 2],
     _graph: Option<PageRegistration>,
-    _usage: Usage,
+    _metrics: PluginMetrics,
 }
 
 impl Starter {
@@ -102,12 +102,13 @@ impl Starter {
                 .debug
                 .add(&name, "graph", move |query| graph::page(&views, query))
         });
-        let usage = Usage::new(
+        let stats = plugin.clone();
+        let metrics = PluginMetrics::new(
             &self.telemetry.metrics,
             name.as_str().into(),
-            plugin.clone(),
+            move || stats.stats(),
             services.guard.clone(),
-            services.writer.rate.waits.clone(),
+            vec![services.writer.rate.waits()],
         )?;
         let leading = self.cluster.leading.subscribe();
         let begin = match before {
@@ -130,7 +131,7 @@ impl Starter {
             running: self.running.clone(),
             _checks: checks,
             _graph: page,
-            _usage: usage,
+            _metrics: metrics,
         };
         running.show_leading(is_leading);
         Ok(running)
@@ -217,14 +218,14 @@ impl Starter {
             writer,
             client,
             memo,
-            guard: Guard::new(name.clone(), &policy.limits, grant.is_builtin),
+            guard: HostLimits::new(name.clone(), &policy.limits, grant.is_builtin),
             queues: self.queues(description, same.map(|same| same.queues.as_slice()))?,
             history: same.map_or_else(|| Arc::new(History::default()), |same| same.history.clone()),
             routing: same.map_or_else(Arc::default, |same| same.routing.clone()),
             metrics: self.declare_metrics(description),
             metrics_warned: false.into(),
             config: grant.config.clone(),
-            signer: signer::Granted::new(self.options.signer.clone(), policy.clone()),
+            signer: SigningKeys::new(self.options.signer.clone(), policy.clone()),
             runtime: tokio::runtime::Handle::current(),
             policy,
             description: description.clone(),

@@ -9,11 +9,13 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
+use flyball_types::error_chain;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -21,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::cluster::Cluster;
-use crate::lock;
 use crate::plugins::files::{Folders, Stamp};
 use crate::plugins::load::{self, LoadedPlugin, PluginError};
 use crate::plugins::open::{self, OpenError, Opened, Version};
@@ -167,7 +168,7 @@ impl Supervisor {
         for loaded in futures::future::join_all(loaded).await {
             match loaded {
                 Ok(builtin) => described.push(builtin),
-                Err(error) => tracing::error!("{}; the others run", crate::causes(&error)),
+                Err(error) => tracing::error!("{}; the others run", error_chain(&error)),
             }
         }
         let versions = Versions::open(sources.state.clone());
@@ -397,7 +398,7 @@ impl Supervisor {
                         (file.described, file.problem) = (Some(described), None);
                     }
                     Err(error) => {
-                        let error = crate::causes(&error);
+                        let error = error_chain(&error);
                         let goes_on = if file.described.is_some() {
                             "; the version before goes on"
                         } else {
@@ -456,7 +457,7 @@ impl Supervisor {
                     Ok(opened) => break opened,
                     Err((version, error)) => {
                         let refused = Refused::from(&error);
-                        let before = lock(&shown).replace(refused.clone());
+                        let before = shown.lock().replace(refused.clone());
                         if before.is_none_or(|before| before.topic() != refused.topic()) {
                             let _ = events.send(Event::HeldUp);
                         }
@@ -468,7 +469,7 @@ impl Supervisor {
                 }
             };
             cluster.factory.start();
-            if lock(&shown).take().is_some() {
+            if shown.lock().take().is_some() {
                 let _ = events.send(Event::HeldUp);
             }
             opened.synced().await;
@@ -489,7 +490,7 @@ impl Supervisor {
         let running = match self.starter.start(opened, slot.running.as_ref()) {
             Ok(running) => running,
             Err(error) => {
-                let reason = format!("can't be started: {}", crate::causes(&error));
+                let reason = format!("can't be started: {}", error_chain(&error));
                 let held_up = Arc::new(Mutex::new(Some(Refused {
                     reason,
                     state: PluginState::Failed,
@@ -628,7 +629,7 @@ impl From<&OpenError> for Refused {
             OpenError::NotServed(_) | OpenError::Unreachable(..) => PluginState::Starting,
         };
         Self {
-            reason: crate::causes(error),
+            reason: error_chain(error),
             state,
         }
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{
@@ -15,9 +15,9 @@ use flyball_types::description::Description;
 use flyball_types::{
     ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Reference,
 };
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::lock;
 use crate::policy::PluginPolicy;
 use crate::runtime::router::{self, Lookup};
 
@@ -129,17 +129,11 @@ impl Views {
             (kind, lister)
         };
         let new = informers.into_iter().map(keep).collect();
-        *self
-            .discovered
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        *self.discovered.write() = Arc::new(new);
     }
 
     fn discovered(&self) -> Arc<BTreeMap<Kind, Lister>> {
-        self.discovered
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.discovered.read().clone()
     }
 
     /// The listers of a kind; none if the plugin does not watch it.
@@ -279,7 +273,7 @@ impl Views {
 
     /// Whether this object is among those that went last.
     pub(crate) fn is_gone(&self, object: &Reference) -> bool {
-        lock(&self.seen.gone).known.contains(object)
+        self.seen.gone.lock().known.contains(object)
     }
 
     /// Whether the plugin sees no more of a kind's objects than their metadata.
@@ -425,11 +419,11 @@ impl<T> Parsed<T> {
         paths: &'a [String],
         parse: impl FnOnce(&'a [String]) -> Result<T, PathError>,
     ) -> Result<Arc<T>, ApiError> {
-        if let Some(known) = lock(&self.known).get(paths) {
+        if let Some(known) = self.known.lock().get(paths) {
             return Ok(known.clone());
         }
         let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         if known.len() < PARSED_KEPT {
             known.insert(paths.to_vec(), parsed.clone());
         }
@@ -507,7 +501,7 @@ impl Lookup for Views {
     }
 
     fn went(&self, object: Reference) {
-        let mut gone = lock(&self.seen.gone);
+        let mut gone = self.seen.gone.lock();
         if gone.known.insert(object.clone()) {
             gone.in_order.push_back(object);
         }

@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::api::client::Call as ApiCall;
+use crate::api::client::ApiRequest;
 use crate::api::events::Event;
 use crate::runtime::memo::MemoCall;
 use crate::runtime::services::{Services, clip};
@@ -206,7 +206,7 @@ impl Imports for Call {
             let path = resource.object(&namespace, &name, "").map_err(invalid)?;
             let answer = services
                 .client
-                .call(ApiCall::get(path).answered_by(accept))
+                .send(ApiRequest::get(path).accept(accept))
                 .await?;
             narrow(
                 answer,
@@ -244,7 +244,7 @@ impl Imports for Call {
             }
             let answer = services
                 .client
-                .call(ApiCall::get(path).answered_by(accept))
+                .send(ApiRequest::get(path).accept(accept))
                 .await?;
             narrow(
                 answer,
@@ -264,8 +264,8 @@ impl Imports for Call {
                     "`{path}` is not a path of the API server"
                 )));
             }
-            services.writer.rate.turn().await;
-            services.client.call(ApiCall::get(path)).await
+            services.writer.rate.wait().await;
+            services.client.send(ApiRequest::get(path)).await
         })
     }
 
@@ -347,7 +347,7 @@ impl Imports for Call {
 
     fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let queue = self.services.queue(queue)?;
-        self.services.guard.check_key(queue, key)?;
+        self.services.guard.check_key(queue.held_keys(), key)?;
         queue.add(
             key.into(),
             Duration::from_millis(delay_ms.into()),

@@ -410,7 +410,7 @@ impl Routing {
                     let queue = self.services.queue(&routed.queue).and_then(|queue| {
                         self.services
                             .guard
-                            .check_key(queue, &routed.key)
+                            .check_key(queue.held_keys(), &routed.key)
                             .map(|()| queue)
                     });
                     match queue {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer, InformerFactory};
-use flyball_types::Kind;
 use flyball_types::description::{Description, Discovered, Watch};
+use flyball_types::{Kind, error_chain};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -120,7 +120,7 @@ impl Following {
                 Ok(catalogue) => catalogue,
                 Err(error) => {
                     if std::mem::replace(&mut reachable, false) {
-                        let error = crate::causes(&error);
+                        let error = error_chain(&error);
                         tracing::warn!(
                             controller = services.name(),
                             error,

@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::lock;
 use crate::runtime::queue::Reason;
 use crate::writer::Touched;
 
@@ -123,9 +122,9 @@ impl History {
         self.took[bucket(entry.took)].fetch_add(1, Relaxed);
         if let Some(failed) = &entry.failed {
             self.errors.fetch_add(1, Relaxed);
-            *lock(&self.last_error) = Some(format!("{}: {failed}", entry.key));
+            *self.last_error.lock() = Some(format!("{}: {failed}", entry.key));
         }
-        let mut recent = lock(&self.recent);
+        let mut recent = self.recent.lock();
         if recent.len() == KEPT {
             recent.pop_front();
         }
@@ -135,7 +134,7 @@ impl History {
     /// Looks how many there were since the last look. To be called every ten seconds or so.
     pub(crate) fn look(&self) {
         let (now, reconciles) = (Instant::now(), self.reconciles.load(Relaxed));
-        let mut pace = lock(&self.pace);
+        let mut pace = self.pace.lock();
         let passed = (now - pace.looked).as_secs_f64();
         if passed > 0.0 {
             let per_second = (reconciles - pace.reconciles) as f64 / passed;
@@ -164,11 +163,11 @@ impl History {
         Performance {
             reconciles: self.reconciles.load(Relaxed),
             errors: self.errors.load(Relaxed),
-            per_second: lock(&self.pace).per_second,
+            per_second: self.pace.lock().per_second,
             p50_ms: quantile(0.5),
             p99_ms: quantile(0.99),
-            last_error: lock(&self.last_error).clone(),
-            last_why: lock(&self.recent).back().map(|entry| entry.why.to_string()),
+            last_error: self.last_error.lock().clone(),
+            last_why: self.recent.lock().back().map(|entry| entry.why.to_string()),
         }
     }
 
@@ -176,7 +175,7 @@ impl History {
     /// namespace and name, or with its kind before that.
     pub(crate) fn about(&self, plugin: &str, object: &str) -> Vec<Reconciled> {
         let asked = Asked::read(object);
-        let recent = lock(&self.recent);
+        let recent = self.recent.lock();
         let about = recent.iter().filter(|entry| asked.is_about(entry));
         about.map(|entry| entry.told(plugin)).collect()
     }

@@ -3,15 +3,13 @@
 //! A call stages its changes in a [`MemoCall`]; they are committed together when it returns, and dropped if it traps.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::MemoEntry;
 use flyball_types::ApiError;
+use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use crate::lock;
 
 /// How many bytes a plugin's memo may hold where its policy does not say.
 const CAPACITY: usize = 16 << 20;
@@ -67,9 +65,9 @@ struct Staged {
 impl MemoCall {
     /// The call's own change of this key, else what is committed.
     pub(crate) fn get(&self, memo: &Memo, key: &str) -> Option<MemoEntry> {
-        match lock(&self.staged).by_key.get(key) {
+        match self.staged.lock().by_key.get(key) {
             Some(staged) => staged.as_ref().map(|staged| staged.entry.clone()),
-            None => lock(&memo.state).get(key),
+            None => memo.state.lock().get(key),
         }
     }
 
@@ -83,8 +81,8 @@ impl MemoCall {
         object_uid: &str,
         ttl_ms: u32,
     ) -> Result<u32, ApiError> {
-        let mut staged = lock(&self.staged);
-        let mut state = lock(&memo.state);
+        let mut staged = self.staged.lock();
+        let mut state = memo.state.lock();
         let committed = state.get(key).map_or(0, |entry| entry.version);
         let current = match staged.by_key.get(key) {
             Some(change) => change.as_ref().map_or(0, |change| change.entry.version),
@@ -124,19 +122,19 @@ impl MemoCall {
 
     /// Stages a removal of what is there.
     pub(crate) fn remove(&self, memo: &Memo, key: &str) {
-        let mut staged = lock(&self.staged);
-        if staged.by_key.contains_key(key) || lock(&memo.state).entries.contains_key(key) {
+        let mut staged = self.staged.lock();
+        if staged.by_key.contains_key(key) || memo.state.lock().entries.contains_key(key) {
             staged.insert(key, None);
         }
     }
 
     /// Makes the call's changes seen by others. A key that another call changed meanwhile keeps the other's value.
     pub(crate) fn commit(&self, memo: &Memo) {
-        let staged = std::mem::take(&mut *lock(&self.staged));
+        let staged = std::mem::take(&mut *self.staged.lock());
         if staged.by_key.is_empty() {
             return;
         }
-        let mut state = lock(&memo.state);
+        let mut state = memo.state.lock();
         for (key, change) in staged.by_key {
             let Some(change) = change else {
                 state.remove(&key);
@@ -184,12 +182,12 @@ impl Memo {
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        lock(&self.state).bytes
+        self.state.lock().bytes
     }
 
     /// Drops what was tagged with an object that is gone.
     pub(crate) fn object_deleted(&self, uid: &str) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for key in state.by_object.remove(uid).unwrap_or_default() {
             state.remove(&key);
         }
@@ -197,7 +195,7 @@ impl Memo {
 
     /// Drops what has expired: a key that nobody asks for again would lie there for good.
     pub(crate) fn tidy(&self) {
-        let (mut state, now) = (lock(&self.state), Instant::now());
+        let (mut state, now) = (self.state.lock(), Instant::now());
         let expired = state
             .entries
             .iter()
@@ -210,7 +208,7 @@ impl Memo {
 
     /// Drops everything.
     pub(crate) fn clear(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         *state = State {
             version: state.version,
             ..State::default()
@@ -219,7 +217,7 @@ impl Memo {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        lock(&self.state).entries.is_empty()
+        self.state.lock().entries.is_empty()
     }
 }
 
@@ -315,7 +313,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         memo.tidy();
         assert_eq!(
-            lock(&memo.state).entries.keys().collect::<Vec<_>>(),
+            memo.state.lock().entries.keys().collect::<Vec<_>>(),
             ["long"]
         );
         assert_eq!(memo.bytes(), size("long", &Bytes::from("1"), ""));
@@ -385,7 +383,7 @@ mod tests {
         call.remove(&memo, "0007");
         assert!(put(100).is_ok() && put(101).is_err());
         (1000..2000).for_each(|key| call.remove(&memo, &key.to_string()));
-        assert_eq!(lock(&call.staged).by_key.len(), 101);
+        assert_eq!(call.staged.lock().by_key.len(), 101);
         call.commit(&memo);
         assert_eq!(memo.bytes(), 100 * (ENTRY + 8));
     }

@@ -82,6 +82,12 @@ impl Queue {
         }
     }
 
+    /// Returns how many keys the queue holds, delayed ones included.
+    pub(crate) fn held_keys(&self) -> usize {
+        let snapshot = self.keys.snapshot();
+        snapshot.depth() + snapshot.delayed
+    }
+
     /// Adds a key that a reconcile asked for.
     pub(crate) fn add(&self, key: Arc<str>, delay: Duration, by: &Arc<str>) {
         self.keys.add_after(

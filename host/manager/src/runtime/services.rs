@@ -15,13 +15,13 @@ use flyball_workqueue::Priority;
 use crate::api::client::ApiClient;
 use crate::api::denial::Denials;
 use crate::api::events::Recorder;
-use crate::limits::guard::Guard;
+use crate::limits::host_limits::HostLimits;
 use crate::policy::PluginPolicy;
 use crate::reads::cached::Views;
 use crate::runtime::history::History;
 use crate::runtime::memo::Memo;
 use crate::runtime::queue::{Queue, Reason};
-use crate::signer::Granted;
+use crate::signer::SigningKeys;
 use crate::writer::Writer;
 
 /// Bytes of a guest's message that one line of the log takes, and of each of its fields.
@@ -37,7 +37,7 @@ pub(crate) struct Services {
     pub(crate) recorder: Recorder,
     pub(crate) denials: Denials,
     pub(crate) memo: Arc<Memo>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) guard: Arc<HostLimits>,
     /// In the order of the description.
     pub(crate) queues: Vec<Queue>,
     /// What it did.
@@ -50,7 +50,7 @@ pub(crate) struct Services {
     /// The operator's values.
     pub(crate) config: BTreeMap<String, String>,
     /// The host's keys, as far as the plugin may use them.
-    pub(crate) signer: Granted,
+    pub(crate) signer: SigningKeys,
     /// Where writes run, so that they outlive the call that made them.
     pub(crate) runtime: tokio::runtime::Handle,
 }
@@ -68,7 +68,7 @@ impl Services {
             .map_err(|error| ApiError::invalid(format!("{error}")))?;
         self.policy.check(verb, &kind, "", namespace)?;
         let resource = self.writer.resolve(&kind).await?;
-        self.writer.rate.turn().await;
+        self.writer.rate.wait().await;
         Ok(resource)
     }
 
@@ -116,7 +116,7 @@ impl Services {
         self.views.tidy();
         self.memo.tidy();
         self.history.look();
-        self.guard.tell_dropped();
+        self.guard.report_dropped();
     }
 
     /// Ends a quarantine at once, and tries again what failed.

@@ -1,38 +1,40 @@
-//! Keys out of PEM files, as kube-controller-manager and kube-apiserver read them: private ones in PKCS#1, SEC 1 and PKCS#8,
-//! public ones in PKIX.
+//! Reads keys from PEM files, in the forms that kube-controller-manager and kube-apiserver read: private keys in PKCS#1,
+//! SEC 1 and PKCS#8, public keys in PKIX. ring signs with them; it reads EC keys in PKCS#8 only.
 
 use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
+use pkcs8::der::{self, Decode, Encode};
+use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
+use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use ring::digest::{SHA256, digest};
 use ring::error::{KeyRejected, Unspecified};
 use ring::rand::SystemRandom;
 use ring::signature::{
     self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaKeyPair, VerificationAlgorithm,
 };
-use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo};
+use sec1::EcPrivateKey;
 
-use super::der::{BIT_STRING, NULL, OCTET_STRING, SEQUENCE, ZERO, wrap};
-
-/// A file that holds no key that can sign. Reading it again helps only after it was changed.
+/// Why a file holds no key that can sign. A retry helps only after the file has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// It is no PEM.
     #[error("it is no PEM")]
     Pem(#[from] pem::PemError),
-    /// It holds no private key.
     #[error("it holds no RSA or EC private key")]
     Missing,
-    /// A passphrase is needed, and nobody is there to type it.
+    /// The host has no way to ask for a passphrase.
     #[error("its private key is encrypted: give it without a passphrase")]
     Encrypted,
-    /// The key is sound, but of a curve with which the host can't sign.
+    /// ring does not implement the curve.
     #[error(
         "its private key is of the curve P-521, which is not supported: use P-256, P-384 or RSA"
     )]
     Curve,
-    /// The key is not sound, or too weak.
+    #[error("its private key is not valid DER: {0}")]
+    Malformed(der::Error),
+    /// The key is inconsistent, or too weak.
     #[error(
         "its private key can't be used ({0}): RSA needs 2048 to 4096 bits and an exponent of at least 65537, EC the curve \
          P-256 or P-384 and the public key beside the private one"
@@ -40,7 +42,7 @@ pub enum KeyError {
     Rejected(KeyRejected),
 }
 
-/// How a key signs; each signs in one way only.
+/// The one algorithm that a key signs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     Rs256,
@@ -49,10 +51,12 @@ enum Algorithm {
 }
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::Es384];
-/// The object identifier `id-ecPublicKey`, in DER.
-const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
-/// The object identifier `secp521r1`, in DER.
-const P521: &[u8] = b"\x06\x05\x2b\x81\x04\x00\x23";
+
+const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 
 /// A key that signs.
 pub(super) struct PrivateKey {
@@ -65,26 +69,26 @@ enum Pair {
     Ec(Box<EcdsaKeyPair>),
 }
 
-/// A key that tells what its private half has signed.
+/// A key that verifies signatures of its private half.
 pub(super) struct PublicKey {
     algorithm: Algorithm,
-    /// The hash of its PKIX form in base64url: what a token's `kid` names it by.
+    /// A token's `kid`: the SHA-256 of the key's PKIX form, in base64url.
     id: String,
-    /// An `RSAPublicKey` of PKCS#1 in DER, or a point of the curve, uncompressed.
+    /// RSA: an `RSAPublicKey` of PKCS#1 in DER. EC: an uncompressed point of the curve.
     bytes: Vec<u8>,
 }
 
 static RANDOM: LazyLock<SystemRandom> = LazyLock::new(SystemRandom::new);
 
-/// The first private key of a file, and the public half of all its other keys. What is no key, as `EC PARAMETERS`, is passed
-/// over.
+/// Returns the first private key of a file, and the public halves of all its other keys. Blocks that are no keys, such as
+/// `EC PARAMETERS`, are ignored.
 pub(super) fn read(pem: &[u8]) -> Result<(PrivateKey, Vec<PublicKey>), KeyError> {
     let mut signing: Option<PrivateKey> = None;
     let (mut others, mut rejected) = (Vec::new(), None);
     for block in pem::parse_many(pem)? {
         let read = match block.tag() {
             "PUBLIC KEY" => {
-                others.extend(PublicKey::of_pkix(block.contents()));
+                others.extend(PublicKey::from_pkix(block.contents()));
                 continue;
             }
             _ if block.headers().get("DEK-Info").is_some() => Err(KeyError::Encrypted),
@@ -92,10 +96,8 @@ pub(super) fn read(pem: &[u8]) -> Result<(PrivateKey, Vec<PublicKey>), KeyError>
             "RSA PRIVATE KEY" => RsaKeyPair::from_der(block.contents())
                 .map(PrivateKey::rsa)
                 .map_err(KeyError::Rejected),
-            "EC PRIVATE KEY" => {
-                private(block.contents(), |curve| wrap_sec1(curve, block.contents()))
-            }
-            "PRIVATE KEY" => private(block.contents(), |_| block.contents().to_vec()),
+            "EC PRIVATE KEY" => PrivateKey::from_sec1(block.contents()),
+            "PRIVATE KEY" => PrivateKey::from_pkcs8(block.contents()),
             _ => continue,
         };
         match read {
@@ -108,35 +110,39 @@ pub(super) fn read(pem: &[u8]) -> Result<(PrivateKey, Vec<PublicKey>), KeyError>
     Ok((key, others))
 }
 
-/// A private key in one of its wrappings, which `in_pkcs8` changes to PKCS#8.
-fn private(der: &[u8], in_pkcs8: impl Fn(Algorithm) -> Vec<u8>) -> Result<PrivateKey, KeyError> {
-    let names = |identifier: &[u8]| der.windows(identifier.len()).any(|part| part == identifier);
-    match ALGORITHMS
-        .into_iter()
-        .find(|algorithm| names(algorithm.object_identifier()))
-    {
-        Some(Algorithm::Rs256) => RsaKeyPair::from_pkcs8(der)
-            .map(PrivateKey::rsa)
-            .map_err(KeyError::Rejected),
-        Some(curve) => {
-            let pair = EcdsaKeyPair::from_pkcs8(curve.signing(), &in_pkcs8(curve), &*RANDOM);
-            pair.map(|pair| PrivateKey::ec(curve, pair))
-                .map_err(KeyError::Rejected)
-        }
-        None if names(P521) => Err(KeyError::Curve),
-        None => Err(KeyError::Missing),
-    }
-}
-
-/// An `ECPrivateKey` of SEC 1 in PKCS#8.
-fn wrap_sec1(curve: Algorithm, key: &[u8]) -> Vec<u8> {
-    wrap(
-        SEQUENCE,
-        &[ZERO, &curve.identifier(), &wrap(OCTET_STRING, &[key])],
-    )
-}
-
 impl PrivateKey {
+    fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
+        let info = PrivateKeyInfoRef::from_der(der).map_err(KeyError::Malformed)?;
+        match info.algorithm.oid {
+            RSA_ENCRYPTION => RsaKeyPair::from_pkcs8(der)
+                .map(Self::rsa)
+                .map_err(KeyError::Rejected),
+            EC_PUBLIC_KEY => {
+                let curve = info.algorithm.parameters_oid();
+                Self::from_ec_pkcs8(Algorithm::of_curve(curve.ok())?, der)
+            }
+            _ => Err(KeyError::Missing),
+        }
+    }
+
+    fn from_sec1(der: &[u8]) -> Result<Self, KeyError> {
+        let key = EcPrivateKey::from_der(der).map_err(KeyError::Malformed)?;
+        let curve = key
+            .parameters
+            .and_then(|parameters| parameters.named_curve());
+        let curve = Algorithm::of_curve(curve)?;
+        let pkcs8 = OctetStringRef::new(der)
+            .and_then(|key| PrivateKeyInfoRef::new(curve.identifier(), key).to_der())
+            .map_err(KeyError::Malformed)?;
+        Self::from_ec_pkcs8(curve, &pkcs8)
+    }
+
+    fn from_ec_pkcs8(curve: Algorithm, pkcs8: &[u8]) -> Result<Self, KeyError> {
+        EcdsaKeyPair::from_pkcs8(curve.signing(), pkcs8, &*RANDOM)
+            .map(|pair| Self::ec(curve, pair))
+            .map_err(KeyError::Rejected)
+    }
+
     fn rsa(pair: RsaKeyPair) -> Self {
         let public = PublicKey::new(Algorithm::Rs256, pair.public_key().as_ref());
         Self {
@@ -153,12 +159,11 @@ impl PrivateKey {
         }
     }
 
-    /// Its public half.
     pub(super) fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// The signature of a message, as JSON Web Signatures write it. Fails if there is no randomness.
+    /// Returns the signature of a message in the form of JSON Web Signatures. Fails if the system has no randomness.
     pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
         match &self.pair {
             Pair::Rsa(pair) => {
@@ -186,40 +191,45 @@ impl PublicKey {
         }
     }
 
-    /// A key in PKIX form; none if it is of no algorithm that is known here.
-    fn of_pkix(der: &[u8]) -> Option<Self> {
-        let (_, info) = SubjectPublicKeyInfo::from_der(der).ok()?;
-        let bytes = &*info.subject_public_key.data;
+    /// Reads a key in PKIX form. Returns none if its algorithm is unknown here.
+    fn from_pkix(der: &[u8]) -> Option<Self> {
+        let info = SubjectPublicKeyInfoRef::from_der(der).ok()?;
         let algorithm = ALGORITHMS
             .into_iter()
-            .find(|algorithm| pkix(*algorithm, bytes) == der)?;
-        Some(Self::new(algorithm, bytes))
+            .find(|algorithm| algorithm.identifier() == info.algorithm)?;
+        Some(Self::new(algorithm, info.subject_public_key.as_bytes()?))
     }
 
-    /// What a token's `alg` names it by.
+    /// A token's `alg`.
     pub(super) fn algorithm(&self) -> &'static str {
         self.algorithm.name()
     }
 
-    /// What a token's `kid` names it by.
+    /// A token's `kid`.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether its private half made this signature of the message.
-    pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    /// Whether the private half made this signature of the message.
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         signature::UnparsedPublicKey::new(self.algorithm.verification(), &self.bytes)
             .verify(message, signature)
             .is_ok()
     }
 }
 
-/// A public key as a `SubjectPublicKeyInfo`.
+/// Encodes a public key as a `SubjectPublicKeyInfo`.
 fn pkix(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
-    wrap(
-        SEQUENCE,
-        &[&algorithm.identifier(), &wrap(BIT_STRING, &[&[0], bytes])],
-    )
+    BitStringRef::from_bytes(bytes)
+        .and_then(|subject_public_key| {
+            let algorithm = algorithm.identifier();
+            SubjectPublicKeyInfoRef {
+                algorithm,
+                subject_public_key,
+            }
+            .to_der()
+        })
+        .expect("a key is shorter than DER's maximum")
 }
 
 impl Algorithm {
@@ -231,24 +241,30 @@ impl Algorithm {
         }
     }
 
-    /// The object identifier, in DER, of its keys or of their curve.
-    fn object_identifier(self) -> &'static [u8] {
-        match self {
-            Self::Rs256 => b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01",
-            Self::Es256 => b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07",
-            Self::Es384 => b"\x06\x05\x2b\x81\x04\x00\x22",
+    /// The algorithm of a curve's keys.
+    fn of_curve(curve: Option<ObjectIdentifier>) -> Result<Self, KeyError> {
+        match curve {
+            Some(P256) => Ok(Self::Es256),
+            Some(P384) => Ok(Self::Es384),
+            Some(P521) => Err(KeyError::Curve),
+            _ => Err(KeyError::Missing),
         }
     }
 
-    /// The `AlgorithmIdentifier` of its keys, in DER.
-    fn identifier(self) -> Vec<u8> {
-        match self {
-            Self::Rs256 => wrap(SEQUENCE, &[self.object_identifier(), NULL]),
-            curve => wrap(SEQUENCE, &[EC_PUBLIC_KEY, curve.object_identifier()]),
+    /// The `AlgorithmIdentifier` of its keys.
+    fn identifier(self) -> AlgorithmIdentifierRef<'static> {
+        let (oid, parameters) = match self {
+            Self::Rs256 => (RSA_ENCRYPTION, AnyRef::NULL),
+            Self::Es256 => (EC_PUBLIC_KEY, AnyRef::from(&P256)),
+            Self::Es384 => (EC_PUBLIC_KEY, AnyRef::from(&P384)),
+        };
+        AlgorithmIdentifierRef {
+            oid,
+            parameters: Some(parameters),
         }
     }
 
-    /// How keys of a curve sign.
+    /// How the keys of a curve sign.
     fn signing(self) -> &'static EcdsaSigningAlgorithm {
         match self {
             Self::Es384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,

@@ -1,4 +1,4 @@
-//! Held against OpenSSL: its keys, its tokens, its hashes.
+//! Compares the signer with OpenSSL: its keys, its tokens, its hashes.
 
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, UnparsedPublicKey, VerificationAlgorithm,
@@ -15,7 +15,7 @@ macro_rules! file {
 const CLAIMS: &[u8] =
     br#"{"iss":"kubernetes/serviceaccount","sub":"system:serviceaccount:team:builder"}"#;
 
-/// What `openssl pkey -pubout -outform DER | openssl dgst -sha256` says of them, in base64url.
+/// The output of `openssl pkey -pubout -outform DER | openssl dgst -sha256`, in base64url.
 const RSA_ID: &str = "vkkPi48BYhTQ7mL-C-6dDJcUH_gmT9Zq5cg4z3hYU2Y";
 const P256_ID: &str = "Thp6gYakTyVEiVA_xII8wrbBIhD-PeBQYQLlCnIZ7_M";
 const P384_ID: &str = "5HsezhN2y4y78YzRBNcUhNsW7Us2R8TLbRXgEIuSdmw";
@@ -27,13 +27,13 @@ fn keys(pem: &[u8]) -> Signer {
 }
 
 /// The key as `a`, for a plugin that may use `a` and `b`.
-fn signer(pem: &[u8]) -> Granted {
+fn signer(pem: &[u8]) -> SigningKeys {
     let granted = PluginPolicy {
         imports: ["signer".to_owned()].into(),
         signer_keys: ["a".to_owned(), "b".to_owned()].into(),
         ..PluginPolicy::default()
     };
-    Granted::new(keys(pem).into(), granted.into())
+    SigningKeys::new(keys(pem).into(), granted.into())
 }
 
 fn refused(pem: &[u8]) -> String {
@@ -220,6 +220,10 @@ fn a_file_without_a_key_that_can_sign_is_refused_with_the_reason() {
         (file!("p521.pem"), "P-521, which is not supported"),
         (file!("rsa-1024.pem"), "(TooSmall)"),
         (broken, "(InvalidEncoding)"),
+        (
+            b"-----BEGIN PRIVATE KEY-----\nAQID\n-----END PRIVATE KEY-----\n",
+            "not valid DER",
+        ),
     ] {
         let said = refused(pem);
         assert!(said.contains(expected), "{said}");
@@ -239,7 +243,7 @@ fn a_key_that_the_host_does_not_hold_is_not_found() {
 fn a_key_that_the_plugin_may_not_use_is_denied_whether_it_is_there_or_not() {
     let mut keys = keys(file!("p256.pem"));
     keys.add("c", file!("rsa.pem")).unwrap();
-    let signer = Granted {
+    let signer = SigningKeys {
         signer: keys.into(),
         ..signer(file!("p256.pem"))
     };

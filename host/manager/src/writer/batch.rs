@@ -57,10 +57,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use flyball_plugin::{Operation, Target};
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -91,7 +91,7 @@ mod tests {
         let answers = run(writes(count), slow_start, stop_on_error, |write| {
             let started = started.clone();
             async move {
-                started.lock().unwrap().push(write.target.name.clone());
+                started.lock().push(write.target.name.clone());
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 if write.target.name == fails.to_string() {
                     return Err(ApiError::new(500, "InternalError", "no"));
@@ -100,7 +100,7 @@ mod tests {
             }
         })
         .await;
-        let started = started.lock().unwrap().clone();
+        let started = started.lock().clone();
         (started, answers)
     }
 

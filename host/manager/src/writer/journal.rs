@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Mutex;
 
 use flyball_plugin::{Operation, Write};
 use flyball_types::{ApiError, Kind};
-
-use crate::lock;
+use parking_lot::Mutex;
 
 /// How many written objects of one call are remembered by name.
 const TOUCHED: usize = 32;
@@ -54,7 +52,7 @@ impl Journal {
         name: &str,
         result: Result<(), &ApiError>,
     ) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         match result {
             Ok(()) => {
                 let what = (
@@ -85,17 +83,17 @@ impl Journal {
 
     /// The kinds of which a write had no answer, so that it may have taken effect or not.
     pub(crate) fn take_unknown(&self) -> BTreeSet<Kind> {
-        std::mem::take(&mut lock(&self.state).unknown)
+        std::mem::take(&mut self.state.lock().unknown)
     }
 
     /// The objects that were written, the first ones if they are many.
     pub(crate) fn take_touched(&self) -> Vec<Touched> {
-        std::mem::take(&mut lock(&self.state).touched)
+        std::mem::take(&mut self.state.lock().touched)
     }
 
     /// The successful writes in words, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
     pub(crate) fn summary(&self) -> String {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let words = state.done.iter().map(|((verb, kind, subresource), names)| {
             let slash = if subresource.is_empty() { "" } else { "/" };
             match names.count {

@@ -5,6 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
 
+use flyball_workqueue::{BucketConfig, TokenBucket};
+use tokio::time::Instant;
+
 use super::Event;
 
 /// How many objects, groups and events are remembered; the oldest go first.
@@ -12,9 +15,11 @@ const REMEMBERED: usize = 4096;
 /// So many events that differ only in their message, within this time, become one.
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// The limit of events about one object: so many at once, and one more after each of these times.
-const BURST: f64 = 25.0;
-const REFILL: Duration = Duration::from_secs(300);
+/// The limit of events about one object: 25 at once, and one more every 300 seconds.
+const SPAM: BucketConfig = BucketConfig {
+    qps: 1.0 / 300.0,
+    burst: 25,
+};
 
 /// An event to send.
 #[derive(Clone, Debug)]
@@ -32,7 +37,7 @@ pub(crate) struct Correlated {
 pub(crate) struct Correlator {
     hasher: RandomState,
     groups: Recent<Group>,
-    spam: Recent<Tokens>,
+    spam: Recent<TokenBucket>,
     sent: Recent<Sent>,
 }
 
@@ -46,11 +51,6 @@ struct Group {
     last: Option<SystemTime>,
 }
 
-struct Tokens {
-    left: f64,
-    at: SystemTime,
-}
-
 #[derive(Default)]
 struct Sent {
     count: u32,
@@ -58,8 +58,8 @@ struct Sent {
 }
 
 impl Correlator {
-    /// The event as it is to be sent; none if there were too many about its object.
-    pub(crate) fn correlate(&mut self, mut event: Event) -> Option<Correlated> {
+    /// Returns the event as it is to be sent; none if there were too many about its object.
+    pub(crate) fn correlate(&mut self, mut event: Event, now: Instant) -> Option<Correlated> {
         let about = &event.about;
         let object = self
             .hasher
@@ -90,17 +90,10 @@ impl Correlator {
             event.message = format!("(combined from similar events): {}", event.message);
         }
 
-        let tokens = self.spam.entry(object, || Tokens {
-            left: BURST,
-            at: event.at,
-        });
-        let passed = event.at.duration_since(tokens.at).unwrap_or_default();
-        tokens.left = (tokens.left + passed.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
-        tokens.at = event.at;
-        if tokens.left < 1.0 {
+        let spam = self.spam.entry(object, || TokenBucket::new(SPAM));
+        if !spam.try_take(now) {
             return None;
         }
-        tokens.left -= 1.0;
 
         let sent = self.sent.entry(digest, Sent::default);
         sent.count += 1;
@@ -149,6 +142,8 @@ impl<V> Recent<V> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use flyball_plugin::ObjectReference;
 
     use super::*;
@@ -169,13 +164,20 @@ mod tests {
         }
     }
 
+    /// Correlates an event at the time when it was emitted.
+    fn correlate(correlator: &mut Correlator, event: Event) -> Option<Correlated> {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        let since = event.at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        correlator.correlate(event, *START + since)
+    }
+
     #[test]
     fn a_repeated_event_raises_the_count_of_the_one_that_was_sent() {
         let mut correlator = Correlator::default();
-        let first = correlator.correlate(event("a", 0)).unwrap();
+        let first = correlate(&mut correlator, event("a", 0)).unwrap();
         assert_eq!((first.count, &first.known_as), (1, &None));
         correlator.sent(&first, "web.1".into());
-        let second = correlator.correlate(event("a", 1)).unwrap();
+        let second = correlate(&mut correlator, event("a", 1)).unwrap();
         assert_eq!((second.count, second.known_as), (2, Some("web.1".into())));
     }
 
@@ -184,44 +186,46 @@ mod tests {
         let mut correlator = Correlator::default();
         for n in 0..9 {
             assert_eq!(
-                correlator
-                    .correlate(event(&format!("pod {n}"), n))
+                correlate(&mut correlator, event(&format!("pod {n}"), n))
                     .unwrap()
                     .event
                     .message,
                 format!("pod {n}")
             );
         }
-        let tenth = correlator.correlate(event("pod 9", 9)).unwrap();
+        let tenth = correlate(&mut correlator, event("pod 9", 9)).unwrap();
         assert_eq!(
             (tenth.event.message.as_str(), tenth.count),
             ("(combined from similar events): pod 9", 1)
         );
         correlator.sent(&tenth, "web.9".into());
-        let next = correlator.correlate(event("pod 10", 10)).unwrap();
+        let next = correlate(&mut correlator, event("pod 10", 10)).unwrap();
         assert_eq!((next.count, next.known_as), (2, Some("web.9".into())));
-        let later = correlator.correlate(event("pod 11", 1000)).unwrap();
+        let later = correlate(&mut correlator, event("pod 11", 1000)).unwrap();
         assert_eq!(later.event.message, "pod 11");
     }
 
     #[test]
     fn what_was_sent_is_forgotten_after_so_many_others() {
         let mut correlator = Correlator::default();
-        let first = correlator.correlate(event("a", 0)).unwrap();
+        let first = correlate(&mut correlator, event("a", 0)).unwrap();
         correlator.sent(&first, "web.1".into());
         for object in 1..REMEMBERED {
             let mut other = event("a", 0);
             other.about.uid = format!("other {object}");
-            correlator.correlate(other).unwrap();
+            correlate(&mut correlator, other).unwrap();
         }
         assert_eq!(
-            correlator.correlate(event("a", 1)).unwrap().known_as,
+            correlate(&mut correlator, event("a", 1)).unwrap().known_as,
             Some("web.1".into())
         );
         let mut last = event("a", 1);
         last.about.uid = "the last".into();
-        correlator.correlate(last).unwrap();
-        assert_eq!(correlator.correlate(event("a", 2)).unwrap().known_as, None);
+        correlate(&mut correlator, last).unwrap();
+        assert_eq!(
+            correlate(&mut correlator, event("a", 2)).unwrap().known_as,
+            None
+        );
         assert_eq!(correlator.sent.values.len(), REMEMBERED);
     }
 
@@ -229,13 +233,13 @@ mod tests {
     fn a_flood_about_one_object_is_cut_and_another_object_is_not() {
         let mut correlator = Correlator::default();
         let sent = (0..100)
-            .filter(|_| correlator.correlate(event("a", 0)).is_some())
+            .filter(|_| correlate(&mut correlator, event("a", 0)).is_some())
             .count();
         assert_eq!(sent, 25);
-        assert!(correlator.correlate(event("a", 300)).is_some());
-        assert!(correlator.correlate(event("a", 301)).is_none());
+        assert!(correlate(&mut correlator, event("a", 300)).is_some());
+        assert!(correlate(&mut correlator, event("a", 301)).is_none());
         let mut other = event("a", 0);
         other.about.uid = "2".into();
-        assert!(correlator.correlate(other).is_some());
+        assert!(correlate(&mut correlator, other).is_some());
     }
 }

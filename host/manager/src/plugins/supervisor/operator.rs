@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use flyball_types::printable;
+use flyball_types::{error_chain, printable};
 
 use super::{Refused, Supervisor, Trouble};
-use crate::lock;
 use crate::plugins::load::{LoadedPlugin, Origin};
 use crate::plugins::requests::{Request, RequestError};
 use crate::plugins::start::RunningVersion;
@@ -19,7 +18,7 @@ impl Supervisor {
             .slots
             .get(name)
             .and_then(|slot| slot.next.as_ref())
-            .and_then(|next| lock(&next.held_up).clone());
+            .and_then(|next| next.held_up.lock().clone());
         let files = || {
             self.files.values().filter(|file| {
                 file.described
@@ -211,7 +210,7 @@ impl Supervisor {
             ));
         };
         approve::approve(path, &described.description)
-            .map_err(|error| RequestError::Refused(crate::causes(&error)))
+            .map_err(|error| RequestError::Refused(error_chain(&error)))
     }
 
     fn roll_back(&mut self, name: &str) -> Result<String, RequestError> {

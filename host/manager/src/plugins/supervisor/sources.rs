@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use flyball_types::error_chain;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Event, File, Kept, Supervisor};
@@ -120,7 +121,7 @@ impl Supervisor {
             let loaded = match read.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
                 Ok(wasm) => load::dropped_in(&engine, origin, wasm.into())
                     .await
-                    .map_err(|error| crate::causes(&error)),
+                    .map_err(|error| error_chain(&error)),
                 Err(error) => Err(error.to_string()),
             };
             let _ = events.send(Event::Kept(digest, loaded));
@@ -144,7 +145,7 @@ impl Supervisor {
                 self.policy_problem = None;
             }
             Err(error) => {
-                let error = crate::causes(&error);
+                let error = error_chain(&error);
                 if self.policy_problem.as_ref() != Some(&error) {
                     tracing::error!("{error}; the policy before stays in force");
                 }

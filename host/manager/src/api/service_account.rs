@@ -1,42 +1,34 @@
-//! Under whose name a plugin talks to the API server: the host's own, or a service account's by a token that is asked for
-//! again well before it expires.
+//! The credentials of a plugin that acts as a service account: a token from the TokenRequest API, renewed well before it
+//! expires.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_types::ApiError;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::HeaderValue;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::api::client::{ApiClient, Call};
-use crate::lock;
+use crate::api::client::{ApiClient, ApiRequest};
+use crate::api::credentials::Credentials;
 
-/// For how long tokens are asked for, as kube-controller-manager does.
+/// The lifetime that the host requests, as kube-controller-manager does.
 const LIFETIME: Duration = Duration::from_secs(3600);
-/// Which share of its lifetime a token is used for.
+/// The share of a token's lifetime after which it is renewed.
 const USED: f64 = 0.8;
-
-/// Who a client says that it is.
-#[derive(Clone)]
-pub(crate) enum Identity {
-    /// The credentials of the host's own configuration.
-    Host,
-    /// A service account.
-    ServiceAccount(Arc<ServiceAccount>),
-}
 
 /// A service account and its current token.
 pub(crate) struct ServiceAccount {
     namespace: String,
     name: String,
-    /// Asks for tokens, as the host.
+    /// Requests tokens with the host's own credentials.
     host: ApiClient,
-    /// Held while a token is asked for, so that it is asked for once.
-    asking: Mutex<()>,
-    token: std::sync::Mutex<Option<Token>>,
+    /// Held during a token request, so that concurrent callers share one. No guest runs under it.
+    requesting: Mutex<()>,
+    token: parking_lot::Mutex<Option<Token>>,
 }
 
 #[derive(Clone)]
@@ -45,64 +37,47 @@ struct Token {
     renew_at: Instant,
 }
 
-impl Identity {
-    /// The identity of a service account, which is made if it does not exist.
-    pub(crate) fn service_account(host: ApiClient, namespace: &str, name: &str) -> Self {
-        Self::ServiceAccount(Arc::new(ServiceAccount {
+impl ServiceAccount {
+    /// Credentials of a service account. The account is created if it does not exist.
+    pub(crate) fn new(host: ApiClient, namespace: &str, name: &str) -> Self {
+        Self {
             namespace: namespace.into(),
             name: name.into(),
             host,
-            asking: Mutex::default(),
-            token: std::sync::Mutex::default(),
-        }))
-    }
-
-    /// The value of the `Authorization` header, if the identity needs one beyond the connection's own credentials.
-    pub(crate) async fn bearer(&self) -> Result<Option<HeaderValue>, ApiError> {
-        match self {
-            Self::Host => Ok(None),
-            Self::ServiceAccount(account) => account.bearer().await.map(Some),
+            requesting: Mutex::default(),
+            token: parking_lot::Mutex::default(),
         }
     }
 
-    /// The server did not accept the credentials: the next call asks for new ones.
-    pub(crate) fn refused(&self) {
-        if let Self::ServiceAccount(account) = self {
-            *lock(&account.token) = None;
-        }
-    }
-}
-
-impl ServiceAccount {
     fn current(&self) -> Option<HeaderValue> {
-        let token = lock(&self.token);
+        let token = self.token.lock();
         token
             .as_ref()
             .filter(|token| Instant::now() < token.renew_at)
             .map(|token| token.bearer.clone())
     }
 
-    async fn bearer(&self) -> Result<HeaderValue, ApiError> {
+    async fn current_or_new(&self) -> Result<HeaderValue, ApiError> {
         if let Some(bearer) = self.current() {
             return Ok(bearer);
         }
-        let _asking = self.asking.lock().await;
+        let _requesting = self.requesting.lock().await;
         if let Some(bearer) = self.current() {
             return Ok(bearer);
         }
-        let token = match self.ask().await {
+        let token = match self.request().await {
             Err(error) if error.is_not_found() => {
-                self.make().await?;
-                self.ask().await?
+                self.create().await?;
+                self.request().await?
             }
             result => result?,
         };
         let bearer = token.bearer.clone();
-        *lock(&self.token) = Some(token);
+        *self.token.lock() = Some(token);
         Ok(bearer)
     }
 
-    async fn ask(&self) -> Result<Token, ApiError> {
+    async fn request(&self) -> Result<Token, ApiError> {
         let (namespace, name) = (&self.namespace, &self.name);
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -112,7 +87,7 @@ impl ServiceAccount {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let answer = Box::pin(
             self.host
-                .call(Call::post(path, Bytes::from(body.to_string()))),
+                .send(ApiRequest::post(path, Bytes::from(body.to_string()))),
         )
         .await?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
@@ -137,13 +112,13 @@ impl ServiceAccount {
         })
     }
 
-    async fn make(&self) -> Result<(), ApiError> {
+    async fn create(&self) -> Result<(), ApiError> {
         let (namespace, name) = (&self.namespace, &self.name);
         let body = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
         match Box::pin(
             self.host
-                .call(Call::post(path, Bytes::from(body.to_string()))),
+                .send(ApiRequest::post(path, Bytes::from(body.to_string()))),
         )
         .await
         {
@@ -151,5 +126,15 @@ impl ServiceAccount {
             Err(error) if error.is_already_exists() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Credentials for ServiceAccount {
+    fn bearer(&self) -> BoxFuture<'_, Result<HeaderValue, ApiError>> {
+        self.current_or_new().boxed()
+    }
+
+    fn refused(&self) {
+        *self.token.lock() = None;
     }
 }

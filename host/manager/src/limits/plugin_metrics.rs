@@ -1,36 +1,37 @@
-//! What one plugin uses and how often it hit its limits, as metrics: read when they are scraped.
+//! Metrics of what one plugin uses and how often it reached its limits. They are read at each scrape.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
-use flyball_plugin::{Limit, Plugin, Stats};
+use flyball_plugin::{Limit, Stats};
 use flyball_serving::Metrics;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError, OnScrape};
+use parking_lot::Mutex;
 
-use crate::limits::guard::Guard;
+use crate::limits::host_limits::HostLimits;
 use crate::limits::quarantine::State;
-use crate::lock;
 
-/// Tells of one plugin's use while it lives.
-#[must_use = "the plugin's gauges go when this is dropped"]
-pub(crate) struct Usage {
-    read: Arc<Reading>,
+/// Exports one plugin's metrics while it lives.
+#[must_use = "the plugin's gauges are removed when this is dropped"]
+pub(crate) struct PluginMetrics {
+    source: Arc<Source>,
     _scrape: OnScrape,
 }
 
-struct Reading {
+/// Where the values come from.
+struct Source {
     name: Arc<str>,
-    plugin: Plugin,
-    guard: Arc<Guard>,
-    /// How often a call to the API server had to wait for its turn.
-    waits: Arc<AtomicU64>,
+    stats: Box<dyn Fn() -> Stats + Send + Sync>,
+    limits: Arc<HostLimits>,
+    /// How often a request to the API server waited for its rate limiter.
+    waits: Vec<Arc<AtomicU64>>,
     families: Families,
-    /// What the counters have been told.
-    told: Mutex<Told>,
+    exported: Mutex<Exported>,
 }
 
+/// The values that the counters hold.
 #[derive(Default)]
-struct Told {
+struct Exported {
     stats: Stats,
     hits: Vec<u64>,
 }
@@ -90,37 +91,36 @@ impl Families {
     }
 }
 
-impl Usage {
-    /// Begins to tell of a plugin, and of the waits of its [`RateLimiter`](crate::limits::rate::RateLimiter). Fails if the host's
-    /// metrics can't be declared, which is a fault of the host.
+impl PluginMetrics {
+    /// Starts the export. `waits` are those of the plugin's [`RateLimiter`](crate::limits::rate::RateLimiter)s. Fails if the
+    /// host's metrics can't be declared, which is a fault of the host.
     pub(crate) fn new(
         metrics: &Metrics,
         name: Arc<str>,
-        plugin: Plugin,
-        guard: Arc<Guard>,
-        waits: Arc<AtomicU64>,
+        stats: impl Fn() -> Stats + Send + Sync + 'static,
+        limits: Arc<HostLimits>,
+        waits: Vec<Arc<AtomicU64>>,
     ) -> Result<Self, MetricsError> {
-        let (families, told) = (Families::new(metrics)?, Mutex::default());
-        let read = Arc::new(Reading {
+        let source = Arc::new(Source {
             name,
-            plugin,
-            guard,
+            stats: Box::new(stats),
+            limits,
             waits,
-            families,
-            told,
+            families: Families::new(metrics)?,
+            exported: Mutex::default(),
         });
-        let reading = read.clone();
-        let scrape = metrics.on_scrape(move || reading.tell());
+        let scraped = source.clone();
+        let scrape = metrics.on_scrape(move || scraped.export());
         Ok(Self {
-            read,
+            source,
             _scrape: scrape,
         })
     }
 }
 
-impl Reading {
-    fn tell(&self) {
-        let (stats, families, plugin) = (self.plugin.stats(), &self.families, &[&*self.name]);
+impl Source {
+    fn export(&self) {
+        let (stats, families, plugin) = ((self.stats)(), &self.families, &[&*self.name]);
         families
             .memory
             .with_label_values(plugin)
@@ -129,17 +129,17 @@ impl Reading {
             .instances
             .with_label_values(plugin)
             .set(stats.live as f64);
-        let is_running = self.guard.quarantine.state() == State::Running;
+        let is_running = self.limits.quarantine.state() == State::Running;
         families
             .quarantined
             .with_label_values(plugin)
             .set(if is_running { 0.0 } else { 1.0 });
         let hits = self.hits(&stats);
-        let mut told = lock(&self.told);
+        let mut exported = self.exported.lock();
         let count = |family: &CounterVec, labels: &[&str], more: f64| {
             family.with_label_values(labels).inc_by(more)
         };
-        let before = std::mem::replace(&mut told.stats, stats);
+        let before = std::mem::replace(&mut exported.stats, stats);
         count(
             &families.cpu,
             plugin,
@@ -160,133 +160,102 @@ impl Reading {
             plugin,
             stats.failures.saturating_sub(before.failures) as f64,
         );
-        told.hits.resize(hits.len(), 0);
-        for ((limit, hits), told) in hits.into_iter().zip(&mut told.hits) {
+        exported.hits.resize(hits.len(), 0);
+        for ((limit, hits), exported) in hits.into_iter().zip(&mut exported.hits) {
             count(
                 &families.hits,
                 &[&self.name, limit],
-                hits.saturating_sub(*told) as f64,
+                hits.saturating_sub(*exported) as f64,
             );
-            *told = hits;
+            *exported = hits;
         }
     }
 
-    /// How often each limit was hit, always in the same order.
+    /// Returns how often each limit was reached, always in the same order.
     fn hits(&self, stats: &Stats) -> Vec<(&'static str, u64)> {
         let of_guest = Limit::ALL.map(|limit| (limit.name(), stats.hits.of(limit)));
-        let writes = ("writes-per-second", self.waits.load(Relaxed));
+        let waits = self.waits.iter().map(|waits| waits.load(Relaxed)).sum();
         of_guest
             .into_iter()
-            .chain(self.guard.hits())
-            .chain([writes])
+            .chain(self.limits.hits())
+            .chain([("writes-per-second", waits)])
             .collect()
     }
 }
 
-impl Drop for Usage {
+impl Drop for PluginMetrics {
     fn drop(&mut self) {
-        // The counters must not miss the end; the gauges go.
-        self.read.tell();
+        // The counters include the last calls; the gauges are removed.
+        self.source.export();
         for vec in [
-            &self.read.families.memory,
-            &self.read.families.instances,
-            &self.read.families.quarantined,
+            &self.source.families.memory,
+            &self.source.families.instances,
+            &self.source.families.quarantined,
         ] {
-            // It is an error only if the series is gone already.
-            let _ = vec.remove_label_values(&[&*self.read.name]);
+            // Fails only if the series was removed before.
+            let _ = vec.remove_label_values(&[&*self.source.name]);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::path::{Path, PathBuf};
+    use std::time::Duration;
 
-    use flyball_plugin::{Engine, EngineOptions, Limits};
+    use flyball_serving::Metrics;
 
     use super::*;
-    use crate::limits::gate::Gate;
-    use crate::plugins::describe::DescribeImports;
+    use crate::limits::quarantine::Admission;
     use crate::policy::LimitPolicy;
 
-    /// The guest that misbehaves as its key says.
-    async fn faulty(limits: Limits) -> Plugin {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-        let target =
-            target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-        let path = target.join("guests/components/faulty.wasm");
-        let wasm = std::fs::read(&path).expect("`cargo xtask guests rust` makes it");
-        let engine = Engine::new(EngineOptions {
-            max_instances: 4,
-            ..EngineOptions::default()
-        })
-        .unwrap();
-        Plugin::new(&engine, engine.load(wasm.into()).await.unwrap(), limits).unwrap()
+    fn limits(policy: &LimitPolicy) -> Arc<HostLimits> {
+        HostLimits::new("faulty".into(), policy, false)
     }
 
-    async fn reconcile(plugin: &Plugin, key: &str) -> bool {
-        let (config, log_lines) = (BTreeMap::new(), Gate::new(1.0, 1));
-        let imports = Arc::new(DescribeImports {
-            origin: "faulty".into(),
-            config,
-            log_lines,
-        });
-        plugin.reconcile(imports, "faulty", key, 0).await.is_ok()
-    }
-
-    #[tokio::test]
-    async fn what_a_plugin_uses_and_which_limits_it_hits_are_told_at_each_scrape() {
+    #[test]
+    fn each_scrape_exports_what_a_plugin_uses_and_which_limits_it_reached() {
         let metrics = Metrics::new();
-        let policy = LimitPolicy {
+        let limits = limits(&LimitPolicy {
             log_lines_burst: Some(1),
             ..LimitPolicy::default()
-        };
-        let guard = Guard::new("faulty".into(), &policy, false);
-        let plugin = faulty(Limits {
-            memory: 8 << 20,
-            ..Limits::default()
-        })
-        .await;
-        let usage = Usage::new(
+        });
+        let stats = Arc::new(Mutex::new(Stats {
+            cpu: Duration::from_millis(1500),
+            calls: 3,
+            failures: 2,
+            live: 1,
+            memory: 65536,
+            ..Stats::default()
+        }));
+        let read = stats.clone();
+        let waits = vec![Arc::new(AtomicU64::new(3)), Arc::new(AtomicU64::new(4))];
+        let exported = PluginMetrics::new(
             &metrics,
             "faulty".into(),
-            plugin.clone(),
-            guard.clone(),
-            Arc::new(3.into()),
+            move || *read.lock(),
+            limits.clone(),
+            waits,
         )
         .unwrap();
-        assert!(
-            !reconcile(&plugin, "panic").await
-                && !reconcile(&plugin, "grow").await
-                && reconcile(&plugin, "a").await
-        );
-        assert!(guard.log_lines.pass() && !guard.log_lines.pass());
+        assert!(limits.log_lines.pass() && !limits.log_lines.pass());
         for _ in 0..2 {
             let text = metrics.render();
             for series in [
                 "flyball_plugin_instances{plugin=\"faulty\"} 1\n",
+                "flyball_plugin_memory_bytes{plugin=\"faulty\"} 65536\n",
                 "flyball_plugin_quarantined{plugin=\"faulty\"} 0\n",
+                "flyball_plugin_cpu_seconds_total{plugin=\"faulty\"} 1.5\n",
                 "flyball_plugin_calls_total{plugin=\"faulty\"} 3\n",
                 "flyball_plugin_call_failures_total{plugin=\"faulty\"} 2\n",
-                "flyball_plugin_limit_hits_total{limit=\"memory\",plugin=\"faulty\"} 1\n",
                 "flyball_plugin_limit_hits_total{limit=\"cpu\",plugin=\"faulty\"} 0\n",
                 "flyball_plugin_limit_hits_total{limit=\"log-lines-per-second\",plugin=\"faulty\"} 1\n",
-                "flyball_plugin_limit_hits_total{limit=\"writes-per-second\",plugin=\"faulty\"} 3\n",
+                "flyball_plugin_limit_hits_total{limit=\"writes-per-second\",plugin=\"faulty\"} 7\n",
             ] {
                 assert!(text.contains(series), "{series} is missing in {text}");
             }
-            assert!(
-                !text.contains("flyball_plugin_cpu_seconds_total{plugin=\"faulty\"} 0\n"),
-                "{text}"
-            );
-            assert!(
-                !text.contains("flyball_plugin_memory_bytes{plugin=\"faulty\"} 0\n"),
-                "{text}"
-            );
         }
-        assert!(reconcile(&plugin, "b").await);
-        drop(usage);
+        stats.lock().calls = 4;
+        drop(exported);
         let text = metrics.render();
         assert!(
             text.contains("flyball_plugin_calls_total{plugin=\"faulty\"} 4\n"),
@@ -296,30 +265,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quarantine_is_told() {
+    async fn a_quarantine_is_exported() {
         let metrics = Metrics::new();
-        let guard = Guard::new("faulty".into(), &LimitPolicy::default(), false);
-        let plugin = faulty(Limits::default()).await;
-        let _usage = Usage::new(
+        let limits = limits(&LimitPolicy::default());
+        let _exported = PluginMetrics::new(
             &metrics,
             "faulty".into(),
-            plugin,
-            guard.clone(),
-            Arc::default(),
+            Stats::default,
+            limits.clone(),
+            Vec::new(),
         )
         .unwrap();
         for key in 0..10 {
-            let crate::limits::quarantine::Admission::Go(pass) =
-                guard.quarantine.admit(0, &key.to_string().into()).await
-            else {
-                panic!("it runs");
+            match limits.quarantine.admit(0, &key.to_string().into()).await {
+                Admission::Go(pass) => pass.failed("it trapped"),
+                _ => panic!("the plugin is not quarantined yet"),
             };
-            pass.failed("it trapped");
         }
+        let text = metrics.render();
         assert!(
-            metrics
-                .render()
-                .contains("flyball_plugin_quarantined{plugin=\"faulty\"} 1\n")
+            text.contains("flyball_plugin_quarantined{plugin=\"faulty\"} 1\n"),
+            "{text}"
         );
     }
 }

@@ -1,0 +1,150 @@
+//! The limits of one plugin on the host's side: log lines, events, keys that the guest adds, and its quarantine. Its guest
+//! calls and its workers share them. Counts how often each limit was reached.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use flyball_types::ApiError;
+
+use crate::limits::quarantine::Quarantine;
+use crate::limits::rate::RateGate;
+use crate::policy::LimitPolicy;
+
+/// Log lines per second and at once of a dropped-in plugin. Built-ins have no limit.
+const LOG_LINES: (f64, u32) = (100.0, 1000);
+/// Events per second and at once of a dropped-in plugin.
+const EVENTS: (f64, u32) = (10.0, 200);
+/// The length of a queue up to which the guest of a dropped-in plugin may add keys.
+const QUEUED_KEYS: u32 = 100_000;
+/// The longest key in bytes. The API's longest namespace and name with a kind and a UID are shorter.
+const MAX_KEY: usize = 1024;
+
+pub(crate) struct HostLimits {
+    plugin: Arc<str>,
+    pub(crate) log_lines: RateGate,
+    pub(crate) events: RateGate,
+    pub(crate) quarantine: Quarantine,
+    /// 0 for no limit.
+    queued_keys: u32,
+    refused_keys: AtomicU64,
+    full_memo: AtomicU64,
+}
+
+impl HostLimits {
+    /// The limits of a policy. Where the policy gives none, the host's defaults apply, which do not limit built-ins.
+    pub(crate) fn new(plugin: Arc<str>, policy: &LimitPolicy, is_builtin: bool) -> Arc<Self> {
+        let gate = |rate: Option<f64>, burst: Option<u32>, default: (f64, u32)| {
+            let default_rate = if is_builtin { 0.0 } else { default.0 };
+            RateGate::new(rate.unwrap_or(default_rate), burst.unwrap_or(default.1))
+        };
+        Arc::new(Self {
+            plugin,
+            log_lines: gate(
+                policy.log_lines_per_second,
+                policy.log_lines_burst,
+                LOG_LINES,
+            ),
+            events: gate(policy.events_per_second, policy.events_burst, EVENTS),
+            quarantine: Quarantine::default(),
+            queued_keys: policy
+                .queued_keys
+                .unwrap_or(if is_builtin { 0 } else { QUEUED_KEYS }),
+            refused_keys: AtomicU64::new(0),
+            full_memo: AtomicU64::new(0),
+        })
+    }
+
+    /// Checks whether the guest may add this key to a queue that holds `queued` keys, delayed ones included.
+    pub(crate) fn check_key(&self, queued: usize, key: &str) -> Result<(), ApiError> {
+        let refuse = |message| {
+            self.refused_keys.fetch_add(1, Relaxed);
+            Err(ApiError::new(507, "Full", message))
+        };
+        if key.len() > MAX_KEY {
+            return refuse(format!(
+                "a key of {} bytes is longer than {MAX_KEY}",
+                key.len()
+            ));
+        }
+        if self.queued_keys > 0 && queued >= self.queued_keys as usize {
+            return refuse(format!(
+                "the queue holds {queued} keys, and the plugin may add keys up to {}",
+                self.queued_keys
+            ));
+        }
+        Ok(())
+    }
+
+    /// Counts a result of the memo that says that it is full.
+    pub(crate) fn note_memo<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
+        if result.as_ref().is_err_and(|error| error.status == 507) {
+            self.full_memo.fetch_add(1, Relaxed);
+        }
+        result
+    }
+
+    /// Returns how often each limit was reached, by its key in the policy.
+    pub(crate) fn hits(&self) -> [(&'static str, u64); 4] {
+        [
+            ("log-lines-per-second", self.log_lines.dropped()),
+            ("events-per-second", self.events.dropped()),
+            ("queued-keys", self.refused_keys.load(Relaxed)),
+            ("memo", self.full_memo.load(Relaxed)),
+        ]
+    }
+
+    /// Logs how many log lines and events were dropped since the last call.
+    pub(crate) fn report_dropped(&self) {
+        for (what, gate) in [("log lines", &self.log_lines), ("events", &self.events)] {
+            let dropped = gate.take_unreported();
+            if dropped > 0 {
+                tracing::warn!(
+                    controller = &*self.plugin,
+                    dropped,
+                    "dropped {what} beyond the plugin's limit"
+                );
+            }
+        }
+    }
+}
+
+impl Drop for HostLimits {
+    fn drop(&mut self) {
+        self.report_dropped();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_adds_keys_up_to_the_limit_and_none_that_is_too_long() {
+        let policy = LimitPolicy {
+            queued_keys: Some(3),
+            ..LimitPolicy::default()
+        };
+        let limits = HostLimits::new("greeter".into(), &policy, false);
+        limits.check_key(2, "c").unwrap();
+        assert_eq!(limits.check_key(3, "d").unwrap_err().reason, "Full");
+        let too_long = limits.check_key(0, &"x".repeat(MAX_KEY + 1)).unwrap_err();
+        assert!(too_long.message.contains("1025 bytes"));
+        assert_eq!(limits.hits()[2], ("queued-keys", 2));
+        let built_in = HostLimits::new("a".into(), &LimitPolicy::default(), true);
+        built_in.check_key(usize::MAX, "a").unwrap();
+    }
+
+    #[test]
+    fn a_built_in_logs_without_limit_unless_the_policy_sets_one() {
+        let policy = LimitPolicy::default();
+        let passed = |limits: &HostLimits| (0..10_000).filter(|_| limits.log_lines.pass()).count();
+        assert_eq!(passed(&HostLimits::new("a".into(), &policy, true)), 10_000);
+        assert!(passed(&HostLimits::new("a".into(), &policy, false)) < 2000);
+        let policy = LimitPolicy {
+            log_lines_per_second: Some(1.0),
+            log_lines_burst: Some(7),
+            ..policy
+        };
+        assert!(passed(&HostLimits::new("a".into(), &policy, true)) < 20);
+    }
+}
