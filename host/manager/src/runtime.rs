@@ -1,11 +1,15 @@
-//! A running plugin: deltas become keys, workers call the guest for each key, and its imports are answered.
+//! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's imports.
 
 pub(crate) mod call;
-pub(crate) mod controller;
-pub(crate) mod discovered;
+pub(crate) mod discovered_informers;
 pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod memo;
+pub(crate) mod plugin_tasks;
 pub(crate) mod queue;
+mod route;
+pub(crate) mod route_turns;
 pub(crate) mod router;
 pub(crate) mod services;
+mod tickers;
+mod worker;

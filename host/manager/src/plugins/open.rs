@@ -15,7 +15,7 @@ use crate::api::review::Reading;
 use crate::plugins::load::{LoadedPlugin, limits};
 use crate::policy::grant::Grant;
 use crate::reads::interest::interest;
-use crate::runtime::discovered::Following;
+use crate::runtime::discovered_informers::DiscoveredInformers;
 
 /// A version of a plugin, and its grant.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Opened {
     pub(crate) plugin: Plugin,
     /// Each with the number of its watch in the description.
     pub(crate) informers: Vec<(usize, Informer)>,
-    pub(crate) discovered: Option<Following>,
+    pub(crate) discovered: Option<DiscoveredInformers>,
 }
 
 /// Why a version can't be opened now.
@@ -71,7 +71,7 @@ async fn try_open(
     cluster: &Cluster,
     engine: &Engine,
     version: &Version,
-) -> Result<(Plugin, Vec<(usize, Informer)>, Option<Following>), OpenError> {
+) -> Result<(Plugin, Vec<(usize, Informer)>, Option<DiscoveredInformers>), OpenError> {
     let (description, grant) = (&*version.plugin.description, &version.grant);
     let limits = limits(
         &grant.policy.limits,
@@ -93,7 +93,7 @@ async fn try_open(
         resources.insert(kind.clone(), resource);
     }
     review(cluster, description, grant, &resources).await?;
-    let discovered = Following::open(
+    let discovered = DiscoveredInformers::open(
         &cluster.factory,
         &cluster.discovery,
         description,

@@ -22,12 +22,13 @@ use crate::plugins::open::{Opened, Version};
 use crate::plugins::{PluginOptions, Telemetry};
 use crate::policy::PluginPolicy;
 use crate::reads::cached::{Seen, Views};
-use crate::runtime::controller::{Begin, Controller};
-use crate::runtime::discovered::Following;
+use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::graph;
 use crate::runtime::history::History;
 use crate::runtime::memo::Memo;
+use crate::runtime::plugin_tasks::{Begin, PluginTasks};
 use crate::runtime::queue::Queue;
+use crate::runtime::route_turns::RouteTurns;
 use crate::runtime::services::Services;
 use crate::signer::SigningKeys;
 use crate::writer::Writer;
@@ -45,7 +46,7 @@ pub(crate) struct Starter {
 
 /// A version that runs, and what it is registered with.
 pub(crate) struct RunningVersion {
-    pub(crate) controller: Controller,
+    pub(crate) controller: PluginTasks,
     pub(crate) version: Version,
     running: GaugeVec,
     _checks: [Registration; 2],
@@ -116,7 +117,7 @@ impl Starter {
             None => Begin::Leading(&leading),
         };
         let concurrency = version.grant.concurrency;
-        let controller = Controller::start(
+        let tasks = PluginTasks::start(
             plugin,
             services,
             &informers,
@@ -126,7 +127,7 @@ impl Starter {
         );
         let is_leading = *leading.borrow();
         let running = RunningVersion {
-            controller,
+            controller: tasks,
             version,
             running: self.running.clone(),
             _checks: checks,
@@ -142,10 +143,10 @@ impl Starter {
         &self,
         name: &str,
         informers: &[(usize, Informer)],
-        discovered: Option<&Following>,
+        discovered: Option<&DiscoveredInformers>,
     ) -> [Registration; 2] {
         let informers = informers.to_vec();
-        let settled = discovered.map(Following::settled);
+        let settled = discovered.map(DiscoveredInformers::settled);
         let are_synced = move || {
             let mut unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
             if let Some((_, informer)) = unsynced.next() {
@@ -184,7 +185,10 @@ impl Starter {
             opened.plugin.limits().answer_bytes,
             seen,
         );
-        let discovered = opened.discovered.iter().flat_map(Following::informers);
+        let discovered = opened
+            .discovered
+            .iter()
+            .flat_map(DiscoveredInformers::informers);
         views.discover(discovered.cloned());
         let views = Arc::new(views);
         let writer = Writer::new(
@@ -221,7 +225,7 @@ impl Starter {
             guard: HostLimits::new(name.clone(), &policy.limits, grant.is_builtin),
             queues: self.queues(description, same.map(|same| same.queues.as_slice()))?,
             history: same.map_or_else(|| Arc::new(History::default()), |same| same.history.clone()),
-            routing: same.map_or_else(Arc::default, |same| same.routing.clone()),
+            route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             metrics: self.declare_metrics(description),
             metrics_warned: false.into(),
             config: grant.config.clone(),

@@ -19,7 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use crate::policy::PluginPolicy;
-use crate::runtime::router::{self, Lookup};
+use crate::reads::lookup::{Lookup, reference};
 
 /// Sets of paths that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
 const PARSED_KEPT: usize = 256;
@@ -494,13 +494,13 @@ impl Lookup for Views {
             lister
                 .list(&owned)
                 .iter()
-                .map(|object| router::reference(kind, object))
+                .map(|object| reference(kind, object))
                 .collect()
         };
         owning.flat_map(references).collect()
     }
 
-    fn went(&self, object: Reference) {
+    fn note_deletion(&self, object: Reference) {
         let mut gone = self.seen.gone.lock();
         if gone.known.insert(object.clone()) {
             gone.in_order.push_back(object);

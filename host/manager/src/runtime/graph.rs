@@ -9,7 +9,8 @@ use flyball_serving::debug::Page;
 use flyball_types::Reference;
 
 use crate::reads::cached::Views;
-use crate::runtime::router::{Lookup, named_owner, reference};
+use crate::reads::lookup::{Lookup, reference};
+use crate::runtime::router::named_owner;
 
 /// What stops a deletion until the dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";

@@ -1,76 +1,61 @@
-//! From deltas to keys: applies a watch's declared mappings to the old and to the new object and yields the union, so that
-//! moved ownership and changed labels wake both sides. Plain values in, plain values out: caches are asked by [`Lookup`].
+//! Maps deltas to keys: applies a watch's declared mappings to the old and to the new object and returns the union of the
+//! keys, so that both sides of a changed owner or label are reconciled. `route.rs` calls it for each delta. It is a function
+//! of plain values; only [`Lookup`] reads the caches.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_cache::{Delta, Object, OwnerReference, Uid};
+use flyball_cache::{Delta, Object, OwnerReference};
 use flyball_types::description::{
     Change, DeltaType, Description, Having, Mapping, Owners, To, Watch,
 };
 use flyball_types::{Columns, FieldPath, Kind, Reference};
 
-/// What the mappings need to know of the plugin's caches.
-pub(crate) trait Lookup {
-    /// Whether the cache holds this object under this UID; none if the plugin doesn't watch the kind.
-    fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool>;
-    /// The objects of a kind whose selector at `path` matches this object's labels, in its namespace.
-    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>>;
-    /// The keys of the objects of a kind, in this namespace (all, if empty).
-    fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String>;
-    /// The object of this UID among all kinds that the plugin watches.
-    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)>;
-    /// References to the objects of all kinds that the plugin watches which name this UID as an owner.
-    fn dependents(&self, uid: &Uid) -> Vec<Reference>;
-    /// Notes that this object, which has dependents, is gone.
-    fn went(&self, object: Reference);
-    /// Whether objects of a kind lie in namespaces; none if the server is not known to serve it.
-    fn is_namespaced(&self, kind: &Kind) -> Option<bool>;
-}
+use crate::reads::lookup::{Lookup, reference};
 
-/// A key that a delta yields.
+/// A key to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Routed {
+pub(crate) struct Enqueue {
     /// The number of the queue, in the order of the description.
     pub(crate) queue: usize,
     pub(crate) key: Arc<str>,
     pub(crate) delay: Duration,
 }
 
-/// The mappings of one watch, ready for use.
+/// The parsed mappings of one watch.
 pub(crate) struct Router {
     changes: Changes,
     routes: Vec<Route>,
-    /// Which deltas the guest's `route` wants.
-    asking: Vec<Condition>,
+    /// Select the deltas that go to the guest's `route`.
+    guest_predicates: Vec<Predicate>,
 }
 
-/// For which deltas a mapping is.
-struct Condition {
+/// Selects the deltas that a mapping applies to.
+struct Predicate {
     orphans: bool,
     deleting: bool,
     having: Values,
-    /// Whether one of them is a finalizer.
-    held: bool,
+    /// Whether `having` requires a finalizer.
+    requires_finalizer: bool,
     on: Vec<DeltaType>,
 }
 
 /// Values that fields must have.
 struct Values(Vec<(FieldPath, String)>);
 
-/// The modifications that count; all, if none is named.
+/// The modifications that are routed; all if none is named.
 struct Changes {
     any: bool,
     generation: bool,
     labels: bool,
-    /// What must differ in some column.
+    /// A modification is routed if one of these columns differs.
     fields: Columns,
 }
 
 struct Route {
     to: Target,
-    condition: Condition,
+    predicate: Predicate,
     queue: usize,
     delay: Duration,
 }
@@ -102,38 +87,42 @@ enum Target {
 }
 
 impl Router {
-    /// The router of a watch, for the objects of this kind. The description was checked: paths that don't parse map to
-    /// nothing.
+    /// The router of a watch, for the objects of this kind. The description was checked before: a path that does not parse
+    /// here maps to nothing.
     pub(crate) fn new(description: &Description, watch: &Watch, kind: &Kind) -> Self {
         let routes = watch
             .map
             .iter()
             .filter_map(|mapping| Route::new(description, mapping, kind));
-        let asking = watch
+        let guest_predicates = watch
             .map
             .iter()
             .filter(|mapping| mapping.to == To::Route)
-            .filter_map(Condition::new);
+            .filter_map(Predicate::new);
         Self {
             changes: Changes::new(&watch.changes),
             routes: routes.collect(),
-            asking: asking.collect(),
+            guest_predicates: guest_predicates.collect(),
         }
     }
 
-    /// Whether a delta may matter and yield something, as far as what is known of objects without reading them tells. Most
-    /// are sorted out by that: changes of what something else owns, or of what does not count.
+    /// Whether a delta may yield keys, judged without decoding the objects. It is false for most deltas: objects of other
+    /// owners, and changes that are not routed.
     pub(crate) fn may_concern(&self, delta: &Delta) -> bool {
         let counts = self.changes.fields.count() > 0 || self.counts(delta);
         let delta_type = delta.delta_type();
-        let may_be = |condition: &Condition, object: &Object| {
-            condition.is_on(delta_type) && condition.may_be_for(object)
+        let may_apply = |predicate: &Predicate, object: &Object| {
+            predicate.is_on(delta_type) && predicate.may_match(object)
         };
-        let asks = |object: &Object| self.asking.iter().any(|asking| may_be(asking, object));
+        let asks = |object: &Object| {
+            self.guest_predicates
+                .iter()
+                .any(|asking| may_apply(asking, object))
+        };
         let yields = |object: &Object| {
             self.routes
                 .iter()
-                .any(|route| may_be(&route.condition, object) && route.to.may_have_keys(object))
+                .any(|route| may_apply(&route.predicate, object) && route.to.may_have_keys(object))
         };
         counts
             && delta
@@ -141,7 +130,7 @@ impl Router {
                 .any(|object| asks(object) || yields(object))
     }
 
-    /// Whether a delta matters: additions and deletions do, modifications if they change what counts.
+    /// Whether a delta is routed: additions and deletions always, modifications if they change what the watch names.
     pub(crate) fn counts(&self, delta: &Delta) -> bool {
         if self.changes.any || delta.delta_type() != DeltaType::Modified {
             return true;
@@ -152,39 +141,39 @@ impl Router {
             .any(|pair| self.changes.count(pair[0], pair[1]))
     }
 
-    /// Whether the guest's `route` wants a delta.
+    /// Whether a delta goes to the guest's `route`.
     pub(crate) fn asks_guest(&self, delta: &Delta) -> bool {
         let delta_type = delta.delta_type();
-        let wants = |asking: &Condition| {
-            asking.is_on(delta_type) && delta.versions().any(|object| asking.is_for(object))
+        let wants = |asking: &Predicate| {
+            asking.is_on(delta_type) && delta.versions().any(|object| asking.matches(object))
         };
-        self.asking.iter().any(wants)
+        self.guest_predicates.iter().any(wants)
     }
 
-    /// The keys that a delta yields, each once.
-    pub(crate) fn route(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Routed> {
+    /// Returns the keys that a delta yields, each once.
+    pub(crate) fn route(&self, delta: &Delta, lookup: &impl Lookup) -> Vec<Enqueue> {
         let delta_type = delta.delta_type();
         let mut seen = HashSet::new();
         let mut found = Vec::new();
-        let mut went = None;
+        let mut deleted = None;
         for route in self
             .routes
             .iter()
-            .filter(|route| route.condition.is_on(delta_type))
+            .filter(|route| route.predicate.is_on(delta_type))
         {
             for object in delta
                 .versions()
-                .filter(|object| route.condition.is_for(object))
+                .filter(|object| route.predicate.matches(object))
             {
                 let keys = route.to.keys(object, lookup);
-                // Before the keys are there: who gets one asks what has become of its owner.
+                // Noted before the keys are enqueued: their reconciles ask whether the owner was deleted.
                 if let (DeltaType::Deleted, Target::Dependents(kind), false) =
                     (delta_type, &route.to, keys.is_empty())
                 {
-                    went = Some(reference(kind, object));
+                    deleted = Some(reference(kind, object));
                 }
                 for key in keys {
-                    let routed = Routed {
+                    let routed = Enqueue {
                         queue: route.queue,
                         key,
                         delay: route.delay,
@@ -195,8 +184,8 @@ impl Router {
                 }
             }
         }
-        if let Some(object) = went {
-            lookup.went(object);
+        if let Some(object) = deleted {
+            lookup.note_deletion(object);
         }
         found
     }
@@ -216,7 +205,7 @@ impl Changes {
         }
     }
 
-    /// Whether what differs between two versions is among them.
+    /// Whether one of them differs between two versions.
     fn count(&self, one: &Object, other: &Object) -> bool {
         (self.generation && one.generation() != other.generation())
             || (self.labels && one.labels() != other.labels())
@@ -270,24 +259,24 @@ impl Route {
         let delay = Duration::from_millis(mapping.delay_ms.into());
         Some(Self {
             to,
-            condition: Condition::new(mapping)?,
+            predicate: Predicate::new(mapping)?,
             queue,
             delay,
         })
     }
 }
 
-impl Condition {
+impl Predicate {
     fn new(mapping: &Mapping) -> Option<Self> {
         let having = Values::parse(&mapping.having)?;
         let finalizers = FieldPath::of_fields(&["metadata", "finalizers"]);
-        let held = having.0.iter().any(|(path, _)| *path == finalizers);
+        let requires_finalizer = having.0.iter().any(|(path, _)| *path == finalizers);
         let (orphans, deleting) = (mapping.orphans, mapping.deleting);
         Some(Self {
             orphans,
             deleting,
             having,
-            held,
+            requires_finalizer,
             on: mapping.on.clone(),
         })
     }
@@ -296,15 +285,15 @@ impl Condition {
         self.on.is_empty() || self.on.contains(&delta_type)
     }
 
-    fn is_for(&self, object: &Object) -> bool {
-        self.may_be_for(object) && self.having.are_in(object)
+    fn matches(&self, object: &Object) -> bool {
+        self.may_match(object) && self.having.are_in(object)
     }
 
-    /// Whether it may be for an object, as far as can be told without reading it.
-    fn may_be_for(&self, object: &Object) -> bool {
+    /// Whether it may match an object, judged without decoding it.
+    fn may_match(&self, object: &Object) -> bool {
         (!self.orphans || object.controller().is_none())
             && (!self.deleting || object.is_deleting())
-            && (!self.held || object.finalizers() > 0)
+            && (!self.requires_finalizer || object.finalizers() > 0)
     }
 }
 
@@ -326,7 +315,7 @@ impl Values {
 }
 
 impl Target {
-    /// Whether an object may have keys, as far as can be told without looking at the caches or reading the object.
+    /// Whether an object may have keys, judged without the caches and without decoding the object.
     fn may_have_keys(&self, object: &Object) -> bool {
         match self {
             Self::Controller(kind) => object.controller().is_some_and(|owner| is_of(owner, kind)),
@@ -400,18 +389,7 @@ impl Target {
     }
 }
 
-/// The reference to an object of the cache.
-pub(crate) fn reference(kind: &Kind, object: &Object) -> Reference {
-    let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-    Reference {
-        kind: kind.clone(),
-        namespace,
-        name,
-        uid: object.uid().to_string(),
-    }
-}
-
-/// An owner as its dependent names it: in the same namespace, unless its kind is known to have none.
+/// Returns an owner as its dependent names it: in the same namespace, unless its kind is known to be cluster-scoped.
 pub(crate) fn named_owner(
     object: &Object,
     owner: &OwnerReference,
@@ -429,7 +407,7 @@ pub(crate) fn named_owner(
     }
 }
 
-/// Whether a mapping is about this owner.
+/// Whether a mapping selects this owner.
 fn is_among(which: Owners, object: &Object, owner: &OwnerReference, lookup: &impl Lookup) -> bool {
     let found = || lookup.by_uid(&owner.uid);
     let is_as_named = |(kind, found): (Kind, Arc<Object>)| {
@@ -443,12 +421,12 @@ fn is_among(which: Owners, object: &Object, owner: &OwnerReference, lookup: &imp
     }
 }
 
-/// Whether an owner is of this kind, in whatever version.
+/// Whether an owner is of this kind, in any version.
 fn is_of(owner: &OwnerReference, kind: &Kind) -> bool {
     owner.kind.kind == kind.kind && owner.kind.group == kind.group
 }
 
-/// The key of an owner of this kind, unless the cache knows that it is gone or another object has its name.
+/// Returns the key of an owner of this kind, unless the cache shows that it was deleted or that another object has its name.
 fn owner_key(
     object: &Object,
     owner: &OwnerReference,

@@ -21,6 +21,7 @@ use crate::reads::cached::Views;
 use crate::runtime::history::History;
 use crate::runtime::memo::Memo;
 use crate::runtime::queue::{Queue, Reason};
+use crate::runtime::route_turns::RouteTurns;
 use crate::signer::SigningKeys;
 use crate::writer::Writer;
 
@@ -42,8 +43,8 @@ pub(crate) struct Services {
     pub(crate) queues: Vec<Queue>,
     /// What it did.
     pub(crate) history: Arc<History>,
-    /// Held while the guest routes: one call at a time, over versions too.
-    pub(crate) routing: Arc<tokio::sync::Mutex<()>>,
+    /// Shared by all versions.
+    pub(crate) route_turns: Arc<RouteTurns>,
     pub(crate) metrics: Group,
     /// Whether a fault in the use of metrics was logged: once is enough.
     pub(crate) metrics_warned: AtomicBool,

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use flyball_cache::Uid;
+
 use super::*;
 
 /// A cache of Deployments: their names, UIDs and what their selectors ask of `app`.
@@ -64,7 +66,7 @@ impl Lookup for Deployments {
             .into()
     }
 
-    fn went(&self, _: Reference) {}
+    fn note_deletion(&self, _: Reference) {}
 
     fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
         match kind.kind.as_str() {
@@ -414,7 +416,7 @@ fn a_mapping_has_its_types_of_change_its_queue_and_its_delay() {
             .route(&delta(None, Some(object.clone())), &CACHE)
             .is_empty()
     );
-    let expected = Routed {
+    let expected = Enqueue {
         queue: 1,
         key: "demo/web-1".into(),
         delay: Duration::from_millis(1500),

@@ -1,4 +1,5 @@
-//! The watch of whatever the API server serves: an informer for each kind, opened and closed as kinds come and go.
+//! The watch of every kind that the API server serves: opens an informer for each kind that appears in discovery, and closes
+//! it when the kind is removed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use crate::policy::{PluginPolicy, parse_duration};
 use crate::reads::interest::interest;
 use crate::runtime::services::Services;
 
-/// How long the caches of all kinds are waited for. Those that aren't there then (a kind whose conversion fails, an API that
-/// does not answer) are gone without until they are.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the caches of all kinds are waited for. The plugin then starts without those that are not synced (a kind whose
+/// conversion fails, an API that does not respond), and gets their objects once they are.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The kinds that a plugin follows, and their informers.
-pub(crate) struct Following {
+/// The informers of the kinds that a plugin discovers.
+pub(crate) struct DiscoveredInformers {
     /// The number of the watch in the description.
     watch: usize,
     factory: Arc<InformerFactory>,
@@ -30,8 +31,8 @@ pub(crate) struct Following {
     settled: Arc<AtomicBool>,
 }
 
-impl Following {
-    /// Opens an informer for each kind that is served now; none if no watch of the description discovers kinds.
+impl DiscoveredInformers {
+    /// Opens an informer for each kind that is served now. Returns none if no watch of the description discovers kinds.
     pub(crate) async fn open(
         factory: &Arc<InformerFactory>,
         discovery: &Arc<Discovery>,
@@ -44,16 +45,16 @@ impl Following {
         };
         let (informers, settled) = (BTreeMap::new(), Arc::default());
         let (factory, discovery) = (factory.clone(), discovery.clone());
-        let mut following = Self {
+        let mut opened = Self {
             watch,
             factory,
             discovery,
             informers,
             settled,
         };
-        let catalogue = following.discovery.catalogue(PATIENCE).await?;
-        following.update(&catalogue, description, policy);
-        Ok(Some(following))
+        let catalogue = opened.discovery.catalogue(SYNC_TIMEOUT).await?;
+        opened.update(&catalogue, description, policy);
+        Ok(Some(opened))
     }
 
     /// The number of the watch in the description.
@@ -61,18 +62,17 @@ impl Following {
         self.watch
     }
 
-    /// The informers of the kinds that are followed.
     pub(crate) fn informers(&self) -> impl Iterator<Item = &Informer> {
         self.informers.values()
     }
 
-    /// Whether the caches that were opened first are there, or were waited for long enough.
+    /// Becomes true when the first caches are synced, or [`SYNC_TIMEOUT`] has passed.
     pub(crate) fn settled(&self) -> Arc<AtomicBool> {
         self.settled.clone()
     }
 
-    /// Follows until `finish`, and ends when all routes have. `route` is what is done with the changes of one kind: it lowers the number that it gets once
-    /// it has routed what the cache held at first. `ready` is called when the first kinds have.
+    /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind; it
+    /// lowers the number that it gets once it has routed the initial objects. `ready` is called when the first kinds have.
     pub(crate) async fn run<R>(
         mut self,
         services: Arc<Services>,
@@ -82,16 +82,16 @@ impl Following {
     ) where
         R: Future<Output = ()> + Send + 'static,
     {
-        // Mappings look up owners of other kinds, so all that can be there should be.
+        // Mappings look up owners of other kinds, so as many caches as possible should be synced first.
         let synced = futures::future::join_all(self.informers.values().map(Informer::synced));
-        let in_time = tokio::time::timeout(PATIENCE, synced).await.is_ok();
+        let in_time = tokio::time::timeout(SYNC_TIMEOUT, synced).await.is_ok();
         let missing: Vec<&Kind> = self.unsynced().collect();
         if !in_time {
             let kinds: Vec<String> = missing.iter().map(|kind| kind.to_string()).collect();
             tracing::warn!(
                 controller = services.name(),
                 kinds = kinds.join(", "),
-                "goes on without the objects of some kinds"
+                "started without the objects of some kinds, whose caches are not synced yet"
             );
             self.count_error(&services);
         }
@@ -124,7 +124,7 @@ impl Following {
                         tracing::warn!(
                             controller = services.name(),
                             error,
-                            "can't follow what the API server serves"
+                            "can't discover the kinds that the API server serves; trying again"
                         );
                     }
                     self.count_error(&services);
@@ -162,7 +162,7 @@ impl Following {
             watch
                 .discovered
                 .as_ref()
-                .expect("it is the watch that discovers"),
+                .expect("the watch discovers kinds"),
         )
     }
 
@@ -186,8 +186,8 @@ impl Following {
         }
     }
 
-    /// Opens and closes informers for what is served now; whether anything changed. The kinds of a group version whose
-    /// discovery failed stay.
+    /// Opens and closes informers for the kinds that are served now, and returns whether anything changed. The kinds of a
+    /// group version whose discovery failed stay.
     fn update(
         &mut self,
         catalogue: &Catalogue,
@@ -218,8 +218,8 @@ impl Following {
     }
 }
 
-/// The kinds that a watch is about and the policy lets the plugin watch: each in the version that its group prefers, or the
-/// first one that has it.
+/// Returns the kinds that a watch selects and the policy lets the plugin watch: each in its group's preferred version, or in
+/// the first version that has it.
 fn wanted(
     catalogue: &Catalogue,
     discovered: &Discovered,

@@ -1,0 +1,242 @@
+//! The tasks of one running version of a plugin: they route the deltas of its watches, work on its queues, tick and tidy.
+//! They start together, and end together when another version takes over or the plugin is removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_cache::Informer;
+use flyball_plugin::Plugin;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::discovered_informers::DiscoveredInformers;
+use crate::runtime::route::WatchRoute;
+use crate::runtime::services::Services;
+use crate::runtime::tickers::tick;
+use crate::runtime::worker::Worker;
+
+/// The interval at which memory and instances that nobody uses are given back.
+const TIDY: Duration = Duration::from_secs(10);
+/// An instance that was not used for so long is dropped.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The tasks of a running version of a plugin.
+pub(crate) struct PluginTasks {
+    plugin: Plugin,
+    services: Arc<Services>,
+    workers: JoinSet<()>,
+    routes: JoinSet<()>,
+    others: JoinSet<()>,
+    /// How many watches have not yet routed the initial objects of their informers.
+    unrouted: watch::Receiver<usize>,
+    /// Cancelled when the workers take no more keys.
+    stop: CancellationToken,
+    /// Cancelled when the routes end, once they have routed what they were told.
+    finish: CancellationToken,
+}
+
+/// When the workers may begin.
+pub(crate) enum Begin<'a> {
+    /// Once all initial objects are routed, and this process leads.
+    Leading(&'a watch::Receiver<bool>),
+    /// Once this process leads: another version of the plugin is at work, and its keys go on.
+    TakingOver(&'a watch::Receiver<bool>),
+}
+
+impl PluginTasks {
+    /// Starts the plugin on its informers, each with the number of its watch in the description, and on those of the kinds
+    /// that it discovers. From here on no change of a synced informer is missed.
+    pub(crate) fn start(
+        plugin: Plugin,
+        services: Arc<Services>,
+        informers: &[(usize, Informer)],
+        discovered: Option<DiscoveredInformers>,
+        concurrency: u32,
+        begin: &Begin<'_>,
+    ) -> Self {
+        let watches = informers.len() + usize::from(discovered.is_some());
+        let (left, unrouted) = watch::channel(watches);
+        let mut tasks = Self {
+            plugin,
+            services,
+            workers: JoinSet::new(),
+            routes: JoinSet::new(),
+            others: JoinSet::new(),
+            unrouted,
+            stop: CancellationToken::new(),
+            finish: CancellationToken::new(),
+        };
+        for (watch, informer) in informers {
+            tasks.route(*watch, informer.clone(), left.clone());
+        }
+        if let Some(discovered) = discovered {
+            tasks.route_discovered(discovered, left);
+        }
+        let (leading, takes_over) = match *begin {
+            Begin::Leading(leading) => (leading, false),
+            Begin::TakingOver(leading) => (leading, true),
+        };
+        tasks.tick(leading);
+        tasks.clear_memo_when_leading(leading);
+        tasks.tidy();
+        tasks.work(concurrency, leading, takes_over);
+        tasks
+    }
+
+    fn route(&mut self, watch: usize, informer: Informer, left: watch::Sender<usize>) {
+        let finish = self.finish.clone();
+        let route = WatchRoute::run(&self.plugin, &self.services, watch, informer, left, finish);
+        self.routes.spawn(route);
+    }
+
+    fn route_discovered(&mut self, discovered: DiscoveredInformers, left: watch::Sender<usize>) {
+        let (plugin, services) = (self.plugin.clone(), self.services.clone());
+        let (watch, finish) = (discovered.watch(), self.finish.clone());
+        self.routes.spawn(async move {
+            let each = finish.clone();
+            let route = |informer, left| {
+                WatchRoute::run(&plugin, &services, watch, informer, left, each.clone())
+            };
+            let ready = || left.send_modify(|left| *left -= 1);
+            discovered.run(services.clone(), route, ready, finish).await;
+        });
+    }
+
+    fn tick(&mut self, leading: &watch::Receiver<bool>) {
+        for ticker in self.services.description.tickers.clone() {
+            let (services, mut leading) = (self.services.clone(), leading.clone());
+            self.spawn_until_stop(async move {
+                if leading.wait_for(|leading| *leading).await.is_ok() {
+                    tick(&services, &ticker).await;
+                }
+            });
+        }
+    }
+
+    /// What was derived while another process led may be out of date.
+    fn clear_memo_when_leading(&mut self, leading: &watch::Receiver<bool>) {
+        if *leading.borrow() {
+            return;
+        }
+        let (services, mut leading) = (self.services.clone(), leading.clone());
+        self.spawn_until_stop(async move {
+            if leading.wait_for(|leading| *leading).await.is_ok() {
+                services.memo.clear();
+            }
+        });
+    }
+
+    fn tidy(&mut self) {
+        let (services, plugin) = (self.services.clone(), self.plugin.clone());
+        self.spawn_until_stop(async move {
+            loop {
+                tokio::time::sleep(TIDY).await;
+                services.tidy();
+                plugin.trim_idle(IDLE);
+            }
+        });
+    }
+
+    fn work(&mut self, concurrency: u32, leading: &watch::Receiver<bool>, takes_over: bool) {
+        for queue in 0..self.services.queues.len() {
+            for _ in 0..concurrency.max(1) {
+                let worker = Worker::new(self.plugin.clone(), self.services.clone(), queue);
+                let (mut unrouted, mut leading) = (self.unrouted.clone(), leading.clone());
+                let stop = self.stop.clone();
+                self.workers.spawn(async move {
+                    let ready = async {
+                        (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
+                            && leading.wait_for(|leading| *leading).await.is_ok()
+                    };
+                    tokio::select! {
+                        // Not ready if the senders are dropped, which happens only when the host ends.
+                        ready = ready => if !ready { return },
+                        () = stop.cancelled() => return,
+                    }
+                    worker.run(&stop).await;
+                });
+            }
+        }
+    }
+
+    fn spawn_until_stop(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.others.spawn(async move {
+            tokio::select! {
+                () = task => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    pub(crate) fn plugin(&self) -> &Plugin {
+        &self.plugin
+    }
+
+    /// Returns how many watches have not yet routed the initial objects of their informers.
+    pub(crate) fn unrouted(&self) -> watch::Receiver<usize> {
+        self.unrouted.clone()
+    }
+
+    /// Takes no more keys, because another version does.
+    pub(crate) fn hand_over(&self) {
+        self.stop.cancel();
+        self.services.guard.quarantine.close();
+    }
+
+    /// The plugin's name.
+    pub(crate) fn name(&self) -> &str {
+        self.services.name()
+    }
+
+    /// Ends a version whose queues go on with another: lets the running calls end, and routes the deltas that it received
+    /// until the other one has `routed` its initial objects.
+    pub(crate) async fn retire(mut self, mut routed: watch::Receiver<usize>, at_most: Duration) {
+        self.hand_over();
+        // Fails if the other version has ended too.
+        let _ = routed.wait_for(|left| *left == 0).await;
+        self.finish.cancel();
+        while self.routes.join_next().await.is_some() {}
+        self.end(Instant::now() + at_most).await;
+    }
+
+    /// Takes no more keys, lets the running calls end, sends the last events, and ends.
+    pub(crate) async fn drain(mut self, at_most: Duration) {
+        self.hand_over();
+        for queue in &self.services.queues {
+            queue.keys.shutdown();
+        }
+        self.routes.shutdown().await;
+        self.end(Instant::now() + at_most).await;
+    }
+
+    async fn end(mut self, deadline: Instant) {
+        let ended = tokio::time::timeout_at(deadline, async {
+            while self.workers.join_next().await.is_some() {}
+        })
+        .await;
+        if ended.is_err() {
+            tracing::warn!(
+                controller = self.name(),
+                "stopped reconciles that did not end in time"
+            );
+            self.workers.shutdown().await;
+        }
+        self.others.shutdown().await;
+        match Arc::try_unwrap(self.services) {
+            Ok(services) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                services.recorder.drain(left).await;
+            }
+            Err(services) => {
+                tracing::debug!(controller = services.name(), "writes are still in flight");
+            }
+        }
+    }
+}

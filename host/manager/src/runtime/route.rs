@@ -1,0 +1,266 @@
+//! From the deltas of one watch to keys in the plugin's queues: `router.rs` applies the declared mappings, and the guest's
+//! `route` maps what they cannot express. Calls of `route` take turns (`route_turns.rs`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_cache::{Batch, Delta, Deltas, Informer, Object};
+use flyball_plugin::Plugin;
+use flyball_types::Kind;
+use flyball_types::description::DeltaType;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::runtime::call::Call;
+use crate::runtime::router::{Enqueue, Router};
+use crate::runtime::services::Services;
+
+/// How many deltas are routed before other tasks may run.
+const BATCH: usize = 256;
+/// The first and the longest wait before a delta that `route` failed on is given to it again.
+const ROUTE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// Routes the deltas of one watch and one informer.
+pub(super) struct WatchRoute {
+    plugin: Plugin,
+    services: Arc<Services>,
+    router: Arc<Router>,
+    /// The watch's name in the deltas for the guest.
+    watch: String,
+    kind: Arc<Kind>,
+    /// The namespaces that the policy lets the plugin see; all if none.
+    namespaces: Option<BTreeSet<String>>,
+    /// How many watches have not yet routed the initial objects of their informers.
+    left: watch::Sender<usize>,
+    finish: CancellationToken,
+}
+
+impl WatchRoute {
+    /// Routes the objects of an informer and then its changes, until `finish`; then it routes the deltas that are left and
+    /// ends.
+    pub(super) fn run(
+        plugin: &Plugin,
+        services: &Arc<Services>,
+        watch: usize,
+        informer: Informer,
+        left: watch::Sender<usize>,
+        finish: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let kind = informer.resource().kind.clone();
+        let router = Arc::new(Router::new(
+            &services.description,
+            &services.description.watches[watch],
+            &kind,
+        ));
+        // At once if possible, so that an earlier version may end.
+        let subscribed = informer.is_synced().then(|| subscribe(&informer, &router));
+        let routing = Self {
+            plugin: plugin.clone(),
+            services: services.clone(),
+            router,
+            watch: kind.to_string(),
+            namespaces: services.policy.watched_namespaces(&kind),
+            kind: Arc::new(kind),
+            left,
+            finish,
+        };
+        async move {
+            let deltas = match subscribed {
+                Some(deltas) => deltas,
+                None => {
+                    tokio::select! {
+                        () = informer.synced() => subscribe(&informer, &routing.router),
+                        () = routing.finish.cancelled() => return,
+                    }
+                }
+            };
+            routing.route_all(deltas).await;
+        }
+    }
+
+    async fn route_all(self, mut deltas: Deltas) {
+        let mut initial = true;
+        loop {
+            let batch = tokio::select! {
+                batch = deltas.next(BATCH) => batch,
+                () = self.finish.cancelled() => deltas.try_next(BATCH),
+            };
+            let Some(mut batch) = batch else { return };
+            if let Some(namespaces) = &self.namespaces {
+                batch
+                    .deltas
+                    .retain(|delta| namespaces.contains(delta.object().namespace()));
+            }
+            self.route(&batch).await;
+            if initial && batch.initial_done {
+                initial = false;
+                self.left.send_modify(|left| *left -= 1);
+            }
+        }
+    }
+
+    async fn route(&self, batch: &Batch) {
+        let mut asked = Vec::new();
+        for delta in &batch.deltas {
+            if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
+                self.services.memo.object_deleted(&old.uid().to_string());
+            }
+            // The cheaper test first: most deltas yield no key.
+            let (keys, asks_guest) = (
+                self.router.route(delta, &*self.services.views),
+                self.router.asks_guest(delta),
+            );
+            if (keys.is_empty() && !asks_guest) || !self.router.counts(delta) {
+                continue;
+            }
+            for Enqueue { queue, key, delay } in keys {
+                self.services.queues[queue].route(key, delay, &self.kind, delta);
+            }
+            asked.extend(
+                asks_guest
+                    .then(|| GuestDelta::new(&self.watch, delta))
+                    .flatten(),
+            );
+        }
+        if !asked.is_empty() && !self.ask_guest(&asked).await {
+            for delta in &asked {
+                self.ask_guest_until_it_succeeds(delta).await;
+            }
+        }
+    }
+
+    /// Gives deltas to the guest's `route`, and returns whether it succeeded.
+    async fn ask_guest(&self, deltas: &[GuestDelta<'_>]) -> bool {
+        let batch = match serde_json::to_vec(deltas) {
+            Ok(batch) => Bytes::from(batch),
+            Err(error) => {
+                tracing::error!(controller = self.services.name(), %error, "can't write deltas for `route`");
+                return true;
+            }
+        };
+        let (plugin, services, count) = (self.plugin.clone(), self.services.clone(), deltas.len());
+        let turn = self.services.route_turns.run(async move {
+            let routed = call_route(&plugin, &services, batch).await;
+            if let Err(error) = &routed {
+                let controller = services.name();
+                tracing::warn!(
+                    controller,
+                    deltas = count,
+                    "`route` failed and is retried: {error}"
+                );
+            }
+            routed.is_ok()
+        });
+        turn.await.unwrap_or(false)
+    }
+
+    async fn ask_guest_until_it_succeeds(&self, delta: &GuestDelta<'_>) {
+        let (mut wait, most) = ROUTE_RETRY;
+        while !self.ask_guest(std::slice::from_ref(delta)).await {
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(most);
+        }
+    }
+}
+
+/// Calls the guest's `route` once and enqueues the keys that it returns. The error is a sentence for the log.
+async fn call_route(plugin: &Plugin, services: &Arc<Services>, batch: Bytes) -> Result<(), String> {
+    let call = Call::new(services.clone(), "route".into());
+    let routed = plugin
+        .route(call.clone(), batch)
+        .await
+        .map_err(|error| error.to_string())??;
+    call.commit();
+    for key in routed {
+        let checked = services.queue(&key.queue).and_then(|queue| {
+            let held = queue.held_keys();
+            services.guard.check_key(held, &key.key).map(|()| queue)
+        });
+        match checked {
+            Ok(queue) => queue.add(key.key.into(), key.delay, &"route".into()),
+            Err(error) => {
+                tracing::warn!(controller = services.name(), %error, "dropped a key that `route` returned");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Subscribes to the deltas that may concern a watch. All deletions do, because they remove entries of the memo.
+fn subscribe(informer: &Informer, router: &Arc<Router>) -> Deltas {
+    let router = router.clone();
+    informer.subscribe_to(move |delta| {
+        delta.delta_type() == DeltaType::Deleted || router.may_concern(delta)
+    })
+}
+
+/// A delta as the guest's `route` receives it.
+#[derive(serde::Serialize)]
+struct GuestDelta<'a> {
+    watch: &'a str,
+    #[serde(rename = "type")]
+    delta_type: DeltaType,
+    old: Option<&'a RawValue>,
+    new: Option<&'a RawValue>,
+    initial: bool,
+}
+
+impl<'a> GuestDelta<'a> {
+    fn new(watch: &'a str, delta: &'a Delta) -> Option<Self> {
+        let raw = |object: &'a Arc<Object>| serde_json::from_slice(object.json()).ok();
+        // An object that was created and deleted since the last delta has neither: its last version stands for `old`.
+        let last = || delta.between.last().filter(|_| delta.new.is_none());
+        let old = delta.old.as_ref().or_else(last).and_then(raw);
+        let new = delta.new.as_ref().and_then(raw);
+        Some(Self {
+            watch,
+            delta_type: delta.delta_type(),
+            old,
+            new,
+            initial: delta.initial,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(version: u32) -> Arc<Object> {
+        let json = format!(
+            r#"{{"metadata": {{"name": "a", "uid": "u", "resourceVersion": "{version}"}}}}"#
+        );
+        Object::parse(json.as_bytes()).expect("it is an object")
+    }
+
+    fn old_version(delta: &Delta) -> Option<String> {
+        let json = serde_json::to_value(GuestDelta::new("v1/Secret", delta)).expect("it is JSON");
+        json["old"]["metadata"]["resourceVersion"]
+            .as_str()
+            .map(str::to_owned)
+    }
+
+    #[test]
+    fn a_guest_is_given_the_last_version_of_an_object_that_was_created_and_deleted_in_between() {
+        let delta = Delta {
+            old: None,
+            new: None,
+            between: vec![object(1), object(2)],
+            initial: false,
+        };
+        assert_eq!(old_version(&delta).as_deref(), Some("2"));
+        let known = Delta {
+            old: Some(object(1)),
+            ..delta.clone()
+        };
+        assert_eq!(old_version(&known).as_deref(), Some("1"));
+        let there = Delta {
+            new: Some(object(3)),
+            ..delta
+        };
+        assert_eq!(old_version(&there), None);
+    }
+}

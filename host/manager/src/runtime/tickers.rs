@@ -1,0 +1,32 @@
+//! Adds a key to a queue at fixed intervals, as a plugin's description asks.
+
+use std::time::Duration;
+
+use flyball_types::description::Ticker;
+use flyball_workqueue::Priority;
+use tokio::time::MissedTickBehavior;
+
+use crate::policy::parse_duration;
+use crate::runtime::queue::Reason;
+use crate::runtime::services::Services;
+
+/// Ticks until it is dropped. The operator's configuration may set the period.
+pub(super) async fn tick(services: &Services, ticker: &Ticker) {
+    let configured = services
+        .config(&ticker.config)
+        .and_then(|text| parse_duration(&text));
+    let period = configured
+        .unwrap_or(Duration::from_millis(ticker.period_ms.into()))
+        .max(Duration::from_millis(1));
+    let Ok(queue) = services.queue(&ticker.queue) else {
+        return;
+    };
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        interval.tick().await;
+        queue
+            .keys
+            .add(ticker.key.as_str().into(), Priority::Normal, Reason::Tick);
+    }
+}

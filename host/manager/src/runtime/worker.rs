@@ -1,0 +1,187 @@
+//! A worker: takes keys from one queue, one at a time, and calls the guest's `reconcile` for each.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flyball_plugin::{CallError, Outcome, Plugin};
+use flyball_workqueue::{Item, Priority};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::quarantine::{Admission, Pass};
+use crate::runtime::call::Call;
+use crate::runtime::history::Entry;
+use crate::runtime::queue::{Queue, Reason};
+use crate::runtime::services::Services;
+
+/// Reconciles keys of one queue, one at a time.
+pub(super) struct Worker {
+    plugin: Plugin,
+    services: Arc<Services>,
+    /// The queue's number in the description.
+    queue: usize,
+}
+
+impl Worker {
+    pub(super) fn new(plugin: Plugin, services: Arc<Services>, queue: usize) -> Self {
+        Self {
+            plugin,
+            services,
+            queue,
+        }
+    }
+
+    /// Works until `stop`, or until the queue is shut down and empty.
+    pub(super) async fn run(self, stop: &CancellationToken) {
+        let queue = &self.services.queues[self.queue];
+        loop {
+            let item = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                item = queue.keys.get() => item,
+            };
+            let Some(item) = item else { return };
+            self.reconcile(queue, item).await;
+        }
+    }
+
+    async fn reconcile(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
+        let key = item.key().clone();
+        let pass = match self.services.guard.quarantine.admit(self.queue, &key).await {
+            Admission::Go(pass) => pass,
+            Admission::Later(delay) => {
+                return queue
+                    .keys
+                    .add_after(key, delay, Priority::Normal, Reason::HeldBack);
+            }
+            // Another version may take the key.
+            Admission::Closed => return queue.keys.add(key, Priority::Normal, Reason::HeldBack),
+        };
+        let attempt = queue.keys.num_requeues(&key);
+        let started = Instant::now();
+        let call = Call::new(self.services.clone(), key.clone());
+        let result = self
+            .plugin
+            .reconcile(call.clone(), &queue.name, &key, attempt)
+            .await;
+        if result.is_ok() {
+            call.commit();
+        }
+        call.settle().await;
+        self.log(&item, attempt, started, &call, &result);
+        self.note_outcome(pass, &result);
+        self.services.history.add(Entry {
+            at: SystemTime::now(),
+            queue: queue.name.clone(),
+            key: key.clone(),
+            why: item.causes().first.clone(),
+            coalesced: item.causes().coalesced,
+            attempt,
+            queued: item.queued(),
+            took: started.elapsed(),
+            failed: match &result {
+                Ok(Outcome::Done | Outcome::RequeueAfter(_)) => None,
+                Ok(Outcome::Failed(message) | Outcome::Terminal(message)) => Some(message.clone()),
+                Err(error) => Some(error.to_string()),
+            },
+            wrote: call.take_touched(),
+        });
+        match result {
+            Ok(Outcome::Done) => queue.keys.forget(&key),
+            Ok(Outcome::RequeueAfter(delay)) => {
+                queue.keys.forget(&key);
+                queue.add(key.clone(), delay, &key);
+            }
+            Ok(Outcome::Terminal(_)) => queue.keys.forget(&key),
+            Ok(Outcome::Failed(_)) | Err(_) => self.retry(queue, key),
+        }
+    }
+
+    /// Tells the quarantine how a call ended.
+    fn note_outcome(&self, pass: Pass<'_>, result: &Result<Outcome, CallError>) {
+        let controller = self.services.name();
+        match result {
+            Ok(_) => {
+                if pass.returned() {
+                    tracing::info!(controller, "the quarantine has ended: a call returned");
+                }
+            }
+            Err(error) if error.is_of_guest() => {
+                if let Some(pause) = pass.failed(&error.to_string()) {
+                    tracing::error!(
+                        controller,
+                        ?pause,
+                        "quarantined the plugin: all of its keys fail, the last one with: {error}"
+                    );
+                }
+            }
+            // Not the guest's fault.
+            Err(_) => {}
+        }
+    }
+
+    fn retry(&self, queue: &Queue, key: Arc<str>) {
+        if queue
+            .max_retries
+            .is_some_and(|most| queue.keys.num_requeues(&key) >= most)
+        {
+            tracing::warn!(
+                controller = self.services.name(),
+                key = &*key,
+                "gave up until something changes"
+            );
+            queue.keys.forget(&key);
+        } else {
+            queue
+                .keys
+                .add_rate_limited(key, Priority::Normal, Reason::Retry);
+        }
+    }
+
+    fn log(
+        &self,
+        item: &Item<Arc<str>, Reason>,
+        attempt: u32,
+        started: Instant,
+        call: &Call,
+        result: &Result<Outcome, CallError>,
+    ) {
+        let is_well = matches!(result, Ok(Outcome::Done | Outcome::RequeueAfter(_)));
+        if is_well && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG) {
+            return;
+        }
+        let (controller, key) = (self.services.name(), &**item.key());
+        let causes = item.causes();
+        let why = causes.first.to_string();
+        let (coalesced, wrote) = (causes.coalesced, call.summary());
+        let took_ms = (started.elapsed().as_secs_f64() * 1e5).round() / 1e2;
+        let queued_ms = (item.queued().as_secs_f64() * 1e5).round() / 1e2;
+        match result {
+            Ok(Outcome::Done | Outcome::RequeueAfter(_)) => {
+                tracing::debug!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, "reconciled"
+                );
+            }
+            Ok(Outcome::Failed(message)) => {
+                tracing::warn!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed: {message}"
+                );
+            }
+            Ok(Outcome::Terminal(message)) => {
+                tracing::error!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, "failed for good: {message}"
+                );
+            }
+            Err(error) => {
+                let backtrace = error.backtrace().unwrap_or_default();
+                tracing::error!(
+                    target: "flyball::reconcile",
+                    controller, key, why, coalesced, wrote, took_ms, queued_ms, attempt, backtrace, "{error}"
+                );
+            }
+        }
+    }
+}
