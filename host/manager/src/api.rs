@@ -6,6 +6,8 @@ pub(crate) mod cluster;
 pub(crate) mod credentials;
 pub(crate) mod denial;
 pub(crate) mod events;
+#[cfg(test)]
+pub(crate) mod fake_server;
 pub(crate) mod fence;
 pub(crate) mod lease;
 pub(crate) mod review;

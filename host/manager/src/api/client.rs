@@ -267,7 +267,53 @@ fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::api::fake_server::{Reply, serve};
+    use crate::api::fence::Term;
+
+    fn client(connection: Connection, fence: Fence) -> ApiClient {
+        ApiClient::new(connection, None, "flyball/test", Arc::new(fence))
+    }
+
+    fn post() -> ApiRequest {
+        ApiRequest::post("/api/v1/namespaces/demo/pods", Bytes::from("{}"))
+    }
+
+    #[tokio::test]
+    async fn a_closed_fence_lets_reads_through_and_sends_no_write() {
+        let (connection, log) = serve(|_| Reply::Json(200, json!({})));
+        let client = client(connection, Fence::closed());
+        let refused = client.send(post()).await.unwrap_err();
+        assert_eq!(refused.reason, "Fenced");
+        client.send(ApiRequest::get("/version")).await.unwrap();
+        assert_eq!(log.take(), ["GET /version"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_waits_no_longer_than_the_lease_lasts() {
+        let (connection, _) = serve(|_| Reply::Nothing);
+        let (fence, now, start) = (Fence::closed(), fence::now(), Instant::now());
+        fence.lead(Term {
+            start_until: now + Duration::from_secs(10),
+            end_until: now + Duration::from_secs(15),
+        });
+        let error = client(connection, fence).send(post()).await.unwrap_err();
+        assert!(error.is_unknown_outcome(), "{error}");
+        assert!((14..=15).contains(&start.elapsed().as_secs()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_retried_when_the_server_asks_for_it_and_not_without_end() {
+        let (connection, log) = serve(|_| Reply::RetryAfter(429, 2));
+        let (client, start) = (client(connection, Fence::open()), Instant::now());
+        let error = client.send(ApiRequest::get("/version")).await.unwrap_err();
+        assert_eq!((error.status, error.retry_after_ms), (429, Some(2000)));
+        assert_eq!(log.take().len(), 1 + RETRIES as usize);
+        assert_eq!(start.elapsed().as_secs(), 2 * u64::from(RETRIES));
+    }
 
     fn read(status: u16, body: &'static str) -> ApiError {
         read_status(

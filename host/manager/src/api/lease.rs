@@ -1,8 +1,8 @@
-//! The election of the one process that acts: a Lease in the cluster, as client-go keeps it, so that processes of
-//! kube-controller-manager and of Flyball take turns on the same one.
+//! Leader election: holds a Lease in the cluster with client-go's protocol, so that kube-controller-manager and Flyball can
+//! take turns on the same one.
 //!
-//! A process that holds the lease moves the fence (`fence.rs`) forward with each renewal. One that could not renew in time
-//! ends: what it did not finish is another's now.
+//! The holder moves the fence (`fence.rs`) forward with each renewal. A process that could not renew in time ends, because
+//! another may lead.
 
 mod record;
 
@@ -22,10 +22,13 @@ use crate::api::events::{Event, Recorder};
 use crate::api::fence::{self, Fence, Term};
 use record::{Claim, Observed, claim};
 
-/// The pauses between two attempts are up to this much longer, at random.
+/// A clock that counts the time for which the machine or the process was suspended.
+type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// The pause between two attempts is longer by a random factor up to this.
 const JITTER: f64 = 1.2;
-/// How long after the end of a lease that could not be renewed the process is called ill.
-const ILL_AFTER: Duration = Duration::from_secs(20);
+/// How long after the end of its lease a process that goes on is reported as unhealthy.
+const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 
 /// How a leader is elected.
 #[derive(Clone, Debug)]
@@ -56,9 +59,10 @@ pub struct LeaseLost {
 pub(crate) struct Elector {
     client: ApiClient,
     election: LeaderElection,
-    identity: String,
+    holder_identity: String,
     fence: Arc<Fence>,
-    /// The lease as this process last saw it.
+    clock: Clock,
+    /// The lease as this process last read it.
     observed: Option<Observed>,
     recorder: Recorder,
     master_status: GaugeVec,
@@ -66,11 +70,11 @@ pub(crate) struct Elector {
 }
 
 impl Elector {
-    /// An elector that acts as `client`, whose own requests no fence holds back.
+    /// An elector that sends its requests with `client`, whose fence must be open.
     pub(crate) fn new(
         client: ApiClient,
         election: LeaderElection,
-        identity: &str,
+        holder_identity: &str,
         fence: Arc<Fence>,
         metrics: &Metrics,
     ) -> Result<Self, MetricsError> {
@@ -92,12 +96,12 @@ impl Elector {
             "leader-election".into(),
             election.name.clone(),
         );
-        let identity = identity.to_owned();
         Ok(Self {
             client,
             election,
-            identity,
+            holder_identity: holder_identity.to_owned(),
             fence,
+            clock: Arc::new(fence::now),
             observed: None,
             recorder,
             master_status,
@@ -105,14 +109,14 @@ impl Elector {
         })
     }
 
-    /// Fails the health check `leaderElection` when the lease has run out and the process goes on.
+    /// Adds the health check `leaderElection`, which fails if the process goes on long after its lease has ended.
     pub(crate) fn check(
         fence: Arc<Fence>,
         health: &HealthChecks,
     ) -> flyball_serving::health::Registration {
         health.add("leaderElection", move || {
             match fence.overdue(fence::now()) {
-                Some(overdue) if overdue > ILL_AFTER => Err(format!(
+                Some(overdue) if overdue > UNHEALTHY_AFTER => Err(format!(
                     "failed election to renew leadership on lease: overdue for {} s",
                     overdue.as_secs()
                 )),
@@ -121,8 +125,8 @@ impl Elector {
         })
     }
 
-    /// Acquires the lease, says so by `leading`, and renews it until `released`, when it is given up. Ends at once if
-    /// `released` comes before the lease.
+    /// Acquires the lease, sets `leading`, and renews the lease until `released`; then gives it up. Ends at once if `released`
+    /// comes before the lease is acquired.
     pub(crate) async fn run(
         mut self,
         leading: watch::Sender<bool>,
@@ -131,7 +135,7 @@ impl Elector {
         let lease = format!("{}/{}", self.election.namespace, self.election.name);
         tracing::info!(
             lease,
-            identity = self.identity,
+            identity = self.holder_identity,
             "attempting to acquire the lease"
         );
         let mut told = String::new();
@@ -154,7 +158,7 @@ impl Elector {
                 () = released.cancelled() => return Ok(()),
             }
         }
-        tracing::info!(lease, identity = self.identity, "acquired the lease");
+        tracing::info!(lease, identity = self.holder_identity, "acquired the lease");
         self.master_status
             .with_label_values(&[&self.election.name])
             .set(1.0);
@@ -194,16 +198,16 @@ impl Elector {
         Ok(())
     }
 
-    /// Tries until the deadline, once at least: a process that was suspended for longer may find its lease untouched.
+    /// Tries until the deadline, at least once: a process that was suspended for longer may still hold its lease.
     async fn renew(&mut self) -> Result<(), String> {
-        let deadline = fence::now() + self.election.renew_deadline;
+        let deadline = (self.clock)() + self.election.renew_deadline;
         loop {
             let failed = match self.try_acquire_or_renew().await {
                 Ok(None) => return Ok(()),
                 Ok(Some(holder)) => return Err(format!("{holder} holds it")),
                 Err(error) => error.to_string(),
             };
-            let left = deadline.saturating_sub(fence::now());
+            let left = deadline.saturating_sub((self.clock)());
             if left < self.election.retry_period {
                 return Err(failed);
             }
@@ -215,33 +219,33 @@ impl Elector {
         }
     }
 
-    /// One attempt; answers who else holds the lease, if somebody does.
+    /// Makes one attempt. Returns the holder, if another process holds the lease.
     async fn try_acquire_or_renew(&mut self) -> Result<Option<String>, ApiError> {
-        // By what was seen last: the server refuses it if that is not the newest.
+        // With the version that was read last: the server refuses the update if the lease has changed since.
         if let Some(observed) = self
             .observed
             .as_ref()
-            .filter(|observed| observed.is_held_by(&self.identity))
+            .filter(|observed| observed.is_held_by(&self.holder_identity))
         {
             let lease = observed.lease.clone();
-            match self.take(lease, fence::now()).await {
+            match self.take(lease, (self.clock)()).await {
                 Ok(()) => return Ok(None),
                 Err(error) => {
                     self.slow_path
                         .with_label_values(&[&self.election.name])
                         .inc();
-                    tracing::debug!(%error, "the lease has changed, or the server can't be reached: looking at it anew");
+                    tracing::debug!(%error, "can't renew the lease with the version that was read last: reading it again");
                 }
             }
         }
-        let asked = fence::now();
+        let asked = (self.clock)();
         let lease = match self.send(ApiRequest::get(self.path())).await {
             Ok(lease) => lease,
             Err(error) if error.is_not_found() => return self.create(asked).await.map(|()| None),
             Err(error) => return Err(error),
         };
-        let observed = Observed::next(self.observed.take(), lease, fence::now());
-        let claim = claim(&observed, &self.identity, fence::now());
+        let observed = Observed::next(self.observed.take(), lease, (self.clock)());
+        let claim = claim(&observed, &self.holder_identity, (self.clock)());
         let lease = observed.lease.clone();
         self.observed = Some(observed);
         match claim {
@@ -250,9 +254,13 @@ impl Elector {
         }
     }
 
-    /// Puts the lease in this process's name. `asked` is a time no later than that of the request.
+    /// Writes this process into the lease. `asked` is a time before the request.
     async fn take(&mut self, mut lease: Value, asked: Duration) -> Result<(), ApiError> {
-        record::take(&mut lease, &self.identity, self.election.lease_duration);
+        record::take(
+            &mut lease,
+            &self.holder_identity,
+            self.election.lease_duration,
+        );
         let call = ApiRequest::put(self.path(), Bytes::from(lease.to_string()));
         let lease = self.send(call).await?;
         self.taken(lease, asked);
@@ -270,7 +278,7 @@ impl Elector {
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": name, "namespace": namespace}, "spec": {},
         });
-        record::take(&mut lease, &self.identity, *lease_duration);
+        record::take(&mut lease, &self.holder_identity, *lease_duration);
         lease["spec"]["leaseTransitions"] = 0.into();
         let call = ApiRequest::post(self.collection(), Bytes::from(lease.to_string()));
         let lease = self.send(call).await?;
@@ -291,7 +299,7 @@ impl Elector {
         });
     }
 
-    /// Lets others take the lease at once. They would after its duration in any case.
+    /// Lets others take the lease at once, instead of after its duration.
     async fn give_up(&mut self) {
         let Some(mut observed) = self.observed.take() else {
             return;
@@ -299,12 +307,12 @@ impl Elector {
         record::give_up(&mut observed.lease);
         let call = ApiRequest::put(self.path(), Bytes::from(observed.lease.to_string()));
         if let Err(error) = self.send(call).await {
-            tracing::debug!(%error, "the lease was not given up: it runs out by itself");
+            tracing::debug!(%error, "can't give up the lease: it ends after its duration");
         }
     }
 
     async fn send(&self, request: ApiRequest) -> Result<Value, ApiError> {
-        // As client-go: so that a second attempt fits before the deadline.
+        // As in client-go: a second attempt fits before the deadline.
         let patience = self.election.renew_deadline / 2;
         let answer = tokio::time::timeout(patience, self.client.send(request)).await;
         let answer = answer.unwrap_or_else(|_| {
@@ -314,7 +322,7 @@ impl Elector {
             )))
         })?;
         serde_json::from_slice(&answer).map_err(|error| {
-            ApiError::unanswered(format!("the server's answer is no lease: {error}"))
+            ApiError::unanswered(format!("the server's answer is not a Lease: {error}"))
         })
     }
 
@@ -340,8 +348,11 @@ impl Elector {
             about,
             event_type: "Normal".into(),
             reason: "LeaderElection".into(),
-            message: format!("{} {what}", self.identity),
+            message: format!("{} {what}", self.holder_identity),
             at: std::time::SystemTime::now(),
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,3 +138,98 @@ impl Credentials for ServiceAccount {
         *self.token.lock() = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::*;
+    use crate::api::fake_server::{Log, Received, Reply, serve};
+    use crate::api::fence::Fence;
+
+    const TOKEN: &str = "POST /api/v1/namespaces/team/serviceaccounts/builder/token";
+
+    /// Credentials of the account `builder`, from a server that responds so to all but token requests. Tokens are `1`, `2` …
+    fn credentials(
+        exists: bool,
+        respond: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> (ApiClient, Log) {
+        let (tokens, exists) = (AtomicU32::new(0), AtomicU32::new(exists.into()));
+        let (connection, log) = serve(move |request| {
+            if request.path.ends_with("/serviceaccounts") {
+                exists.store(1, Relaxed);
+                return Reply::Json(201, json!({}));
+            }
+            if !request.path.ends_with("/token") {
+                return respond(request);
+            }
+            if exists.load(Relaxed) == 0 {
+                return Reply::refusal(404, "NotFound");
+            }
+            let token = tokens.fetch_add(1, Relaxed) + 1;
+            let answer = json!({"spec": {"expirationSeconds": 1000}, "status": {"token": token.to_string()}});
+            Reply::Json(201, answer)
+        });
+        let fence = Arc::new(Fence::open());
+        let host = ApiClient::new(connection.clone(), None, "host", fence.clone());
+        let account = Arc::new(ServiceAccount::new(host, "team", "builder"));
+        (
+            ApiClient::new(connection, Some(account), "plugin", fence),
+            log,
+        )
+    }
+
+    fn read() -> ApiRequest {
+        ApiRequest::get("/api")
+    }
+
+    /// The tokens of the reads that were sent.
+    fn tokens(log: &Log) -> Vec<String> {
+        let reads = log.take_requests().into_iter().filter(|r| r.path == "/api");
+        reads.map(|read| read.authorization).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn concurrent_requests_share_one_token_until_four_fifths_of_its_lifetime() {
+        let (client, log) = credentials(true, |_| Reply::Json(200, json!({})));
+        let (first, second) = futures::join!(client.send(read()), client.send(read()));
+        first.and(second).unwrap();
+        let sent = log.take();
+        assert_eq!(sent, [TOKEN, "GET /api", "GET /api"]);
+        tokio::time::advance(Duration::from_secs(799)).await;
+        client.send(read()).await.unwrap();
+        assert_eq!(tokens(&log), ["Bearer 1"]);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        client.send(read()).await.unwrap();
+        assert_eq!(tokens(&log), ["Bearer 2"]);
+    }
+
+    #[tokio::test]
+    async fn an_account_that_does_not_exist_is_created() {
+        let (client, log) = credentials(false, |_| Reply::Json(200, json!({})));
+        client.send(read()).await.unwrap();
+        let create = "POST /api/v1/namespaces/team/serviceaccounts";
+        assert_eq!(log.take(), [TOKEN, create, TOKEN, "GET /api"]);
+    }
+
+    #[tokio::test]
+    async fn a_token_that_the_server_refuses_is_not_used_again() {
+        let (client, log) = credentials(true, |request| match &*request.authorization {
+            "Bearer 1" => Reply::refusal(401, "Unauthorized"),
+            _ => Reply::Json(200, json!({})),
+        });
+        assert_eq!(client.send(read()).await.unwrap_err().status, 401);
+        client.send(read()).await.unwrap();
+        assert_eq!(tokens(&log), ["Bearer 1", "Bearer 2"]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_token_is_an_error_that_names_the_account() {
+        let (connection, _) = serve(|_| Reply::Json(201, json!({"status": {}})));
+        let host = ApiClient::new(connection, None, "host", Arc::new(Fence::open()));
+        let account = ServiceAccount::new(host, "team", "builder");
+        let error = account.bearer().await.unwrap_err();
+        assert!(error.message.contains("team/builder"), "{error}");
+    }
+}

@@ -1,8 +1,7 @@
 //! Which keys a delta yields, and which deltas the guest is asked about.
 
-use serde_json::{Value, json};
-
 use flyball_cache::Uid;
+use serde_json::{Value, json};
 
 use super::*;
 

@@ -1,0 +1,227 @@
+//! Elections on a fake API server, by a clock under test: tokio's, paused.
+
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::api::fake_server::{Received, Reply, serve};
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The Lease in the cluster; null before it is created.
+#[derive(Clone, Default)]
+struct Cluster {
+    lease: Arc<Mutex<Value>>,
+    is_unreachable: Arc<Mutex<bool>>,
+}
+
+impl Cluster {
+    /// Responds as an API server does, with optimistic concurrency.
+    fn respond(&self, request: &Received) -> Reply {
+        if *self.is_unreachable.lock() {
+            return Reply::Nothing;
+        }
+        if !request.path.starts_with(LEASES) {
+            return Reply::Json(201, json!({}));
+        }
+        let mut lease = self.lease.lock();
+        match &*request.method {
+            "GET" if lease.is_null() => return Reply::refusal(404, "NotFound"),
+            "GET" => {}
+            "POST" if !lease.is_null() => return Reply::refusal(409, "AlreadyExists"),
+            "PUT"
+                if lease["metadata"]["resourceVersion"]
+                    != request.body["metadata"]["resourceVersion"] =>
+            {
+                return Reply::refusal(409, "Conflict");
+            }
+            _ => {
+                let version = version(&lease) + 1;
+                *lease = request.body.clone();
+                lease["metadata"]["resourceVersion"] = version.to_string().into();
+            }
+        }
+        Reply::Json(200, lease.clone())
+    }
+
+    /// Writes the lease as another process does that holds it.
+    fn hold_by(&self, holder: &str) {
+        let mut lease = self.lease.lock();
+        let (version, transitions) = (version(&lease) + 1, &lease["spec"]["leaseTransitions"]);
+        let transitions = transitions.as_u64().unwrap_or(6);
+        *lease = json!({
+            "metadata": {"name": "flyball", "namespace": "kube-system", "resourceVersion": version.to_string()},
+            "spec": {
+                "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": transitions,
+                "renewTime": version,
+            },
+        });
+    }
+
+    fn spec(&self, field: &str) -> Value {
+        self.lease.lock()["spec"][field].clone()
+    }
+
+    fn version(&self) -> u64 {
+        version(&self.lease.lock())
+    }
+}
+
+fn version(lease: &Value) -> u64 {
+    let version = lease["metadata"]["resourceVersion"].as_str();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A process `a` that takes part in the election.
+struct Process {
+    fence: Arc<Fence>,
+    leading: watch::Receiver<bool>,
+    released: CancellationToken,
+    elected: JoinHandle<Result<(), LeaseLost>>,
+    start: Instant,
+}
+
+impl Process {
+    fn start(cluster: &Cluster) -> Self {
+        let cluster = cluster.clone();
+        let (connection, _) = serve(move |request| cluster.respond(request));
+        let client = ApiClient::new(connection, None, "elector", Arc::new(Fence::open()));
+        let election = LeaderElection {
+            namespace: "kube-system".into(),
+            name: "flyball".into(),
+            lease_duration: s(15),
+            renew_deadline: s(10),
+            retry_period: s(2),
+        };
+        let (fence, start) = (Arc::new(Fence::closed()), Instant::now());
+        let metrics = Metrics::new();
+        let mut elector =
+            Elector::new(client, election, "a", fence.clone(), &metrics).expect("new metrics");
+        elector.clock = Arc::new(move || start.elapsed());
+        let (leading, released) = (watch::Sender::new(false), CancellationToken::new());
+        Self {
+            fence,
+            leading: leading.subscribe(),
+            elected: tokio::spawn(elector.run(leading, released.clone())),
+            released,
+            start,
+        }
+    }
+
+    async fn leads(&mut self) {
+        let leads = self.leading.wait_for(|leads| *leads).await;
+        leads.expect("the elector runs");
+    }
+
+    /// How long a write that starts now may take; none if it may not start.
+    fn admitted(&self) -> Option<Duration> {
+        let admitted = self.fence.admit(self.start.elapsed()).ok();
+        admitted.map(|left| left.expect("there is an election"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_does_not_exist_is_created_and_renewed() {
+    let cluster = Cluster::default();
+    let mut process = Process::start(&cluster);
+    process.leads().await;
+    assert_eq!(cluster.spec("holderIdentity"), "a");
+    assert_eq!(cluster.spec("leaseTransitions"), 0);
+    assert_eq!(process.admitted(), Some(s(15)));
+    // Sixty seconds are many times the lease's duration: it is renewed every two.
+    sleep(s(60)).await;
+    assert!(
+        (28..=32).contains(&cluster.version()),
+        "{}",
+        cluster.version()
+    );
+    assert!(process.admitted() >= Some(s(13)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_another_process_is_taken_once_it_was_not_renewed_for_its_duration() {
+    let cluster = Cluster::default();
+    cluster.hold_by("b");
+    let mut process = Process::start(&cluster);
+    sleep(s(10)).await;
+    cluster.hold_by("b");
+    // Renewed at 10 s and observed up to 4.4 s later: its time has not ended at 24 s.
+    sleep(s(14)).await;
+    assert!(!*process.leading.borrow() && process.admitted().is_none());
+    process.leads().await;
+    assert!((25..=34).contains(&process.start.elapsed().as_secs()));
+    assert_eq!(cluster.spec("holderIdentity"), "a");
+    assert_eq!(cluster.spec("leaseTransitions"), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_renewed_is_lost_after_the_renew_deadline() {
+    let cluster = Cluster::default();
+    let mut process = Process::start(&cluster);
+    process.leads().await;
+    *cluster.is_unreachable.lock() = true;
+    let lost_from = Instant::now();
+    sleep(s(9)).await;
+    assert!(process.admitted().is_some());
+    sleep(s(2)).await;
+    // No write starts after the deadline, whether the elector has noticed or not.
+    assert_eq!(process.admitted(), None);
+    let lost = (&mut process.elected).await.expect("it does not panic");
+    let lost = lost.expect_err("the lease is lost").to_string();
+    assert!(
+        lost.contains("kube-system/flyball") && lost.contains("10 s"),
+        "{lost}"
+    );
+    assert!(
+        lost_from.elapsed() <= s(2 + 10 + 5),
+        "{:?}",
+        lost_from.elapsed()
+    );
+    assert_eq!(process.admitted(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_another_process_took_is_lost_at_the_next_renewal() {
+    let cluster = Cluster::default();
+    let mut process = Process::start(&cluster);
+    process.leads().await;
+    cluster.hold_by("b");
+    let taken = Instant::now();
+    let lost = (&mut process.elected).await.expect("it does not panic");
+    let lost = lost.expect_err("the lease is lost").to_string();
+    assert!(lost.contains("b holds it"), "{lost}");
+    assert!(taken.elapsed() <= s(3), "{:?}", taken.elapsed());
+    assert_eq!(process.admitted(), None);
+    assert_eq!(cluster.spec("holderIdentity"), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_does_not_lose_the_lease() {
+    let cluster = Cluster::default();
+    let mut process = Process::start(&cluster);
+    process.leads().await;
+    *cluster.is_unreachable.lock() = true;
+    sleep(s(6)).await;
+    *cluster.is_unreachable.lock() = false;
+    sleep(s(60)).await;
+    assert!(!process.elected.is_finished() && process.admitted().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_given_up_and_no_write_starts_any_more() {
+    let cluster = Cluster::default();
+    let mut process = Process::start(&cluster);
+    process.leads().await;
+    process.released.cancel();
+    let ended = (&mut process.elected).await.expect("it does not panic");
+    ended.expect("it was not lost");
+    assert_eq!(cluster.spec("holderIdentity"), "");
+    assert_eq!(process.admitted(), None);
+}
