@@ -51,11 +51,9 @@ impl Controller for FakeKubelet {
             .allow("coordination.k8s.io/v1/Lease", ["create", "patch"])
             .allow("v1/Pod", ["delete"])
             .allow_on("v1/Pod", "status", ["patch"])
+            .ticker_with(ticker())
             .concurrency(16);
-        Description {
-            tickers: vec![ticker()],
-            ..settings::declare(description)
-        }
+        settings::declare(description)
     }
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
@@ -154,41 +152,42 @@ fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The pods that are bound to a node, and what of them changes what is to be done; their status is our own writing.
-fn pods() -> flyball_sdk::describe::Watch {
-    let what_counts = [
-        "metadata.annotations",
-        "metadata.deletionTimestamp",
-        "metadata.deletionGracePeriodSeconds",
-    ];
-    let watch = watch::<Pod>()
-        .fields_match("spec.nodeName!=")
-        .when(Change::Generation);
-    let watch = what_counts.iter().fold(watch, |watch, path| {
-        watch.when(Change::Path((*path).into()))
-    });
-    watch
-        .itself()
-        .to_queue(PODS)
-        .on(&[DeltaType::Added, DeltaType::Modified])
+/// The pods that are bound to a node. Their status does not count: this controller writes it.
+fn pods() -> Watch {
+    watch::<Pod>()
+        .field_selector("spec.nodeName!=")
+        .when(Change::Generation)
+        .when_at(&[
+            "metadata.annotations",
+            "metadata.deletionTimestamp",
+            "metadata.deletionGracePeriodSeconds",
+        ])
+        .enqueue(
+            Mapping::itself()
+                .queue(PODS)
+                .on([DeltaType::Added, DeltaType::Modified]),
+        )
 }
 
-/// The nodes: one that was deleted comes back, and one that was tainted when it was created loses the taint.
-fn nodes() -> flyball_sdk::describe::Watch {
+/// The nodes. A deleted node is created again, and a node that was tainted when it was created loses
+/// the taint.
+fn nodes() -> Watch {
     watch::<node::Node>()
-        .when(Change::Path("spec.taints".into()))
-        .itself()
-        .to_queue(NODES)
+        .when_at(&["spec.taints"])
+        .enqueue(Mapping::itself().queue(NODES))
 }
 
-/// The first heartbeat comes with the namespace of its leases, which a new API server makes a moment after it starts.
-fn namespace_of_leases() -> flyball_sdk::describe::Watch {
+/// The first heartbeat waits for the namespace of the leases, which a new API server creates a
+/// moment after it starts.
+fn namespace_of_leases() -> Watch {
     watch_kind("v1/Namespace")
         .metadata_only()
-        .fields_match(&format!("metadata.name={}", node::LEASES))
-        .to_key(heartbeat::ALL)
-        .to_queue(NODES)
-        .on(&[DeltaType::Added])
+        .field_selector(&format!("metadata.name={}", node::LEASES))
+        .enqueue(
+            Mapping::key(heartbeat::ALL)
+                .queue(NODES)
+                .on([DeltaType::Added]),
+        )
 }
 
 fn ticker() -> Ticker {

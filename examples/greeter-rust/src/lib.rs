@@ -35,11 +35,11 @@ export!(Greeter);
 impl Controller for Greeter {
     fn describe() -> Description {
         describe("greeter", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Namespace>().itself())
+            .watch(watch::<Namespace>().enqueue(Mapping::itself()))
             .watch(
                 watch::<ConfigMap>()
-                    .fields_match("metadata.name=greeting")
-                    .to_namespace(),
+                    .field_selector("metadata.name=greeting")
+                    .enqueue(Mapping::namespace()),
             )
             .queue("greeter")
             .allow(ConfigMap::KIND, ["get", "create", "update", "delete"])

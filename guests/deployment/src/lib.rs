@@ -51,20 +51,24 @@ impl Controller for DeploymentController {
                 ..queue("deployment")
             })
             // Whole, because they are modified: the host then builds what it puts from its cache.
-            .watch(watch::<Deployment>().fields(&["."]).itself())
+            .watch(
+                watch::<Deployment>()
+                    .fields(&["."])
+                    .enqueue(Mapping::itself()),
+            )
             .watch(
                 watch::<ReplicaSet>()
                     .fields(&["."])
-                    .to_controller(Deployment::KIND)
-                    .selecting(Deployment::KIND, "spec.selector")
-                    .orphans(),
+                    .enqueue(Mapping::controller(Deployment::KIND))
+                    .enqueue(Mapping::selecting(Deployment::KIND, "spec.selector").orphans()),
             )
             // Recreate waits for the last pod to go.
             .watch(
-                watch::<Pod>()
-                    .selecting(Deployment::KIND, "spec.selector")
-                    .whose("spec.strategy.type", "Recreate")
-                    .on(&[DeltaType::Deleted]),
+                watch::<Pod>().enqueue(
+                    Mapping::selecting(Deployment::KIND, "spec.selector")
+                        .whose("spec.strategy.type", "Recreate")
+                        .on([DeltaType::Deleted]),
+                ),
             )
             .allow(Deployment::KIND, ["get", "update"])
             .allow_on(Deployment::KIND, "status", ["update"])

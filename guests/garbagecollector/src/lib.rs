@@ -21,7 +21,7 @@ mod tests;
 use std::time::Duration;
 
 use flyball_sdk::View;
-use flyball_sdk::describe::{MetricType, Owners, watch_discovered};
+use flyball_sdk::describe::{Discovered, MetricType, Owners, watch_discovered};
 use flyball_sdk::prelude::*;
 
 use node::Node;
@@ -47,32 +47,35 @@ export!(GarbageCollector);
 impl Controller for GarbageCollector {
     fn describe() -> Description {
         use DeltaType::{Added, Deleted, Modified};
-        let graph = watch_discovered(Duration::from_secs(30))
-            .can(&["delete"])
-            // Events come and go by themselves, and own nothing.
+        let in_foreground = |mapping: Mapping| {
+            mapping
+                .having("metadata.finalizers", FOREGROUND)
+                .on([Added, Modified])
+        };
+        let kinds = Discovered::every(Duration::from_secs(30))
+            .verbs(&["delete"])
+            // Events expire, and own nothing.
             .except(&["v1/Event", "events.k8s.io/v1/Event"])
-            .every_config(SYNC_PERIOD)
-            .errors_to(SYNC_ERRORS)
+            .period_config(SYNC_PERIOD)
+            .error_counter(SYNC_ERRORS);
+        let graph = watch_discovered(kinds)
             .fields(Node::FIELDS)
-            .when(Change::Path("metadata.ownerReferences".into()))
-            .when(Change::Path("metadata.finalizers".into()))
-            .when(Change::Path("metadata.deletionTimestamp".into()))
-            .dependents()
-            .on(&[Deleted])
-            .owner_references(Owners::Missing)
-            .on(&[Added, Modified])
-            .owner_references(Owners::Deleting)
-            .on(&[Modified, Deleted])
-            .dependents()
-            .having("metadata.finalizers", FOREGROUND)
-            .on(&[Added, Modified])
-            .reference()
-            .having("metadata.finalizers", FOREGROUND)
-            .on(&[Added, Modified])
-            .reference()
-            .having("metadata.finalizers", ORPHAN)
-            .on(&[Added, Modified])
-            .to_queue(TO_ORPHAN);
+            .when_at(&[
+                "metadata.ownerReferences",
+                "metadata.finalizers",
+                "metadata.deletionTimestamp",
+            ])
+            .enqueue(Mapping::dependents().on([Deleted]))
+            .enqueue(Mapping::owner_references(Owners::Missing).on([Added, Modified]))
+            .enqueue(Mapping::owner_references(Owners::Deleting).on([Modified, Deleted]))
+            .enqueue(in_foreground(Mapping::dependents()))
+            .enqueue(in_foreground(Mapping::reference()))
+            .enqueue(
+                Mapping::reference()
+                    .having("metadata.finalizers", ORPHAN)
+                    .on([Added, Modified])
+                    .queue(TO_ORPHAN),
+            );
         describe("garbage-collector-controller", env!("CARGO_PKG_VERSION"))
             .watch(graph)
             .queue(TO_DELETE)

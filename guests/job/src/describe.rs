@@ -18,7 +18,7 @@ pub const QUEUE: &str = "job";
 pub fn describe(settings: &Settings) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
         .watch(jobs())
-        .watch(jobs_as_they_go(settings))
+        .watch(other_changes_of_jobs(settings))
         .watch(pods(settings))
         .watch(held_pods())
         .queue_with(retrying(QUEUE))
@@ -37,53 +37,55 @@ pub fn describe(settings: &Settings) -> Description {
     metrics::declare(described)
 }
 
-/// Jobs that come, go or ask for something else are reconciled at once. Their metadata is kept whole, because a write of the
-/// status carries it.
-fn jobs() -> describe::Watch {
+/// A new job, a deleted one and a new spec are reconciled at once. The metadata is cached whole,
+/// because a write of the status carries it.
+fn jobs() -> Watch {
     watch::<Job>()
         .and_view::<Presence>()
         .fields(&["metadata"])
         .when(Change::Generation)
-        .itself()
-        .to_route()
+        .enqueue(Mapping::itself())
+        .enqueue(Mapping::route())
 }
 
-/// Any other change of a job, such as that of its status, is gathered with the changes of its pods that most often cause it.
-fn jobs_as_they_go(settings: &Settings) -> describe::Watch {
-    watch::<Job>()
-        .itself()
-        .on(&[DeltaType::Modified])
-        .after(settings.sync_batch_period)
+/// Any other change of a job, such as that of its status, is batched with the changes of its pods,
+/// which most often cause it.
+fn other_changes_of_jobs(settings: &Settings) -> Watch {
+    watch::<Job>().enqueue(
+        Mapping::itself()
+            .on([DeltaType::Modified])
+            .after(settings.sync_batch_period),
+    )
 }
 
-/// Pods of jobs, and those that could become so: an orphan's end concerns nobody.
-fn pods(settings: &Settings) -> describe::Watch {
+/// Pods of jobs, and orphans that a job may adopt. The deletion of an orphan concerns no job.
+fn pods(settings: &Settings) -> Watch {
     watch::<Pod>()
         .and_view::<HeldPod>()
-        .to_controller(Job::KIND)
-        .after(settings.sync_batch_period)
-        .selecting(Job::KIND, "spec.selector")
-        .orphans()
-        .on(&[DeltaType::Added, DeltaType::Modified])
-        .after(settings.sync_batch_period)
+        .enqueue(Mapping::controller(Job::KIND).after(settings.sync_batch_period))
+        .enqueue(
+            Mapping::selecting(Job::KIND, "spec.selector")
+                .orphans()
+                .on([DeltaType::Added, DeltaType::Modified])
+                .after(settings.sync_batch_period),
+        )
 }
 
-/// Pods that may be held by the finalizer for nobody, and those that have ended, which are counted while they are held.
-fn held_pods() -> describe::Watch {
-    let held = |watch: describe::Watch| watch.to_route().having("metadata.finalizers", FINALIZER);
-    let ended = |watch, phase| held(watch).having("status.phase", phase);
-    let watch = [
-        "metadata.deletionTimestamp",
-        "metadata.finalizers",
-        "metadata.ownerReferences",
-        "status.phase",
-    ]
-    .iter()
-    .fold(watch::<HeldPod>(), |watch, path| {
-        watch.when(Change::Path((*path).into()))
-    });
-    let watch = held(held(watch).orphans()).deleting();
-    ended(ended(watch, "Succeeded"), "Failed")
+/// Pods with the finalizer of jobs: orphans, pods that are being deleted, and pods that have ended,
+/// which keep the finalizer until they are counted.
+fn held_pods() -> Watch {
+    let held = || Mapping::route().having("metadata.finalizers", FINALIZER);
+    watch::<HeldPod>()
+        .when_at(&[
+            "metadata.deletionTimestamp",
+            "metadata.finalizers",
+            "metadata.ownerReferences",
+            "status.phase",
+        ])
+        .enqueue(held().orphans())
+        .enqueue(held().deleting())
+        .enqueue(held().having("status.phase", "Succeeded"))
+        .enqueue(held().having("status.phase", "Failed"))
 }
 
 /// A queue with the backoff of jobs: a second to a minute, for each key alone.

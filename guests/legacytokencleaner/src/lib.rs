@@ -60,7 +60,7 @@ export!(LegacyTokens);
 impl Controller for LegacyTokens {
     fn describe() -> Description {
         describe("legacy-serviceaccount-token-cleaner-controller", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Secret>().fields_match(&format!("type={SECRET_TYPE}")))
+            .watch(watch::<Secret>().field_selector(&format!("type={SECRET_TYPE}")))
             .watch(watch::<ServiceAccount>())
             .watch(watch::<pods::Pod>())
             .queue("legacy_serviceaccount_token_cleaner")

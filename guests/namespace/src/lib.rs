@@ -41,7 +41,7 @@ export!(NamespaceController);
 impl Controller for NamespaceController {
     fn describe() -> Description {
         describe("namespace-controller", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Presence>().to_route().on(&[DeltaType::Added, DeltaType::Modified]))
+            .watch(watch::<Presence>().enqueue(Mapping::route().on([DeltaType::Added, DeltaType::Modified])))
             // A namespace that can't be emptied is tried again every minute at least.
             .queue_with(Queue { max_delay_ms: 60_000, ..queue("namespace") })
             .import("discovery")

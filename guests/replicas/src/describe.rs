@@ -34,39 +34,34 @@ pub fn describe<F: Flavored>() -> Description {
     )
 }
 
-/// The sets. Their status counts, too: what someone else wrote there is put right. Whole, because it is modified: the host
-/// then builds what it puts from its cache.
-fn sets<F: Flavored>() -> describe::Watch {
+/// The sets. A change of their status counts, so that what another client wrote there is corrected.
+/// The whole object is cached, because the host builds the object of an update from its cache.
+fn sets<F: Flavored>() -> Watch {
     watch::<Of<F, Set>>()
         .fields(&["."])
         .when(Change::Generation)
-        .when(Change::Path("metadata.deletionTimestamp".into()))
-        .when(Change::Path("status".into()))
-        .itself()
+        .when_at(&["metadata.deletionTimestamp", "status"])
+        .enqueue(Mapping::itself())
 }
 
-/// The condition of a pod that counts.
-const READY: &str = "status.conditions[type=Ready]";
-
-/// Their pods, and those that could become so: an orphan's end concerns nobody.
-fn pods<F: Flavored>() -> describe::Watch {
+/// The pods of the sets, and orphans that a set may adopt. The deletion of an orphan concerns no
+/// set.
+fn pods<F: Flavored>() -> Watch {
     let kind = F::FLAVOR.kind;
-    let what_counts = [
-        "metadata.ownerReferences",
-        "metadata.deletionTimestamp",
-        "status.phase",
-        READY,
-    ];
-    let watch = what_counts.iter().fold(
-        watch::<Pod>()
-            .and_view::<Candidate>()
-            .and_view::<Bystander>()
-            .when(Change::Labels),
-        |watch, path| watch.when(Change::Path((*path).into())),
-    );
-    watch
-        .to_controller(kind)
-        .selecting(kind, "spec.selector")
-        .orphans()
-        .on(&[DeltaType::Added, DeltaType::Modified])
+    watch::<Pod>()
+        .and_view::<Candidate>()
+        .and_view::<Bystander>()
+        .when(Change::Labels)
+        .when_at(&[
+            "metadata.ownerReferences",
+            "metadata.deletionTimestamp",
+            "status.phase",
+            "status.conditions[type=Ready]",
+        ])
+        .enqueue(Mapping::controller(kind))
+        .enqueue(
+            Mapping::selecting(kind, "spec.selector")
+                .orphans()
+                .on([DeltaType::Added, DeltaType::Modified]),
+        )
 }

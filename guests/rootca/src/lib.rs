@@ -54,22 +54,19 @@ impl Controller for RootCa {
     /// The ConfigMaps are watched whole, because the role has no `get`, and a change is made to what the cache holds.
     fn describe() -> Description {
         let only_ours = format!("metadata.name={NAME}");
-        let changed = [DeltaType::Modified, DeltaType::Deleted];
         describe(
             "root-ca-certificate-publisher-controller",
             env!("CARGO_PKG_VERSION"),
         )
         .watch(
             watch::<Namespace>()
-                .itself()
-                .on(&[DeltaType::Added, DeltaType::Modified]),
+                .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
         )
         .watch(
             watch::<ConfigMap>()
                 .fields(&["."])
-                .fields_match(&only_ours)
-                .to_namespace()
-                .on(&changed),
+                .field_selector(&only_ours)
+                .enqueue(Mapping::namespace().on([DeltaType::Modified, DeltaType::Deleted])),
         )
         .queue("root_ca_cert_publisher")
         .allow(ConfigMap::KIND, ["create", "update"])

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use flyball_types::description::Description;
 use flyball_types::{Reference, ReferenceError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::describe::Description;
 use crate::error::Error;
 use crate::host::Host;
 use crate::raw::Raw;
@@ -34,7 +34,7 @@ pub trait Controller {
     /// changes.
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error>;
 
-    /// Turns changes into keys, for the watches that [map to `route`](crate::describe::WatchExt::to_route); for what no
+    /// Turns changes into keys, for the watches that [map to `route`](crate::describe::Mapping::route); for what no
     /// declared mapping can say.
     ///
     /// # Errors

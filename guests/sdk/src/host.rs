@@ -67,7 +67,7 @@ impl<'a> Host<'a> {
 /// What the host has seen.
 impl Host<'_> {
     /// Whether this object, of this kind and version, was seen to go. Yes is certain; no says nothing. Known of objects on
-    /// whose deletion the mapping [`dependents`](crate::describe::WatchExt::dependents) found some.
+    /// whose deletion the mapping [`dependents`](crate::describe::Mapping::dependents) found some.
     pub fn saw_go(&self, object: &Reference) -> bool {
         let Reference {
             kind,

@@ -39,8 +39,12 @@
 //! impl Controller for Quotas {
 //!     fn describe() -> Description {
 //!         describe("quotas", "1.0.0")
-//!             .watch(watch::<Namespace>().itself())
-//!             .watch(watch::<Quota>().labelled("example.com/ours").to_namespace())
+//!             .watch(watch::<Namespace>().enqueue(Mapping::itself()))
+//!             .watch(
+//!                 watch::<Quota>()
+//!                     .label_selector("example.com/ours")
+//!                     .enqueue(Mapping::namespace()),
+//!             )
 //!             .queue("quotas")
 //!             .allow(Quota::KIND, ["get", "create", "update"])
 //!     }
@@ -127,8 +131,8 @@ pub use write::{Answer, PatchType, Propagation, Write};
 pub mod prelude {
     pub use serde_json::{Value, json};
 
-    pub use crate::describe::{Change, DeltaType, Description};
-    pub use crate::describe::{DescriptionExt as _, WatchExt as _, describe, watch, watch_kind};
+    pub use crate::describe::{Change, DeltaType, Description, Mapping, Watch};
+    pub use crate::describe::{describe, watch, watch_kind};
     pub use crate::{
         Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host,
         IntOrPercent, Key, LabelSelector, LabelSet, Labels, Meta, Outcome, OwnerReference,

@@ -16,7 +16,7 @@
 //! impl Controller for Marker {
 //!     fn describe() -> Description {
 //!         describe("marker", "1.0.0")
-//!             .watch(watch::<Namespace>().itself())
+//!             .watch(watch::<Namespace>().enqueue(Mapping::itself()))
 //!             .queue("marker")
 //!             .allow("v1/Namespace", ["get", "update"])
 //!     }
@@ -49,11 +49,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use flyball_types::description::{Description, Permission};
 use flyball_types::{ApiError, Kind};
 use serde_json::{Value, json};
 
 use crate::controller::{Controller, Outcome, Request};
+use crate::describe::{Description, Permission};
 use crate::error::Error;
 use crate::host::Host;
 use crate::imports::{MetricOperation, ObjectReference, Pages, Question};

@@ -33,14 +33,9 @@ impl Controller for ServiceAccounts {
         describe("serviceaccount-controller", env!("CARGO_PKG_VERSION"))
             .watch(
                 watch::<Namespace>()
-                    .itself()
-                    .on(&[DeltaType::Added, DeltaType::Modified]),
+                    .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified])),
             )
-            .watch(
-                watch::<ServiceAccount>()
-                    .to_namespace()
-                    .on(&[DeltaType::Deleted]),
-            )
+            .watch(watch::<ServiceAccount>().enqueue(Mapping::namespace().on([DeltaType::Deleted])))
             .queue("serviceaccount")
             .allow(ServiceAccount::KIND, ["create"])
             .concurrency(1)

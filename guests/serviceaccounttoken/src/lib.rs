@@ -63,11 +63,15 @@ impl Controller for Tokens {
             ..queue(name)
         };
         describe("serviceaccount-token-controller", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Account>().to_route().when(Change::Generation))
+            .watch(
+                watch::<Account>()
+                    .when(Change::Generation)
+                    .enqueue(Mapping::route()),
+            )
             .watch(
                 watch::<Secret>()
-                    .fields_match(&format!("type={SECRET_TYPE}"))
-                    .to_route(),
+                    .field_selector(&format!("type={SECRET_TYPE}"))
+                    .enqueue(Mapping::route()),
             )
             .index(
                 BY_ACCOUNT,

@@ -37,7 +37,7 @@ fn the_description_is_sound_and_asks_for_what_is_used() {
 
 #[test]
 fn the_queues_are_named_and_wait_as_the_controller_managers() {
-    let queues = JobController::describe().queues;
+    let queues = &JobController::describe().queues;
     let named: Vec<_> = queues
         .iter()
         .map(|queue| (queue.name.as_str(), queue.base_delay_ms, queue.max_delay_ms))
@@ -141,7 +141,7 @@ fn a_setting_that_makes_no_sense_is_not_retried() {
 
 #[test]
 fn metrics_have_the_controller_managers_names() {
-    let metrics = JobController::describe().metrics;
+    let metrics = &JobController::describe().metrics;
     let names: Vec<_> = metrics
         .iter()
         .map(|metric| metric.name.strip_prefix("job_controller_").unwrap())

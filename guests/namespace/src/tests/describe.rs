@@ -45,7 +45,7 @@ fn it_works_as_the_controller_managers() {
 
 #[test]
 fn of_namespaces_the_cache_keeps_only_whether_they_are_deleted() {
-    let watches = NamespaceController::describe().watches;
+    let watches = &NamespaceController::describe().watches;
     assert_eq!(watches.len(), 1);
     assert_eq!(watches[0].fields, ["metadata.deletionTimestamp"]);
     let map = serde_json::to_value(&watches[0].map).unwrap();

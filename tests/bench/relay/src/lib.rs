@@ -27,8 +27,7 @@ impl Controller for Relay {
         describe(name(), env!("CARGO_PKG_VERSION"))
             .watch(
                 watch::<ConfigMap>()
-                    .itself()
-                    .having("metadata.namespace", name()),
+                    .enqueue(Mapping::itself().having("metadata.namespace", name())),
             )
             .queue("relay")
             .concurrency(4)

@@ -25,7 +25,7 @@ export!(Scan);
 impl Controller for Scan {
     fn describe() -> Description {
         describe("scan", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Pod>().itself())
+            .watch(watch::<Pod>().enqueue(Mapping::itself()))
             .queue("scan")
     }
 

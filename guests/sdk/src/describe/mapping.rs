@@ -1,0 +1,288 @@
+//! Mappings: which keys a change of a watched object enqueues.
+
+use std::time::Duration;
+
+use flyball_types::description::{Having, Mapping as Document, To};
+
+use super::{DeltaType, Owners, kind};
+use crate::host::millis;
+
+/// The keys that a change of a watched object enqueues.
+///
+/// The host applies a mapping to the old and to the new version of the object and enqueues the keys
+/// of both. The conditions of one mapping all have to hold.
+///
+/// ```
+/// use std::time::Duration;
+/// use flyball_sdk::prelude::*;
+///
+/// let pods = watch_kind("v1/Pod")
+///     .enqueue(Mapping::controller("batch/v1/Job").after(Duration::from_secs(1)))
+///     .enqueue(
+///         Mapping::selecting("batch/v1/Job", "spec.selector")
+///             .orphans()
+///             .on([DeltaType::Added, DeltaType::Modified])
+///             .queue("adoptions"),
+///     );
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapping(Document);
+
+/// What the keys are.
+impl Mapping {
+    /// The object itself.
+    pub fn itself() -> Self {
+        Self::to(To::Itself)
+    }
+
+    /// The object's controller, if it is of this kind.
+    pub fn controller(kind_name: &str) -> Self {
+        Self::to(To::Controller {
+            kind: kind(kind_name),
+        })
+    }
+
+    /// The object's owners of this kind, whether they control it or not.
+    pub fn owners(kind_name: &str) -> Self {
+        Self::to(To::Owner {
+            kind: kind(kind_name),
+        })
+    }
+
+    /// The objects whose names stand at this path, in the namespace of the watched object.
+    pub fn named(path: &str) -> Self {
+        Self::to(To::Named {
+            path: path.into(),
+            namespaced: true,
+        })
+    }
+
+    /// The cluster-scoped objects whose names stand at this path.
+    pub fn named_in_cluster(path: &str) -> Self {
+        Self::to(To::Named {
+            path: path.into(),
+            namespaced: false,
+        })
+    }
+
+    /// The objects of this kind, in the same namespace, whose selector at `path` matches the labels
+    /// of the watched object.
+    pub fn selecting(kind_name: &str, path: &str) -> Self {
+        Self::to(To::Selecting {
+            kind: kind(kind_name),
+            path: path.into(),
+            whose: Vec::new(),
+        })
+    }
+
+    /// All objects of this kind in the same namespace.
+    pub fn all_in_namespace(kind_name: &str) -> Self {
+        Self::to(To::InNamespace {
+            kind: kind(kind_name),
+        })
+    }
+
+    /// All objects of this kind.
+    pub fn all_of(kind_name: &str) -> Self {
+        Self::to(To::All {
+            kind: kind(kind_name),
+        })
+    }
+
+    /// The namespace of the object.
+    pub fn namespace() -> Self {
+        Self::to(To::Namespace)
+    }
+
+    /// Always this key.
+    pub fn key(key: &str) -> Self {
+        Self::to(To::Constant { key: key.into() })
+    }
+
+    /// A [`Reference`](crate::Reference) to the object.
+    pub fn reference() -> Self {
+        Self::to(To::Reference)
+    }
+
+    /// References to all objects, of any watched kind, that name the object as an owner.
+    pub fn dependents() -> Self {
+        Self::to(To::Dependents)
+    }
+
+    /// References to some of the object's owners, as it names them.
+    pub fn owner_references(which: Owners) -> Self {
+        Self::to(To::OwnerReferences { which })
+    }
+
+    /// The keys that [`Controller::route`](crate::Controller::route) returns.
+    pub fn route() -> Self {
+        Self::to(To::Route)
+    }
+
+    fn to(to: To) -> Self {
+        Self(Document {
+            to,
+            on: Vec::new(),
+            queue: String::new(),
+            delay_ms: 0,
+            orphans: false,
+            deleting: false,
+            having: Vec::new(),
+        })
+    }
+}
+
+/// When it applies, and how its keys are enqueued.
+impl Mapping {
+    /// Applies only to these types of delta.
+    #[must_use]
+    pub fn on(mut self, types: impl IntoIterator<Item = DeltaType>) -> Self {
+        self.0.on.extend(types);
+        self
+    }
+
+    /// Applies only to objects without a controller.
+    #[must_use]
+    pub fn orphans(mut self) -> Self {
+        self.0.orphans = true;
+        self
+    }
+
+    /// Applies only to objects that are being deleted.
+    #[must_use]
+    pub fn deleting(mut self) -> Self {
+        self.0.deleting = true;
+        self
+    }
+
+    /// Applies only to objects with this value in this field, or among the field's strings.
+    #[must_use]
+    pub fn having(mut self, path: &str, value: &str) -> Self {
+        self.0.having.push(having(path, value));
+        self
+    }
+
+    /// Of the selecting objects, enqueues only those with this value in this field at the time of
+    /// the change.
+    ///
+    /// # Panics
+    /// If the mapping is not a [`selecting`](Self::selecting) one.
+    #[must_use]
+    pub fn whose(mut self, path: &str, value: &str) -> Self {
+        let To::Selecting { whose, .. } = &mut self.0.to else {
+            panic!("`whose` narrows `Mapping::selecting` and no other mapping")
+        };
+        whose.push(having(path, value));
+        self
+    }
+
+    /// Enqueues in this queue instead of the first one.
+    #[must_use]
+    pub fn queue(mut self, name: &str) -> Self {
+        self.0.queue = name.into();
+        self
+    }
+
+    /// Enqueues after this time.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.0.delay_ms = millis(delay);
+        self
+    }
+}
+
+impl From<Mapping> for Document {
+    fn from(mapping: Mapping) -> Self {
+        mapping.0
+    }
+}
+
+fn having(path: &str, value: &str) -> Having {
+    Having {
+        path: path.into(),
+        value: value.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_mapping_is_written_as_the_host_reads_it() {
+        for (mapping, expected) in [
+            (Mapping::itself(), json!({"to": "itself"})),
+            (
+                Mapping::controller("apps/v1/ReplicaSet"),
+                json!({"to": "controller", "kind": "apps/v1/ReplicaSet"}),
+            ),
+            (
+                Mapping::owners("v1/Node"),
+                json!({"to": "owner", "kind": "v1/Node"}),
+            ),
+            (
+                Mapping::named("spec.claim"),
+                json!({"to": "named", "path": "spec.claim", "namespaced": true}),
+            ),
+            (
+                Mapping::named_in_cluster("spec.nodeName"),
+                json!({"to": "named", "path": "spec.nodeName", "namespaced": false}),
+            ),
+            (
+                Mapping::selecting("v1/Service", "spec.selector").whose("spec.type", "ClusterIP"),
+                json!({"to": "selecting", "kind": "v1/Service", "path": "spec.selector",
+                       "whose": {"path": "spec.type", "value": "ClusterIP"}}),
+            ),
+            (
+                Mapping::all_in_namespace("v1/Pod"),
+                json!({"to": "inNamespace", "kind": "v1/Pod"}),
+            ),
+            (
+                Mapping::all_of("v1/Node"),
+                json!({"to": "all", "kind": "v1/Node"}),
+            ),
+            (Mapping::namespace(), json!({"to": "namespace"})),
+            (Mapping::key("all"), json!({"to": "constant", "key": "all"})),
+            (Mapping::reference(), json!({"to": "reference"})),
+            (Mapping::dependents(), json!({"to": "dependents"})),
+            (
+                Mapping::owner_references(Owners::Missing),
+                json!({"to": "ownerReferences", "which": "missing"}),
+            ),
+            (Mapping::route(), json!({"to": "route"})),
+        ] {
+            assert_eq!(serde_json::to_value(mapping.0).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn conditions_and_options_belong_to_the_mapping_that_they_are_called_on() {
+        let mapping = Mapping::itself()
+            .on([DeltaType::Added, DeltaType::Deleted])
+            .orphans()
+            .deleting()
+            .having("status.phase", "Failed")
+            .queue("slow")
+            .after(Duration::from_millis(1500));
+        assert_eq!(
+            serde_json::to_value(mapping.0).unwrap(),
+            json!({"to": "itself", "on": ["added", "deleted"], "orphans": true, "deleting": true,
+                   "having": {"path": "status.phase", "value": "Failed"}, "queue": "slow",
+                   "delayMs": 1500}),
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "`ReplicaSet` is not a kind")]
+    fn a_misspelt_kind_fails_the_first_test_that_describes() {
+        let _ = Mapping::controller("ReplicaSet");
+    }
+
+    #[test]
+    #[should_panic(expected = "`whose` narrows `Mapping::selecting`")]
+    fn whose_narrows_selecting_mappings_alone() {
+        let _ = Mapping::itself().whose("spec.type", "ClusterIP");
+    }
+}
