@@ -1,4 +1,4 @@
-//! Sees each write of the controllers before the API server makes it, as an admission webhook.
+//! An admission webhook that sees each write of the controllers before the API server does it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Which requests are seen: those of controllers' service accounts, but no events and leases.
+/// The requests that are seen: those of controllers' service accounts, except for events and leases.
 const SEEN: &str = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') \
                     && !(request.resource.resource in ['events', 'leases'])";
 
-/// A webhook that is called while this lives. It lets everything pass.
+/// A webhook that is called until this is dropped. It allows every request.
 pub struct Interceptor(JoinHandle<()>);
 
 impl Interceptor {
-    /// Calls `before` with each write, in words such as `create pods`; the write is made when that has returned.
+    /// Calls `before` with each write, in words such as `create pods`. The write is done when `before` has returned.
     pub async fn start<F>(
         client: &Client,
         before: impl Fn(String) -> F + Send + Sync + 'static,
@@ -43,7 +43,7 @@ impl Interceptor {
             .context("can't listen on 127.0.0.1")?;
         let url = format!("https://{}/", listener.local_addr()?);
         let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
-            .context("can't make a certificate")?;
+            .context("can't generate a certificate")?;
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der())
             .map_err(anyhow::Error::msg)?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -86,10 +86,10 @@ async fn register(client: &Client, url: &str, certificate: String) -> Result<()>
             "timeoutSeconds": 30,
         }],
     }))?;
-    let made = Api::all(client.clone())
+    let created = Api::all(client.clone())
         .create(&PostParams::default(), &webhook)
         .await;
-    made.map(drop).context("can't register the webhook")
+    created.map(drop).context("can't register the webhook")
 }
 
 async fn serve<B, F>(stream: TcpStream, acceptor: &TlsAcceptor, before: Arc<B>) -> Result<()>
@@ -118,7 +118,7 @@ where
     served.map_err(anyhow::Error::from_boxed)
 }
 
-/// What a write does, such as `update pods/status`.
+/// A write in words, such as `update pods/status`.
 fn in_words(asked: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let words = format!(

@@ -1,7 +1,7 @@
 //! Whole behaviours against a real API server: a control plane, the host under test and, in a process of its own, a host
-//! that runs the fake kubelet, so that pods become what their annotations say.
+//! that runs the fake kubelet, which makes pods behave as their annotations say.
 //!
-//! The binary and the plugins are those that `cargo xtask build` made.
+//! The binary and the plugins are those that `cargo xtask build` builds.
 
 mod builds;
 mod interceptor;
@@ -24,7 +24,7 @@ pub use interceptor::Interceptor;
 pub use proxy::Proxy;
 pub use scenario::*;
 
-/// The variable by which tests that could go on for long are told to.
+/// The variable that makes tests of a chosen length take long.
 pub const FULL: &str = "FLYBALL_TESTS_FULL";
 
 /// Whether [`FULL`] is set.
@@ -32,16 +32,15 @@ pub fn is_full() -> bool {
     std::env::var_os(FULL).is_some()
 }
 
-/// How long a test waits for what must come true; a failure says what was seen last.
+/// How long a test waits for a condition. The error says what was seen last.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it looks meanwhile.
+/// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A control plane with fake nodes, and no controllers yet.
 pub struct Cluster {
-    /// For what a test does to the cluster, as its administrator.
+    /// A client with the administrator's rights.
     pub client: Client,
-    /// The control plane.
     pub plane: ControlPlane,
     nodes: Option<Process>,
 }
@@ -64,7 +63,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts a control plane alone.
+    /// Starts a control plane without nodes.
     pub async fn without_nodes(options: Options) -> Result<Self> {
         let plane = ControlPlane::start(options).await?;
         Ok(Self {
@@ -114,11 +113,14 @@ impl Cluster {
         self.plane.dir().join(format!("{host}.sock"))
     }
 
-    /// Makes what a list of objects in JSON says, but for namespaces that are there already; answers their kinds.
+    /// Creates the objects of a list in JSON, except for namespaces that exist already. Returns their kinds.
     pub async fn apply(&self, list: &str) -> Result<Vec<String>> {
         let list: Value = serde_json::from_str(list)?;
         let mut kinds = Vec::new();
-        for item in list["items"].as_array().context("it is no list")? {
+        for item in list["items"]
+            .as_array()
+            .context("the JSON is no list of objects")?
+        {
             let object: DynamicObject = serde_json::from_value(item.clone())?;
             let of = |field: &str| item[field].as_str().unwrap_or_default();
             let (group, version) = of("apiVersion")
@@ -133,18 +135,18 @@ impl Cluster {
             match api.create(&PostParams::default(), &object).await {
                 Err(kube::Error::Api(status))
                     if of("kind") == "Namespace" && status.is_already_exists() => {}
-                made => drop(made.with_context(|| format!("can't make {item}"))?),
+                created => drop(created.with_context(|| format!("can't create {item}"))?),
             }
             kinds.push(of("kind").to_owned());
         }
         Ok(kinds)
     }
 
-    /// What a host that serves at this port answers to the cluster's administrator; else why it does not.
+    /// Sends a GET as the cluster's administrator to a host that serves at this port. Returns the body, or why there is none.
     pub async fn https(&self, port: u16, path: &str) -> Result<String> {
         let mut config = self.plane.admin_config()?;
         config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
-        // Its certificate is its own.
+        // The host's certificate is self-signed.
         config.accept_invalid_certs = true;
         let page = Client::try_from(config)?
             .request_text(hyper::Request::get(path).body(Vec::new())?)
@@ -152,35 +154,33 @@ impl Cluster {
         Ok(page.unwrap_or_else(|error| error.to_string()))
     }
 
-    /// The flags by which a host serves at a port of its own, and asks the API server who its callers are; the port. Somebody
-    /// else may take it before the host does: then that says so and ends.
-    pub fn serving(&self) -> Result<(u16, [String; 3])> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?
-            .local_addr()?
-            .port();
+    /// The control plane's spare port, and the flags with which a host serves there and has the API server authenticate and
+    /// authorize its callers.
+    pub fn serving(&self) -> (u16, [String; 3]) {
+        let port = self.plane.spare_port();
         let kubeconfig = self.plane.kcm_kubeconfig_path().display();
         let flags = [
             format!("--secure-port={port}"),
             format!("--authentication-kubeconfig={kubeconfig}"),
             format!("--authorization-kubeconfig={kubeconfig}"),
         ];
-        Ok((port, flags))
+        (port, flags)
     }
 
-    /// Asks the host of this name, as an operator does, and answers what the command printed.
+    /// Runs an operator's command against the host of this name, and returns what it prints.
     pub fn ask(&self, host_name: &str, args: &[&str]) -> Result<String> {
         let socket = self.admin_socket(host_name).display().to_string();
         printed(&[args, &["--admin-socket", &socket]].concat())
     }
 
-    /// How a plugin of the host of this name is, as `flyball status` says; none if there is none.
+    /// The status of a plugin, as `flyball status` on the host of this name shows it.
     pub fn plugin(&self, host_name: &str, plugin: &str) -> Result<Option<Value>> {
         let all: Vec<Value> =
             serde_json::from_str(&self.ask(host_name, &["status", "-o", "json"])?)?;
         Ok(all.into_iter().find(|status| status["name"] == plugin))
     }
 
-    /// Waits until a plugin of the host of this name looks so.
+    /// Waits until the status of a plugin fulfils a condition.
     pub async fn until_plugin(
         &self,
         host_name: &str,
@@ -198,7 +198,7 @@ impl Cluster {
         .await
     }
 
-    /// The flags by which a host runs the plugins of a folder under a policy, and no built-in.
+    /// The flags with which a host runs the plugins of a folder under a policy, and no built-in controllers.
     pub fn plugins_alone(plugins: &Path, policy: &Path) -> [String; 3] {
         [
             "--controllers=".into(),
@@ -207,11 +207,11 @@ impl Cluster {
         ]
     }
 
-    /// A folder in the control plane's own, with copies of these files.
+    /// Creates a folder with copies of these files, in the control plane's folder.
     pub fn folder_with(&self, name: &str, files: &[PathBuf]) -> Result<PathBuf> {
         let folder = self.plane.dir().join(name);
         std::fs::create_dir_all(&folder)
-            .with_context(|| format!("can't make {}", folder.display()))?;
+            .with_context(|| format!("can't create {}", folder.display()))?;
         for file in files {
             let copy = folder.join(file.file_name().context("a plugin has no file name")?);
             std::fs::copy(file, &copy)
@@ -220,7 +220,7 @@ impl Cluster {
         Ok(folder)
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub async fn shutdown(mut self) -> Result<()> {
         if let Some(mut nodes) = self.nodes.take() {
             nodes.stop().await?;
@@ -229,7 +229,7 @@ impl Cluster {
     }
 }
 
-/// What a command of the host's binary prints.
+/// Runs a command of the host's binary, and returns what it prints.
 pub fn printed(args: &[&str]) -> Result<String> {
     let output = Command::new(host()?)
         .args(args)
@@ -262,13 +262,13 @@ fn built(path: &str) -> Result<PathBuf> {
     let path = target.join(path);
     ensure!(
         path.is_file(),
-        "{} is missing: make it with `cargo xtask build`",
+        "{} is missing: build it with `cargo xtask build`",
         path.display()
     );
     Ok(path)
 }
 
-/// Waits until `look` answers, and returns what it answers; `Err` is what it saw instead.
+/// Waits until `look` returns a value; `Err` is what it saw instead.
 pub async fn until<T>(
     what: &str,
     look: impl AsyncFnMut() -> Result<Result<T, String>>,
@@ -276,7 +276,7 @@ pub async fn until<T>(
     until_within(PATIENCE, what, look).await
 }
 
-/// As [`until`], with a patience of its own.
+/// As [`until`], for at most this long.
 pub async fn until_within<T>(
     patience: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! A way to the API server that can be cut.
+//! A connection to the API server that can be cut.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Passes connections on, until it is cut: then those that there are stay open and silent, as if the network had eaten all
-/// packets, and so do new ones.
+/// Forwards connections. While it is cut, all connections stay open and silent, as if the network dropped all packets.
 pub struct Proxy {
     url: String,
     is_cut: watch::Sender<bool>,
@@ -38,17 +37,17 @@ impl Proxy {
         Ok(Self { url, is_cut, task })
     }
 
-    /// Where to connect to instead.
+    /// The URL to connect to instead.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Nothing passes any more.
+    /// Stops forwarding.
     pub fn cut(&self) {
         self.is_cut.send_replace(true);
     }
 
-    /// New connections pass again; those that were cut are closed.
+    /// Forwards new connections again, and closes those that were cut.
     pub fn mend(&self) {
         self.is_cut.send_replace(false);
     }
@@ -67,12 +66,12 @@ async fn pass_on(mut from: TcpStream, to: SocketAddr, mut is_cut: watch::Receive
     };
     let mut seen = is_cut.clone();
     let was_cut = tokio::select! {
-        // Either side has closed it, or is gone: so is the other.
+        // One side has closed the connection, which closes the other.
         _ = passed => false,
         seen = seen.wait_for(|is_cut| *is_cut) => seen.is_ok(),
     };
     if was_cut {
-        // An error means that the proxy is gone.
+        // An error means that the proxy was dropped.
         let _ = is_cut.wait_for(|is_cut| !*is_cut).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Scenarios that share one cluster, each in a namespace of its own, side by side; and what they do in it.
+//! Scenarios that run side by side on one cluster, each in a namespace of its own, and what they do in it.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, LocalSet};
 
 use crate::{Cluster, until};
 
-/// Scenarios that have been added and wait to be run.
+/// Scenarios that were added and are not run yet.
 pub struct Scenarios {
     client: Client,
     tasks: LocalSet,
@@ -26,7 +26,6 @@ pub struct Scenarios {
 }
 
 impl Scenarios {
-    /// None yet.
     pub fn new(cluster: &Cluster) -> Self {
         Self {
             client: cluster.client.clone(),
@@ -35,7 +34,7 @@ impl Scenarios {
         }
     }
 
-    /// Adds one, which gets a namespace named after it, with the account `default` in it.
+    /// Adds a scenario, which gets a namespace of its name, with the service account `default` in it.
     pub fn add<F>(&mut self, name: &'static str, scenario: impl FnOnce(Space) -> F + 'static)
     where
         F: Future<Output = Result<()>> + 'static,
@@ -52,7 +51,7 @@ impl Scenarios {
         self.added.push((name, task));
     }
 
-    /// Runs them all to their ends; the error names each that failed, and why.
+    /// Runs all scenarios to their ends. The error names each that failed, and why.
     pub async fn run(self) -> Result<()> {
         let Self { tasks, added, .. } = self;
         let failed = tasks.run_until(async move {
@@ -73,7 +72,7 @@ impl Scenarios {
     }
 }
 
-/// Ends the hosts and the cluster. The logs are kept if the test failed, or if a host panicked or did not end well.
+/// Stops the hosts and the cluster. The logs are kept if the test failed, if a host panicked, or if it failed to shut down.
 pub async fn finish(
     mut cluster: Cluster,
     hosts: impl IntoIterator<Item = Process>,
@@ -83,14 +82,14 @@ pub async fn finish(
     for mut host in hosts {
         let status = host.stop().await?;
         let log = log_of(&host)?;
-        // What a guest says of its panic names its own source.
+        // A guest's panic is logged too, with a path in its own source.
         if result.is_ok() && log.replace("panicked at guests/", "").contains("panicked") {
             result = Err(anyhow::anyhow!("{} panicked", host.name()));
         }
         if result.is_ok() && !status.success() {
             let last = last_lines(&log);
             result = Err(anyhow::anyhow!(
-                "{} did not end well at SIGTERM: {status}\n{last}",
+                "{} did not shut down cleanly on SIGTERM: {status}\n{last}",
                 host.name()
             ));
         }
@@ -102,13 +101,13 @@ pub async fn finish(
     result.and(ended)
 }
 
-/// All that a process has printed.
+/// Everything that a process has printed.
 pub fn log_of(process: &Process) -> Result<String> {
     let path = process.log_path();
     std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
 }
 
-/// The end of a log, for an error's message: the log itself may be gone when it is read.
+/// The end of a log, for the message of an error: the log itself may be deleted when the message is read.
 pub fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
@@ -117,14 +116,13 @@ pub fn last_lines(log: &str) -> String {
 /// One namespace, as its administrator sees it.
 #[derive(Clone)]
 pub struct Space {
-    /// For what is not in the namespace.
+    /// A client of the whole cluster.
     pub client: Client,
-    /// The namespace's name.
     pub name: String,
 }
 
 impl Space {
-    /// Makes a namespace; underscores in the name become dashes.
+    /// Creates a namespace. Underscores in the name become dashes.
     pub async fn create(client: Client, name: &str) -> Result<Self> {
         let name = name.replace('_', "-");
         let object = Namespace {
@@ -134,16 +132,16 @@ impl Space {
             },
             ..Default::default()
         };
-        let made = Api::all(client.clone())
+        let created = Api::all(client.clone())
             .create(&PostParams::default(), &object)
             .await;
-        made.with_context(|| format!("can't make the namespace {name}"))?;
+        created.with_context(|| format!("can't create the namespace {name}"))?;
         Ok(Self { client, name })
     }
 
-    /// Waits for the account `default`, without which no pod can be made.
+    /// Waits for the service account `default`, without which no pod can be created.
     pub async fn wait_for_account(&self) -> Result<ServiceAccount> {
-        until("the namespace has its account", async || {
+        until("the namespace has its service account", async || {
             Ok(self
                 .api::<ServiceAccount>()
                 .get_opt("default")
@@ -161,8 +159,7 @@ impl Space {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Makes an object.
-    pub async fn make<K>(&self, object: Value) -> Result<K>
+    pub async fn create_object<K>(&self, object: Value) -> Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -189,7 +186,6 @@ impl Space {
         patched.with_context(|| format!("can't change {name}"))
     }
 
-    /// Deletes a pod.
     pub async fn delete_pod(&self, name: &str) -> Result<()> {
         let deleted = self
             .api::<Pod>()
@@ -200,7 +196,6 @@ impl Space {
             .with_context(|| format!("can't delete the pod {name}"))
     }
 
-    /// All pods.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
         Ok(self
             .api()
@@ -210,7 +205,6 @@ impl Space {
             .items)
     }
 
-    /// All ReplicaSets.
     pub async fn replica_sets(&self) -> Result<Vec<ReplicaSet>> {
         Ok(self
             .api()
@@ -220,11 +214,11 @@ impl Space {
             .items)
     }
 
-    /// Makes the Deployment `web` with this image; `more` is merged into its spec.
+    /// Creates the Deployment `web` with this image. `more` is merged into its spec.
     pub async fn deploy(&self, replicas: i32, image: &str, more: Value) -> Result<Deployment> {
         let mut object = json!({"metadata": {"name": "web"}, "spec": workload(replicas, image)});
         merge(&mut object["spec"], more);
-        self.make(object).await
+        self.create_object(object).await
     }
 
     /// Changes the spec of the Deployment `web`.
@@ -232,7 +226,7 @@ impl Space {
         self.change("web", json!({"spec": spec})).await
     }
 
-    /// Waits until the Deployment `web` says, and the pods show, that so many pods run this image and no others exist.
+    /// Waits until so many pods run this image and no others exist, by the status of the Deployment `web` and by the pods.
     pub async fn settled(&self, replicas: i32, image: &str) -> Result<Scene> {
         self.until_scene(&format!("{replicas} pods run {image}"), |scene| {
             scene.is_settled(replicas, image)
@@ -240,7 +234,7 @@ impl Space {
         .await
     }
 
-    /// Waits until the Deployment `web` and what belongs to it look so.
+    /// Waits until the Deployment `web` and what belongs to it fulfil a condition.
     pub async fn until_scene(
         &self,
         what: &str,
@@ -274,7 +268,6 @@ impl Space {
 
 /// A Deployment and what belongs to it, at one moment.
 pub struct Scene {
-    /// The Deployment.
     pub deployment: Deployment,
     /// All ReplicaSets of its namespace.
     pub sets: Vec<ReplicaSet>,
@@ -283,7 +276,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Whether the status counts so many pods as up to date and available, and those are all that exist.
+    /// Whether the status counts so many pods as up to date and available, and no others exist.
     pub fn is_settled(&self, replicas: i32, image: &str) -> bool {
         let Some(status) = &self.deployment.status else {
             return false;
@@ -314,7 +307,7 @@ impl Scene {
         observed == self.deployment.metadata.generation
     }
 
-    /// The status and the reason of the Deployment's condition; empty if it has none.
+    /// The status and the reason of a condition of the Deployment; empty texts if it lacks the condition.
     pub fn condition(&self, kind: &str) -> (&str, &str) {
         let mut conditions = self
             .deployment
@@ -367,7 +360,7 @@ impl Scene {
     }
 }
 
-/// A spec for Deployments and ReplicaSets, with the label `app=web`.
+/// The spec of a Deployment or ReplicaSet with the label `app=web`.
 pub fn workload(replicas: i32, image: &str) -> Value {
     json!({
         "replicas": replicas,
@@ -376,7 +369,7 @@ pub fn workload(replicas: i32, image: &str) -> Value {
     })
 }
 
-/// The spec of a pod.
+/// The spec of a pod that runs this image.
 pub fn with_image(image: &str) -> Value {
     json!({"containers": [{"name": "web", "image": image}]})
 }
@@ -386,14 +379,14 @@ pub fn new_image(image: &str) -> Value {
     json!({"template": {"spec": with_image(image)}})
 }
 
-/// Annotations in a template for the fake kubelet.
+/// A pod template with annotations for the fake kubelet.
 pub fn pods_that<const N: usize>(annotations: [(&str, Option<&str>); N]) -> Value {
     let annotations =
         annotations.map(|(name, value)| (format!("fake-kubelet.flyball.dev/{name}"), json!(value)));
     json!({"template": {"metadata": {"annotations": serde_json::Map::from_iter(annotations)}}})
 }
 
-/// Merges objects within objects; all else of `more` takes the place of what was there.
+/// Merges `more` into a value: objects are merged field by field, other values are replaced.
 pub fn merge(into: &mut Value, more: Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {
@@ -405,7 +398,7 @@ pub fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// Both in one.
+/// Returns `one` with `other` merged into it.
 pub fn both(mut one: Value, other: Value) -> Value {
     merge(&mut one, other);
     one
@@ -417,7 +410,7 @@ pub fn runs(pod: &Pod, image: &str) -> bool {
     containers.all(|container| container.image.as_deref() == Some(image))
 }
 
-/// Whether the pod has ended, or is Failed or Succeeded.
+/// Whether the pod is Failed or Succeeded.
 pub fn has_ended(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -426,7 +419,6 @@ pub fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Whether the pod is Ready.
 pub fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod
         .status
@@ -450,7 +442,7 @@ fn describe_pod(pod: &Pod) -> String {
     format!("{} ({phase}{ready}{deleted})", pod.name_any())
 }
 
-/// Waits until a greeter has made, changed and removed the ConfigMap of a new namespace, and put it right after someone
+/// Waits until a greeter has created, updated and deleted the ConfigMap of a new namespace, and has restored it after somebody
 /// else changed it.
 pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
     let space = Space::create(client.clone(), namespace).await?;
@@ -464,7 +456,7 @@ pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
         .await?;
     space.greeting_is("good morning").await?;
     annotate(client, namespace, greeting(None)).await?;
-    until("the ConfigMap is gone", async || {
+    until("the ConfigMap is deleted", async || {
         let left = space.api::<ConfigMap>().get_opt("greeting").await?;
         Ok(left.map_or(Ok(()), |map| Err(format!("{:?}", map.data))))
     })

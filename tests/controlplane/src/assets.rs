@@ -13,12 +13,12 @@ use std::{env, io, thread};
 use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
 
-/// Names a folder of binaries to use instead of building them, as the test frameworks of the field have it.
+/// The variable that names a folder of binaries to use instead of building them, as in other test frameworks for Kubernetes.
 const FOLDER_VARIABLE: &str = "KUBEBUILDER_ASSETS";
-/// How often a long build says that it is still at work.
+/// How often a long build reports that it is still running.
 const PROGRESS: Duration = Duration::from_secs(15);
 
-/// Which binary to run for each part.
+/// The binary of each part.
 #[derive(Clone, Debug)]
 pub struct Assets {
     etcd: Program,
@@ -36,9 +36,9 @@ struct Program {
 
 impl Assets {
     /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set; else the project's own binary, built if
-    /// it is missing or older than its sources, which takes some minutes and Go. What it does goes to standard error.
+    /// it is missing or older than its sources, which takes Go and some minutes. Progress goes to standard error.
     ///
-    /// It blocks: from async code, call it through `spawn_blocking`.
+    /// This blocks: from async code, call it through `spawn_blocking`.
     pub fn find_or_build() -> anyhow::Result<Self> {
         match env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => Self::in_folder(
@@ -84,7 +84,7 @@ impl Assets {
         self.scheduler.is_some()
     }
 
-    /// Whether there is a kube-controller-manager. A test that needs it and finds none says that it is skipped.
+    /// Whether there is a kube-controller-manager. A test that needs it and finds none is skipped: see [`skip`](crate::skip).
     pub fn has_kcm(&self) -> bool {
         self.kcm.is_some()
     }
@@ -143,9 +143,9 @@ pub(crate) struct GoBinary {
     pub(crate) folder: &'static str,
     /// The folder in the target folder, and the file in it.
     pub(crate) name: &'static str,
-    /// What it is made of, for messages.
+    /// What it is built from, for messages.
     pub(crate) of: &'static str,
-    /// What the linker is told, from the module's folder.
+    /// The linker's flags, for the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
 
@@ -157,7 +157,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
 };
 
 impl GoBinary {
-    /// Returns the path of a binary that matches its sources.
+    /// Builds the binary unless it matches its sources, and returns its path.
     pub(crate) fn build(&self) -> anyhow::Result<PathBuf> {
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let sources = crate_dir.join(self.folder);
@@ -172,7 +172,7 @@ impl GoBinary {
         if fresh() {
             return Ok(binary);
         }
-        // Several test binaries may want it at once: one builds, the others wait here.
+        // Several test binaries may need it at once: one builds it, the others wait here.
         let _lock = File::create(out.join("lock"))
             .and_then(|file| lock(&file).map(|()| file))
             .with_context(|| format!("can't lock {}", out.display()))?;
@@ -226,7 +226,7 @@ fn lock(file: &File) -> io::Result<()> {
     file.lock()
 }
 
-/// The binary says of itself, and in its User-Agent, what the released ones say: the version is the one in `go.mod`.
+/// The flags that give the binary the version of a release, which its User-Agent shows: the version in `go.mod`.
 fn link_flags(sources: &Path) -> anyhow::Result<String> {
     let path = sources.join("go.mod");
     let text =
@@ -236,7 +236,7 @@ fn link_flags(sources: &Path) -> anyhow::Result<String> {
         .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
         .with_context(|| {
             format!(
-                "can't tell the release of Kubernetes: {} requires no k8s.io/kubernetes",
+                "can't find the release of Kubernetes: {} requires no k8s.io/kubernetes",
                 path.display()
             )
         })?;
@@ -263,7 +263,7 @@ fn link_flags(sources: &Path) -> anyhow::Result<String> {
     Ok(flags)
 }
 
-/// A digest of all that decides what the binary is, but for the version of Go.
+/// A digest of everything that determines the binary, except for the version of Go.
 fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
     let read = || -> io::Result<String> {
         let mut files: Vec<PathBuf> = fs::read_dir(sources)?
@@ -291,7 +291,7 @@ fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
 
 fn go(sources: &Path) -> Command {
     let mut go = Command::new("go");
-    // Without C, the binary is the same on every machine and needs no compiler but Go's.
+    // Without cgo, the binary is the same on every machine and needs no other compiler.
     go.current_dir(sources)
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
@@ -299,7 +299,7 @@ fn go(sources: &Path) -> Command {
     go
 }
 
-/// Runs `command`, says what it does, and goes on saying so while it takes long.
+/// Runs `command`, prints what it does, and repeats that while it takes long.
 fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
     command
         .stdin(Stdio::null())
@@ -323,7 +323,7 @@ fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
     .with_context(|| format!("can't wait for go, {doing}"))?;
     ensure!(
         output.status.success(),
-        "{doing} failed with {}; go said:\n{}",
+        "{doing} failed with {}; go printed:\n{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );

@@ -3,11 +3,11 @@
 //! The parts are the real ones: etcd, kube-apiserver, kube-scheduler and, where a test asks for it,
 //! kube-controller-manager, with TLS and RBAC as in a cluster. There is no kubelet: pods get a node, and stay pending.
 //!
-//! The way from nothing to a server that answers is that of the modules: [`assets`] finds or builds the binaries, `slot`
-//! takes ports and a folder that no other control plane has, `pki` makes certificates and kubeconfigs, [`process`] starts
-//! children that can't outlive this process, and [`ControlPlane`] puts them in order and waits until they serve.
+//! The modules in the order in which a control plane starts: [`assets`] finds or builds the binaries, `slot` reserves ports
+//! and a folder that no other control plane uses, `pki` creates certificates and kubeconfigs, [`process`] starts children
+//! that can't outlive this process, and [`ControlPlane`] starts them in order and waits until they serve.
 //!
-//! Beside it, for packages of plugins, stands a [`Registry`].
+//! A [`Registry`] serves packages of plugins. [`skip`] records tests that can't run.
 //!
 //! Linux only: see [`process`].
 
@@ -16,9 +16,11 @@ mod control_plane;
 mod pki;
 pub mod process;
 mod registry;
+mod skip;
 mod slot;
 
 pub use assets::Assets;
 pub use control_plane::{ControlPlane, Options, Snapshot};
 pub use process::Process;
 pub use registry::Registry;
+pub use skip::{SKIPPED_FILE, skip};

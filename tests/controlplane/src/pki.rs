@@ -1,4 +1,4 @@
-//! The certificates, keys and kubeconfigs of one control plane, made anew for each: one authority signs them all.
+//! The certificates, keys and kubeconfigs of one control plane. Each control plane has an authority of its own.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,7 +11,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 
-/// The names by which pods, and the tests, know the servers. `10.0.0.1` is the service `kubernetes`.
+/// The names by which pods and tests reach the servers. `10.0.0.1` is the service `kubernetes`.
 const SERVER_NAMES: [&str; 6] = [
     "localhost",
     "127.0.0.1",
@@ -21,21 +21,21 @@ const SERVER_NAMES: [&str; 6] = [
     "kubernetes.default.svc",
 ];
 
-/// The authority, and the folder that all it makes is written to.
+/// The certificate authority, and the folder of its files.
 pub(crate) struct Pki {
     dir: PathBuf,
     ca: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// Where a certificate and its key were written.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct CertificateFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
 impl Pki {
-    /// Makes the authority, and the key that signs service account tokens, in `dir`.
+    /// Creates the authority, and the key that signs service account tokens, in `dir`.
     pub(crate) fn create(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir(&dir)
             .with_context(|| format!("can't create {} for certificates", dir.display()))?;
@@ -48,7 +48,7 @@ impl Pki {
         ];
         let key = generate_key()?;
         let ca = CertifiedIssuer::self_signed(params, key)
-            .context("can't make the authority's certificate")?;
+            .context("can't sign the authority's certificate")?;
         let pki = Self { dir, ca };
         write(&pki.ca_file(), &pki.ca.pem())?;
         write(&pki.ca_key_file(), &pki.ca.key().serialize_pem())?;
@@ -61,8 +61,8 @@ impl Pki {
         Ok(pki)
     }
 
-    /// The certificate of servers on loopback. They use it towards each other too, as etcd's members do.
-    pub(crate) fn server(&self) -> anyhow::Result<Identity> {
+    /// Issues the certificate of servers on loopback, which is also their client certificate.
+    pub(crate) fn server(&self) -> anyhow::Result<CertificateFiles> {
         let mut params = named("flyball-controlplane-server", None);
         params.subject_alt_names = CertificateParams::new(SERVER_NAMES.map(str::to_owned))
             .context("can't name the servers")?
@@ -74,34 +74,34 @@ impl Pki {
         self.issue("server", params)
     }
 
-    /// The certificate of the Kubernetes user `user`, in `group` if there is one. `name` is that of its files.
+    /// Issues the certificate of the Kubernetes user `user`, in `group` if there is one. `name` names the files.
     pub(crate) fn client(
         &self,
         name: &str,
         user: &str,
         group: Option<&str>,
-    ) -> anyhow::Result<Identity> {
+    ) -> anyhow::Result<CertificateFiles> {
         let mut params = named(user, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(name, params)
     }
 
-    /// Writes a kubeconfig beside the keys of `identity`, with which it reaches the API server at `url`.
+    /// Writes a kubeconfig beside the keys in `files`, with which it reaches the API server at `url`.
     pub(crate) fn kubeconfig(
         &self,
         name: &str,
         url: &str,
-        identity: &Identity,
+        files: &CertificateFiles,
     ) -> anyhow::Result<PathBuf> {
         let path = self.dir.join(format!("{name}.kubeconfig"));
-        // Every JSON text is a YAML text as well.
+        // JSON is YAML as well.
         let text = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "flyball", "cluster": {"server": url, "certificate-authority": self.ca_file()}}],
             "users": [{"name": name, "user": {
-                "client-certificate": identity.certificate,
-                "client-key": identity.key,
+                "client-certificate": files.certificate,
+                "client-key": files.key,
             }}],
             "contexts": [{"name": "flyball", "context": {"cluster": "flyball", "user": name}}],
             "current-context": "flyball",
@@ -134,20 +134,20 @@ impl Pki {
         self.dir.join("service-account.pub")
     }
 
-    fn issue(&self, name: &str, mut params: CertificateParams) -> anyhow::Result<Identity> {
+    fn issue(&self, name: &str, mut params: CertificateParams) -> anyhow::Result<CertificateFiles> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         let key = generate_key()?;
         let certificate = params
             .signed_by(&key, &self.ca)
             .with_context(|| format!("can't sign the certificate of {name}"))?;
-        let identity = Identity {
+        let files = CertificateFiles {
             certificate: self.dir.join(format!("{name}.crt")),
             key: self.dir.join(format!("{name}.key")),
         };
-        write(&identity.certificate, &certificate.pem())?;
-        write(&identity.key, &key.serialize_pem())?;
-        Ok(identity)
+        write(&files.certificate, &certificate.pem())?;
+        write(&files.key, &key.serialize_pem())?;
+        Ok(files)
     }
 }
 

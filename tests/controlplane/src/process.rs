@@ -19,17 +19,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a child may take to end after SIGTERM before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a child is looked at while it is awaited.
+/// How often it is checked whether a child has ended.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Spawns `command` so that the child is killed when this process ends, in whatever way.
 ///
 /// Dropping the [`Child`] doesn't kill it: use [`Process`] for that.
 pub fn spawn(command: Command) -> io::Result<Child> {
-    let gone = || io::Error::other("the thread that spawns children could not be started");
+    let failed = || io::Error::other("the thread that spawns children could not be started");
     let (reply, answer) = mpsc::sync_channel(1);
-    SPAWNER.send(Job { command, reply }).map_err(|_| gone())?;
-    answer.recv().map_err(|_| gone())?
+    SPAWNER.send(Job { command, reply }).map_err(|_| failed())?;
+    answer.recv().map_err(|_| failed())?
 }
 
 /// A child with a name and a log file. It is killed and waited for when dropped.
@@ -41,7 +41,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; what it prints is appended to the file `log`. Its standard input is empty.
+    /// Starts `command`. Its output is appended to the file `log`; its standard input is empty.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> anyhow::Result<Self> {
         let out = open_log(log)
             .with_context(|| format!("can't open {} for what {name} prints", log.display()))?;
@@ -59,22 +59,21 @@ impl Process {
         })
     }
 
-    /// The name that it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process id, which stays its own until it has been seen to end.
+    /// Its process ID, which no other process gets before its end was seen.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The file that holds what it printed.
+    /// The file of its output.
     pub fn log_path(&self) -> &Path {
         &self.log
     }
 
-    /// The last lines that it printed, for messages about it.
+    /// The last lines of its output, for messages about it.
     pub fn log_tail(&self, lines: usize) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -82,13 +81,13 @@ impl Process {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// How it ended, or nothing while it runs.
+    /// How it ended; `None` while it runs.
     pub fn exited(&mut self) -> Option<ExitStatus> {
-        // An error can only mean that there is no such child, and it is kept from being waited for elsewhere.
+        // An error could only mean that there is no such child, and nobody else waits for it.
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks it to end (SIGTERM) and waits; after ten seconds it is killed. A paused one is resumed first.
+    /// Sends SIGTERM and waits. After ten seconds it kills the process. A paused process is resumed.
     pub async fn stop(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -102,23 +101,23 @@ impl Process {
         self.kill()
     }
 
-    /// Kills it (SIGKILL) and waits for its end. One that has ended stays as it is.
+    /// Sends SIGKILL and waits. Does nothing to a process that has ended.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
     }
 
-    /// Freezes it (SIGSTOP): its connections stay open, and nobody answers on them.
+    /// Sends SIGSTOP: connections stay open, and nothing responds.
     pub fn pause(&mut self) -> io::Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a frozen one go on (SIGCONT).
+    /// Sends SIGCONT to a paused process.
     pub fn resume(&mut self) -> io::Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Does nothing to one that has ended: its id may be another's by now.
+    /// Does nothing to a process that has ended: its ID may be another's by now.
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -129,7 +128,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if there is no such child any more, which is what is wanted.
+        // This fails only if there is no such child any more.
         let _ = self.kill();
     }
 }
@@ -163,7 +162,7 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
                 reason = "this is the one place that others are to use"
             )]
             let child = job.command.spawn();
-            // A requester that has gone away can't be told, and its child is dropped unwatched; none does.
+            // Every requester waits for the reply.
             let _ = job.reply.send(child);
         }
     };

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::Process;
 use crate::assets::GoBinary;
 
-/// How long it may take to listen, and how often it is looked whether it does.
+/// How long it may take until it listens, and how often that is checked.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -22,7 +22,7 @@ const BINARY: GoBinary = GoBinary {
     link: |_| Ok("-s -w".to_owned()),
 };
 
-/// A registry that serves. It is killed, and what it holds removed, when dropped.
+/// A running registry. It is killed, and its content removed, when dropped.
 #[derive(Debug)]
 pub struct Registry {
     address: String,
@@ -32,15 +32,15 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts a registry that holds nothing. It is built if it is missing or older than its sources, which takes some
-    /// minutes and Go.
+    /// Starts an empty registry. The binary is built if it is missing or older than its sources, which takes Go and some
+    /// minutes.
     pub async fn start() -> anyhow::Result<Self> {
         let binary = tokio::task::spawn_blocking(|| BINARY.build())
             .await
             .context("the build was ended")??;
-        let folder = tempfile::tempdir().context("can't make a folder for a registry")?;
+        let folder = tempfile::tempdir().context("can't create a folder for a registry")?;
         let config = folder.path().join("config.yml");
-        // The kernel chooses the port, and the log tells it.
+        // The kernel chooses the port, and the log names it.
         let text = format!(
             "version: 0.1\nlog: {{level: info}}\nhttp: {{addr: '127.0.0.1:0', secret: none}}\n\
              storage: {{filesystem: {{rootdirectory: '{}'}}}}\n",
@@ -64,7 +64,7 @@ impl Registry {
             }
             if process.exited().is_some() || start.elapsed() > PATIENCE {
                 bail!(
-                    "the registry does not listen; the last lines of its log:\n{}",
+                    "the registry doesn't listen; the last lines of its log:\n{}",
                     process.log_tail(20)
                 );
             }
@@ -72,12 +72,12 @@ impl Registry {
         }
     }
 
-    /// Where it listens, as in `127.0.0.1:40123`.
+    /// The address at which it listens, such as `127.0.0.1:40123`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The file in which it holds a blob.
+    /// The file of a blob.
     pub fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
         let blobs = self
@@ -91,7 +91,7 @@ impl Registry {
     }
 }
 
-/// The address that a log tells, up to its quote.
+/// The address in a log, up to the quote.
 fn address(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("listening on ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':')?;

@@ -1,9 +1,9 @@
-//! Ports and a folder that no other control plane on the machine has, whichever process runs it.
+//! Ports and a folder that no other control plane on the machine uses, whichever process runs it.
 //!
-//! A slot is a number; the ports and the folder follow from it. The folder is held by a lock on a file, and the ports by
-//! listening on one of them, since who uses another folder for temporary files may want the same ports. The kernel ends
-//! both when the process ends in any way. So the next holder can remove what a killed one left behind, and a restarted
-//! server finds its port still free.
+//! A slot is a number, from which the ports and the folder follow. A lock on a file reserves the folder, and a listener on one
+//! of the ports reserves them all, since a process with another folder for temporary files may choose the same ports. The
+//! kernel releases both when the process ends in any way. So the next holder can remove what a killed one left behind, and a
+//! restarted server finds its port still free.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,10 +13,10 @@ use std::{env, io, process};
 
 use anyhow::{Context, bail};
 
-/// The first port of the first slot. All ports are below those that the kernel gives to outgoing connections (from 32768
-/// on, by default), which otherwise could take a port between the moment it is found free and the one it is bound.
+/// The first port of the first slot. All ports are below those that the kernel gives to outgoing connections (from 32768 on, by
+/// default), which otherwise could take a port after it is found free and before it is bound.
 const FIRST_PORT: u16 = 21_000;
-const PORTS_PER_SLOT: u16 = 4;
+const PORTS_PER_SLOT: u16 = 5;
 const SLOTS: u16 = 256;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Slot {
     kept: bool,
     /// Locked for as long as the slot is held.
     _lock: File,
-    /// Bound, and never served, for as long as the slot is held.
+    /// Bound for as long as the slot is held. Nothing is served there.
     _guard: TcpListener,
 }
 
@@ -102,6 +102,11 @@ impl Slot {
         port(self.number, 3)
     }
 
+    /// The port for whatever a test starts beside the control plane.
+    pub(crate) fn spare_port(&self) -> u16 {
+        port(self.number, 4)
+    }
+
     /// Moves the folder to where no later control plane removes it, and returns its new path.
     pub(crate) fn keep(&mut self) -> io::Result<PathBuf> {
         let to = (0..)
@@ -127,7 +132,7 @@ impl Drop for Slot {
     }
 }
 
-/// Port 0 of a slot is the one that guards the others.
+/// Port 0 of a slot guards the others.
 fn port(slot: u16, i: u16) -> u16 {
     FIRST_PORT + slot * PORTS_PER_SLOT + i
 }
@@ -140,7 +145,7 @@ fn root() -> PathBuf {
     ))
 }
 
-/// Removes a folder with all that is in it. That there is none is no error.
+/// Removes a folder with all its content, if it exists.
 pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -148,7 +153,7 @@ pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies a folder with all that is in it to where there is none.
+/// Copies a folder with all its content to a new place.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
     for entry in fs::read_dir(from)? {
@@ -176,6 +181,7 @@ mod tests {
                 slot.etcd_port(),
                 slot.etcd_peer_port(),
                 slot.apiserver_port(),
+                slot.spare_port(),
             ]
         };
         assert!(ports(&a).iter().all(|port| !ports(&b).contains(port)));
@@ -186,7 +192,7 @@ mod tests {
         let slot = Slot::take().unwrap();
         let dir = slot.dir().to_owned();
         fs::write(dir.join("data"), "").unwrap();
-        // The lock is kept until the folder has been looked for: else another test could take the slot and make it anew.
+        // The lock is held until the check, so that no other test takes the slot and creates the folder again.
         let _lock = slot._lock.try_clone().unwrap();
         drop(slot);
         assert!(!dir.exists());

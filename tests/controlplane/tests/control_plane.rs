@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use flyball_controlplane::{Assets, ControlPlane, Options, process};
+use flyball_controlplane::{Assets, ControlPlane, Options, process, skip};
 use futures::StreamExt;
 use http::HeaderValue;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -65,8 +65,10 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
         .await??
         .has_scheduler()
     {
-        eprintln!("skipped: the binaries in use have no kube-scheduler");
-        return Ok(());
+        return skip(
+            "the_scheduler_gives_a_pod_its_node",
+            "the binaries in use include no kube-scheduler",
+        );
     }
     let plane = start(Options {
         disable_admission: vec!["ServiceAccount".to_owned()],
@@ -320,8 +322,11 @@ async fn the_stock_controller_manager_leads_and_works() -> Result<()> {
     })
     .await?;
     if !plane.assets().has_kcm() {
-        eprintln!("skipped: the binaries in use have no kube-controller-manager");
-        return plane.shutdown().await;
+        plane.shutdown().await?;
+        return skip(
+            "the_stock_controller_manager_leads_and_works",
+            "the binaries in use include no kube-controller-manager",
+        );
     }
     let mut kcm = plane.start_kcm(&["--controllers=serviceaccount-controller"])?;
     let accounts = Api::<ServiceAccount>::default_namespaced(plane.admin_client()?);

@@ -17,7 +17,7 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
     let cluster = Cluster::without_nodes(Options::default()).await?;
     let space = Space::create(cluster.client.clone(), "garbage").await?;
     break_a_kind(&cluster.client).await?;
-    let (port, serving) = cluster.serving()?;
+    let (port, serving) = cluster.serving();
     let mut args = serving.to_vec();
     args.push("--controllers=garbage-collector-controller".into());
     args.push("--use-service-account-credentials=true".into());
@@ -124,7 +124,7 @@ async fn make(space: &Space, name: &str, owner: Option<&ConfigMap>) -> Result<Co
         None => Vec::new(),
     };
     space
-        .make(json!({"metadata": {"name": name, "ownerReferences": owners}}))
+        .create_object(json!({"metadata": {"name": name, "ownerReferences": owners}}))
         .await
 }
 

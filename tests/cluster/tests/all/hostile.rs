@@ -98,7 +98,7 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
         ])?;
         cluster.apply(&roles).await?;
     }
-    let (port, serving) = cluster.serving()?;
+    let (port, serving) = cluster.serving();
     let mut args = serving.to_vec();
     args.extend(Cluster::plugins_alone(&plugins, &policy));
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
@@ -167,7 +167,7 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
 async fn commit(cluster: &Cluster, fault: &str) -> Result<()> {
     let space = Space::create(cluster.client.clone(), fault).await?;
     space
-        .make::<ConfigMap>(json!({"metadata": {"name": "a"}}))
+        .create_object::<ConfigMap>(json!({"metadata": {"name": "a"}}))
         .await
         .map(drop)
 }

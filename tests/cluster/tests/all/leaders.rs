@@ -7,21 +7,25 @@ use flyball_cluster_tests::{
     Cluster, Proxy, Space, finish, is_full, last_lines, log_of, new_image, until,
 };
 use flyball_controlplane::{Options, Process};
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,serviceaccount-controller";
-/// Shorter than the defaults, so that much happens in a minute.
+/// Shorter than the defaults, so that the lease changes hands often within a minute.
 const TIMES: [&str; 3] = [
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=3s",
     "--leader-elect-retry-period=500ms",
 ];
-/// Longer than a lease lasts.
-const PAUSE: Duration = Duration::from_secs(6);
+/// How long a lease lasts with [`TIMES`].
+const LEASE: Duration = Duration::from_secs(4);
+/// Shorter than the renew deadline with [`TIMES`].
+const BLINK: Duration = Duration::from_millis(800);
 const PODS: i32 = 6;
 
 #[tokio::test]
@@ -130,7 +134,6 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
             space.redeploy(new_image(&format!("web:{image}"))).await?;
             trouble.happens().await?;
         }
-        trouble.is_over().await?;
         space.settled(PODS, &format!("web:{image}")).await?;
         let turns = turns(&cluster.plane.audit_events()?);
         println!("{image} rollouts, {} terms", turns.len());
@@ -199,61 +202,81 @@ impl<'a> Trouble<'a> {
         )
     }
 
-    /// Something happens to one of them, the leader as often as not.
+    /// Disturbs one of the hosts, most often the leader, and waits until the lease is held again and a host that lost it has
+    /// ended.
     async fn happens(&mut self) -> Result<()> {
-        let holder = holder(self.cluster).await?;
-        let led = self
-            .contenders
-            .iter()
-            .position(|contender| identity(&contender.host).is_ok_and(|own| own == holder));
-        let any = self.chance.random_range(0..self.contenders.len());
-        let victim = led.filter(|_| self.chance.random_bool(0.7)).unwrap_or(any);
-        let soon = Duration::from_millis(self.chance.random_range(100..1500));
-        tokio::time::sleep(soon).await;
-        match ["kill", "pause", "cut", "blink"]
-            .choose(&mut self.chance)
-            .copied()
-        {
-            Some("kill") => drop(self.contenders[victim].host.kill()?),
-            Some("pause") => {
-                self.contenders[victim].host.pause()?;
-                tokio::time::sleep(PAUSE).await;
-                self.contenders[victim].host.resume()?;
-            }
-            Some("cut") => {
-                self.contenders[victim].proxy.cut();
-                tokio::time::sleep(PAUSE).await;
-                self.contenders[victim].proxy.mend();
-            }
-            // Shorter than the lease: nobody else may take it for that.
-            _ => {
-                self.contenders[victim].host.pause()?;
-                tokio::time::sleep(Duration::from_millis(800)).await;
-                self.contenders[victim].host.resume()?;
-            }
+        let victim = self.choose_victim().await?;
+        // At any moment of a rollout.
+        let moment = Duration::from_millis(self.chance.random_range(100..1500));
+        tokio::time::sleep(moment).await;
+        let fault = ["kill", "pause", "cut", "blink"].choose(&mut self.chance);
+        let fault = fault.copied().context("there is a fault to choose")?;
+        if fault == "kill" {
+            self.contenders[victim].host.kill()?;
+        } else {
+            self.disturb(victim, fault).await?;
         }
         self.replace_the_ended()
     }
 
-    /// Whoever has ended is started anew, as a cluster does.
+    /// The index of the host to disturb.
+    async fn choose_victim(&mut self) -> Result<usize> {
+        let holder = holder(self.cluster).await?;
+        let leader = self
+            .contenders
+            .iter()
+            .position(|contender| identity(&contender.host).is_ok_and(|own| own == holder));
+        let any = self.chance.random_range(0..self.contenders.len());
+        let is_leader_chosen = self.chance.random_bool(0.7);
+        Ok(leader.filter(|_| is_leader_chosen).unwrap_or(any))
+    }
+
+    /// Stops a host from renewing the lease: for longer than the lease lasts, or, for a blink, for less than the renew
+    /// deadline.
+    async fn disturb(&mut self, victim: usize, fault: &str) -> Result<()> {
+        let cluster = self.cluster;
+        let Contender { host, proxy, .. } = &mut self.contenders[victim];
+        let own = identity(host)?;
+        if fault == "cut" {
+            proxy.cut();
+        } else {
+            host.pause()?;
+        }
+        let led = holder(cluster).await? == own;
+        let begun = Timestamp::now();
+        if fault == "blink" {
+            // Nobody else may take the lease for that.
+            tokio::time::sleep(BLINK).await;
+        } else {
+            renewed(cluster, begun + LEASE, |holder| holder != own).await?;
+        }
+        if fault == "cut" {
+            proxy.mend();
+        } else {
+            host.resume()?;
+        }
+        let holder = renewed(cluster, Timestamp::now(), |_| true).await?;
+        if led && holder != own {
+            until(
+                &format!("{} ends without the lease", host.name()),
+                async || Ok(host.exited().ok_or_else(|| "it runs".into())),
+            )
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Starts another host in the place of each that has ended, as a cluster does.
     fn replace_the_ended(&mut self) -> Result<()> {
         for number in 0..self.contenders.len() {
             if self.contenders[number].host.exited().is_some() {
                 let kubeconfig = self.contenders[number].kubeconfig.clone();
                 let host = self.spawn(&kubeconfig)?;
-                ended_rightly(&mut std::mem::replace(
-                    &mut self.contenders[number].host,
-                    host,
-                ))?;
+                let mut ended = std::mem::replace(&mut self.contenders[number].host, host);
+                ended_rightly(&mut ended)?;
             }
         }
         Ok(())
-    }
-
-    /// Those that woke up or were cut off have found out.
-    async fn is_over(&mut self) -> Result<()> {
-        tokio::time::sleep(PAUSE).await;
-        self.replace_the_ended()
     }
 
     /// The hosts that run, what they reach the server through, and whether the others ended as they may: a machine that
@@ -334,12 +357,39 @@ fn identity(host: &Process) -> Result<String> {
         .to_owned())
 }
 
+/// The identity that holds the lease; empty if none does.
 async fn holder(cluster: &Cluster) -> Result<String> {
+    Ok(lease(cluster).await?.holder_identity.unwrap_or_default())
+}
+
+async fn lease(cluster: &Cluster) -> Result<LeaseSpec> {
     let leases = Api::<Lease>::namespaced(cluster.client.clone(), "kube-system");
     let lease = leases.get_opt("kube-controller-manager").await?;
-    Ok(lease
-        .and_then(|lease| lease.spec?.holder_identity)
-        .unwrap_or_default())
+    Ok(lease.and_then(|lease| lease.spec).unwrap_or_default())
+}
+
+/// Waits until such a holder has renewed the lease after this time, and returns the holder.
+async fn renewed(
+    cluster: &Cluster,
+    after: Timestamp,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<String> {
+    until("the lease is renewed", async || {
+        let LeaseSpec {
+            holder_identity,
+            renew_time,
+            ..
+        } = lease(cluster).await?;
+        let holder = holder_identity.unwrap_or_default();
+        let seen = format!("{holder:?} renewed it at {renew_time:?}");
+        let is_renewed = renew_time.is_some_and(|MicroTime(time)| time > after);
+        Ok(if is_renewed && is_wanted(&holder) {
+            Ok(holder)
+        } else {
+            Err(seen)
+        })
+    })
+    .await
 }
 
 /// Waits until this host holds the lease.

@@ -1,4 +1,4 @@
-//! Whole behaviours against a real API server, in one binary: what all of them stand on is compiled and linked once.
+//! Whole behaviours against a real API server, in one binary, so that what they share is linked once.
 
 mod bad_input;
 mod deployments;

@@ -81,7 +81,7 @@ fn refusals_are_few(cluster: &Cluster) -> Result<()> {
 
 async fn an_orphan_that_matches_is_adopted(space: Space) -> Result<()> {
     let pod = json!({"metadata": {"name": "orphan", "labels": {"app": "web"}}, "spec": with_image("web:1")});
-    space.make::<Pod>(pod).await?;
+    space.create_object::<Pod>(pod).await?;
     let set = make_set(&space, 2).await?;
     let pods = settled(&space, 2).await?;
     let orphan = pods
@@ -146,7 +146,7 @@ async fn pods_that_are_not_ready_go_first(space: Space) -> Result<()> {
 async fn a_refusal_is_a_condition_until_it_ends(space: Space) -> Result<()> {
     // No controller counts quotas here: the test writes what it would.
     let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}});
-    space.make::<ResourceQuota>(quota).await?;
+    space.create_object::<ResourceQuota>(quota).await?;
     allow_pods(&space, "1").await?;
     make_set(&space, 3).await?;
     let failed = |status: &Value| {
@@ -238,7 +238,7 @@ async fn a_deleted_default_account_is_made_again(space: Space) -> Result<()> {
 
 async fn make_set(space: &Space, replicas: i32) -> Result<ReplicaSet> {
     space
-        .make(both(
+        .create_object(both(
             json!({"metadata": {"name": "web"}}),
             json!({"spec": workload(replicas, "web:1")}),
         ))

@@ -1,5 +1,4 @@
-//! Runs a control plane until it is told to end by Ctrl-C or SIGTERM, and prints how to reach it. If it is killed, its
-//! children are too.
+//! Runs a control plane until Ctrl-C or SIGTERM, and prints how to reach it. If this process is killed, so are its children.
 
 use std::io::Write;
 
