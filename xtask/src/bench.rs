@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: what the same work costs under Flyball and under the stock kube-controller-manager, in turn, and
-//! what it costs to call a guest, to have a plugin that misbehaves, and to have many that do nothing. What each workload does
-//! stands in `tests/bench/README.md`.
+//! `cargo xtask bench`: what the same work costs under Flyball and under the stock kube-controller-manager, measured in turn,
+//! and what it costs to call a guest, to have a plugin that misbehaves and to have many that do nothing.
+//! `tests/bench/README.md` describes the workloads.
 
 mod bed;
 mod cascade;
@@ -22,6 +22,7 @@ mod sync;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::builder::PossibleValuesParser;
 use flyball_controlplane::Assets;
 use flyball_differential::Subject;
 
@@ -32,14 +33,14 @@ use self::converge::Shape;
 use self::report::{Figures, Report, Rounds};
 use self::sync::Full;
 
-/// How often it is looked whether something has happened, and how long that may take.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a condition is checked, and how long it may take to hold.
+const POLL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// How often each is measured; one figure is the median of so many.
+/// How many times a workload is measured. A figure is the median of them.
 const ROUNDS: usize = 3;
 
-/// What is done on a control plane, in the order in which it is measured.
+/// The workloads on a control plane, in the order in which they are measured.
 const ON_CLUSTERS: [&str; 15] = [
     "converge-small",
     "converge-wide",
@@ -57,7 +58,7 @@ const ON_CLUSTERS: [&str; 15] = [
     "ring",
     "reload",
 ];
-/// What takes so long, or differs so little, that it is measured once.
+/// The workloads that are measured once, since they take long or differ little.
 const ONCE: [&str; 8] = [
     "empty",
     "standby",
@@ -68,55 +69,71 @@ const ONCE: [&str; 8] = [
     "ring",
     "reload",
 ];
-/// What is about Flyball alone.
+/// The workloads that stock has no counterpart for.
 const WITHOUT_STOCK: [&str; 3] = ["growth", "ring", "reload"];
-/// What is measured of the runtime alone.
+/// The workloads of the runtime alone.
 const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
-/// What takes half an hour and is compared with nothing but itself: whole, it is measured only if it is named.
+/// Takes half an hour and is compared with nothing but itself: in a whole run, it is measured only if it is named.
 const IF_NAMED: [&str; 1] = ["hostile"];
 
-/// How often the value goes around the ring.
+/// How many times the value goes around the ring.
 const RING_ROUNDS: usize = 20;
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// All that there is, small and once: to see that it works.
+    /// Small and once, to see that it works.
     Quick,
-    /// What the project promises.
+    /// As docs/performance.md reports it.
     Whole,
 }
 
-/// Does what the command line says: all workloads or some, whole or quickly.
-pub(crate) fn measure(arguments: &[&str]) -> Result<()> {
-    let (flags, names): (Vec<&str>, Vec<&str>) = arguments
-        .iter()
-        .partition(|argument| argument.starts_with("--"));
-    let (size, alone, is_kept) = match flags.as_slice() {
-        [] => (Size::Whole, false, names.is_empty()),
-        ["--keep"] => (Size::Whole, false, true),
-        ["--quick"] => (Size::Quick, false, false),
-        ["--alone"] => (Size::Whole, true, false),
-        _ => bail!("`bench` takes --quick, --alone or --keep, and names of workloads"),
+/// Measure what the same work costs under Flyball and under the stock kube-controller-manager
+///
+/// Measures in turn on the same machine, and also what it costs to call a guest, to have plugins that misbehave and to have
+/// plugins that do nothing. tests/bench/README.md describes the workloads.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run every workload once and small, to see that it works
+    #[arg(long)]
+    quick: bool,
+    /// Measure Flyball alone, and once
+    #[arg(long, conflicts_with = "quick")]
+    alone: bool,
+    /// Write the figures of the named workloads into docs/, as is done for those of a whole run
+    #[arg(long, conflicts_with_all = ["quick", "alone"])]
+    keep: bool,
+    /// The workloads; all but `hostile` if none is named
+    #[arg(value_name = "WORKLOAD", value_parser = PossibleValuesParser::new(ON_CLUSTERS.into_iter().chain(OF_RUNTIME)))]
+    workloads: Vec<String>,
+}
+
+/// Measures all workloads or those that are named.
+pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
+    let names = &arguments.workloads;
+    let alone = arguments.alone;
+    let size = if arguments.quick {
+        Size::Quick
+    } else {
+        Size::Whole
     };
+    let is_whole_run = names.is_empty() && size == Size::Whole && !alone;
+    let is_kept = arguments.keep || is_whole_run;
     let all: Vec<&str> = ON_CLUSTERS.into_iter().chain(OF_RUNTIME).collect();
-    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
-        bail!("there is no workload {name}: there are {}", all.join(", "));
-    }
     let is_left_out = |name: &str| size == Size::Whole && IF_NAMED.contains(&name);
     let is_asked = |name: &str| {
         if names.is_empty() {
             !is_left_out(name)
         } else {
-            names.contains(&name)
+            names.iter().any(|asked| asked == name)
         }
     };
     build::all()?;
     let mut report = Report::default();
     let measured = measure_all(is_asked, size, alone, &mut report);
-    // Also of a run that failed: what was measured before is not lost.
+    // A run that failed keeps what it measured before.
     if is_kept {
-        // What is shown to others: what was measured now takes the place of what was measured before.
+        // The figures of this run replace those of the same workloads.
         let docs = workspace().join("docs");
         report.join(Report::read(&docs)?, &all).write(&docs)?;
         report::show(&docs.join("performance.md"), &docs)?;
@@ -146,7 +163,7 @@ fn measure_all(
         report.add(name, &what, &[vec![figures], Vec::new(), Vec::new()]);
         excessive.extend((!is_within).then_some(name));
     }
-    // So small, it shows that it works, and not how well.
+    // A quick run shows that the workload works, not how well.
     ensure!(
         size == Size::Quick || excessive.is_empty(),
         "out of bounds: {}",
@@ -155,8 +172,8 @@ fn measure_all(
     Ok(())
 }
 
-/// Measures a workload under Flyball and under stock, in turn, and in the last round under stock once more; under Flyball
-/// alone, and once, if that is what is asked for.
+/// Measures a workload under Flyball and under stock, in turn, and in the last round under stock a second time, as a control.
+/// With `alone`, measures it once under Flyball.
 fn compare(
     name: &str,
     size: Size,
@@ -170,9 +187,11 @@ fn compare(
         .build()?;
     let has_kcm = Assets::find_or_build()?.has_kcm();
     if !has_kcm {
-        println!("Without a comparison: there is no kube-controller-manager among the binaries.");
+        println!(
+            "Measured without a comparison: the binaries in use include no kube-controller-manager."
+        );
     }
-    // That stock can be measured is seen with one workload.
+    // In a quick run, one workload shows that stock can be measured.
     let is_left_out =
         alone || WITHOUT_STOCK.contains(&name) || (size == Size::Quick && name != ON_CLUSTERS[0]);
     let has_stock = has_kcm && !is_left_out;
@@ -181,7 +200,7 @@ fn compare(
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
     for number in 0..rounds {
-        // The control shows by how much two runs of the same differ: of what is measured once, that is not known.
+        // The control shows by how much two runs of the same differ. A workload that is measured once has none.
         let is_controlled = number > 0 && number == rounds - 1;
         let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
         let subjects = &[Subject::Flyball, Subject::Stock, Subject::Stock][..=stock];
@@ -195,7 +214,7 @@ fn compare(
     Ok(())
 }
 
-/// The objects of a workload that is about pods coming up.
+/// The objects of a workload in which pods come up.
 fn shape(name: &str, size: Size) -> Shape {
     let shape = |kind, owners, replicas| Shape {
         kind,
@@ -214,13 +233,13 @@ fn shape(name: &str, size: Size) -> Shape {
     }
 }
 
-/// For how long what goes on all the time is looked at.
+/// How long a steady state is measured.
 fn time(size: Size) -> Duration {
     Duration::from_secs(if size == Size::Quick { 5 } else { 60 })
 }
 
-/// How many of a workload's main objects there are: completions of each Job, deletions, pods, dependents of each
-/// owner, plugins, reloads.
+/// The number of a workload's main objects: completions of each Job, deletions, pods, dependents of each owner, plugins or
+/// reloads.
 fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
@@ -266,7 +285,7 @@ fn describe(name: &str, size: Size) -> String {
             )
         }
         "cascade" => format!("20 owners with {count} dependents each, deleted"),
-        "empty" => "nothing happens, and all controllers are on".into(),
+        "empty" => "nothing happens, and all controllers are enabled".into(),
         "standby" => "a standby takes over".into(),
         "ring" => format!("a value goes around {count} plugins {RING_ROUNDS} times"),
         "reload" => format!("a plugin is replaced {count} times while its keys change"),
@@ -274,7 +293,7 @@ fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// Measures a workload under each of these, one after the other; what lasts for milliseconds, a few times under each in turn.
+/// Measures a workload under each subject, one after the other; latencies of milliseconds, under each in turn, a few at a time.
 async fn round(
     name: &str,
     size: Size,
@@ -309,20 +328,20 @@ async fn workload(name: &str, size: Size, subject: Subject, full: &mut Full) -> 
     }
 }
 
-/// Waits until as much is there as is wanted.
+/// Waits until the first number that `look` returns has reached the second.
 async fn wait(what: &str, mut look: impl AsyncFnMut() -> Result<(usize, usize)>) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let (there, wanted) = look().await?;
-        if there >= wanted {
+        let (seen, wanted) = look().await?;
+        if seen >= wanted {
             return Ok(());
         }
         if begun.elapsed() > PATIENCE {
             bail!(
-                "waited {} s until {what}: {there} of {wanted}",
+                "waited {} s until {what}: {seen} of {wanted}",
                 PATIENCE.as_secs()
             );
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
 }

@@ -15,26 +15,28 @@ use k8s_openapi::jiff::Timestamp;
 use self::host::Host;
 use crate::build::{self, Guest};
 
-/// What the command line says.
-#[derive(Debug, Default)]
-pub(crate) struct Demo {
-    /// End after the story.
-    pub(crate) once: bool,
-    /// Play a small story on this cluster instead of a local one.
-    pub(crate) kubeconfig: Option<PathBuf>,
+/// Show the life of a Deployment on a local control plane, which stays up until Ctrl-C
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// End after the story
+    #[arg(long)]
+    once: bool,
+    /// Show the greeter on this cluster instead, in one namespace that is deleted afterwards
+    #[arg(long, value_name = "FILE", conflicts_with = "once")]
+    kubeconfig: Option<PathBuf>,
 }
 
 /// Plays the demo.
-pub(crate) fn run(demo: &Demo) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let built = build::all()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(1)
         .build()?;
     runtime.block_on(async {
-        match &demo.kubeconfig {
+        match &arguments.kubeconfig {
             Some(kubeconfig) => cluster::play(kubeconfig, &built).await,
-            None => play(demo.once, &built).await,
+            None => play(arguments.once, &built).await,
         }
     })
 }

@@ -1,45 +1,39 @@
-//! `cargo xtask fuzz`: feeds what the outside reaches for some seconds each, and keeps in the corpus what fails.
+//! `cargo xtask fuzz`: feeds the parsers of untrusted input, and keeps in the corpus what they fail on.
 
 use std::os::unix::process::ExitStatusExt;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use clap::builder::PossibleValuesParser;
 use flyball_fuzz::{TARGETS, corpus_folder};
 
 use crate::run::{command, run, say, workspace};
 
-/// How long each target is fed, if nothing else is said.
-const SECONDS: u64 = 60;
+/// Feed the parsers of untrusted input; keep in tests/fuzz/corpus what they fail on
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Time for each target, in seconds
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// The targets; all if none is named
+    #[arg(value_name = "TARGET", value_parser = PossibleValuesParser::new(TARGETS.iter().map(|target| target.name)))]
+    targets: Vec<String>,
+}
 
-/// Does what the command line says: all targets or some, for so long.
-pub(crate) fn feed(arguments: &[&str]) -> Result<()> {
-    let (mut seconds, mut names) = (SECONDS, Vec::new());
-    let mut left = arguments.iter();
-    while let Some(argument) = left.next() {
-        match *argument {
-            "--seconds" => {
-                let text = left.next().context("--seconds takes a number")?;
-                seconds = text
-                    .parse()
-                    .with_context(|| format!("--seconds takes a number, not {text}"))?;
-            }
-            name if TARGETS.iter().any(|target| target.name == name) => names.push(name),
-            other => {
-                let all: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-                bail!("there is no target {other}: there are {}", all.join(", "));
-            }
-        }
-    }
+/// Feeds the targets one after the other.
+pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
+    let seconds = arguments.seconds;
+    let is_wanted = |name: &str| {
+        arguments.targets.is_empty() || arguments.targets.iter().any(|target| target == name)
+    };
     run(command("cargo").args(["build", "--release", "--workspace", "--bin", "fuzz"]))?;
     let seed = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)?
         .as_secs();
     let folder = workspace().join("target/fuzz");
-    std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("can't create {}", folder.display()))?;
     let mut failed = Vec::new();
-    for target in TARGETS
-        .iter()
-        .filter(|target| names.is_empty() || names.contains(&target.name))
-    {
+    for target in TARGETS.iter().filter(|target| is_wanted(target.name)) {
         say(&format!(
             "feeding {} for {seconds} s, seed {seed}",
             target.name
@@ -51,10 +45,10 @@ pub(crate) fn feed(arguments: &[&str]) -> Result<()> {
             .arg(&current)
             .status()?;
         if let Some(signal) = status.signal() {
-            // It overflowed its stack, or wanted more memory than there is.
+            // It overflowed its stack, or ran out of memory.
             let kept = corpus_folder(target).join(format!("killed-{seed}"));
             std::fs::copy(&current, &kept)
-                .with_context(|| format!("can't keep {}", kept.display()))?;
+                .with_context(|| format!("can't copy the input to {}", kept.display()))?;
             println!(
                 "{}: killed by signal {signal}\n  kept as {}",
                 target.name,
@@ -67,7 +61,7 @@ pub(crate) fn feed(arguments: &[&str]) -> Result<()> {
     }
     ensure!(
         failed.is_empty(),
-        "these failed: {}; what they failed on is in tests/fuzz/corpus",
+        "these targets failed: {}; the inputs that they failed on are in tests/fuzz/corpus",
         failed.join(", ")
     );
     Ok(())

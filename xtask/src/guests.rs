@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::componentize::{WORLD_ALONE, check, componentize, componentize_wasi};
+use crate::prerequisites::{GO, PYTHON, require};
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
@@ -24,27 +25,39 @@ pub(crate) struct Built {
     pub(crate) path: PathBuf,
 }
 
-/// Builds the guests of these languages, of all if none is named, and tells their sizes.
-pub(crate) fn build(languages: &[&str]) -> Result<()> {
-    if let Some(other) = languages
-        .iter()
-        .find(|language| !["rust", "stock", "go", "python"].contains(language))
-    {
-        bail!("guests are built of rust, stock (rust for WASI), go and python, not of `{other}`");
-    }
+/// Build the guests into target/guests/components
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The languages of the guests; all if none is named
+    #[arg(value_enum)]
+    pub(crate) languages: Vec<Language>,
+}
+
+/// A language that guests are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Language {
+    Rust,
+    /// Rust with a stock toolchain, which targets WASI
+    Stock,
+    Go,
+    Python,
+}
+
+/// Builds the guests in these languages, in all if none is named, and prints their sizes.
+pub(crate) fn build(languages: &[Language]) -> Result<()> {
     let wants = |language| languages.is_empty() || languages.contains(&language);
-    let mut built = if wants("rust") {
+    let mut built = if wants(Language::Rust) {
         build_guests()?
     } else {
         Vec::new()
     };
-    if wants("stock") {
+    if wants(Language::Stock) {
         built.extend(build_stock()?);
     }
-    if wants("go") {
+    if wants(Language::Go) {
         built.push(build_go()?);
     }
-    if wants("python") {
+    if wants(Language::Python) {
         built.push(build_python()?);
     }
     for Built { name, path } in built {
@@ -123,6 +136,7 @@ pub(crate) fn build_stock() -> Result<Option<Built>> {
 
 /// Builds the example in Go.
 pub(crate) fn build_go() -> Result<Built> {
+    require(&[GO])?;
     say("building greeter-go");
     let core = guests_folder().join("go/greeter-go.wasm");
     let built = component("greeter-go");
@@ -157,6 +171,7 @@ pub(crate) fn build_python() -> Result<Built> {
     ) {
         return Ok(built);
     }
+    require(&[PYTHON])?;
     let tool = prepare_componentize_py()?;
     say("building greeter-python (10 s)");
     std::fs::create_dir_all(components_folder())?;

@@ -7,58 +7,38 @@ mod demo;
 mod differential;
 mod fuzz;
 mod guests;
+mod prerequisites;
 mod run;
 mod test;
 mod toolchain;
 
 use std::process::ExitCode;
 
-use crate::demo::Demo;
+use clap::Parser;
 
-const USAGE: &str = "\
-usage: cargo xtask COMMAND
-
-  build                         build the guests and the host, with the built-in controllers embedded
-  test [--full] [ARGUMENT…]     build, then run every test, or those that the arguments of `cargo test` name; with
-                                --full, what goes on for a minute goes on for five
-  demo [--once]                 play the life of a Deployment on a local control plane; stay up, or end after it
-  demo --kubeconfig FILE        play the greeter's story on a cluster of your own, in one namespace, removed after
-  differential [--only NAME]    play scenarios, and compare with what the stock kube-controller-manager leaves behind;
-               [--full]         three times
-  differential --bless          have the stock kube-controller-manager play them, and keep what it leaves behind
-  bench [--quick|--keep] [WORKLOAD…]
-                                measure what the same work costs under the built host and under stock, in turn, and what
-                                calling a guest, plugins that misbehave and plugins that do nothing cost: all but `hostile`,
-                                or those named (tests/bench/README.md lists them); with --quick, all, small and once;
-                                with --keep, the figures of those named go into docs/
-  fuzz [--seconds N] [TARGET…]  feed what the outside reaches with inputs that nobody would write, for 60 s each; what fails
-                                becomes a part of tests/fuzz/corpus
-  guests [rust] [go] [python]   build the guests into target/guests/components; without a language, all of them
-";
+/// Builds, tests, demonstrates and measures Flyball.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+enum Command {
+    /// Build the guests and the host, with the built-in controllers embedded
+    Build,
+    Test(test::Arguments),
+    Demo(demo::Arguments),
+    Differential(differential::Arguments),
+    Bench(bench::Arguments),
+    Fuzz(fuzz::Arguments),
+    Guests(guests::Arguments),
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match arguments.as_slice() {
-        ["build"] => build::all().map(|built| println!("{}", built.host.display())),
-        ["test", arguments @ ..] => test::run_all(arguments),
-        ["demo"] => demo::run(&Demo::default()),
-        ["demo", "--once"] => demo::run(&Demo {
-            once: true,
-            ..Demo::default()
-        }),
-        ["demo", "--kubeconfig", file] => demo::run(&Demo {
-            kubeconfig: Some(file.into()),
-            ..Demo::default()
-        }),
-        ["differential", arguments @ ..] => differential::run(arguments),
-        ["bench", arguments @ ..] => bench::measure(arguments),
-        ["fuzz", arguments @ ..] => fuzz::feed(arguments),
-        ["guests", languages @ ..] => guests::build(languages),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let done = match Command::parse() {
+        Command::Build => build::all().map(|built| println!("{}", built.host.display())),
+        Command::Test(arguments) => test::run_all(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Differential(arguments) => differential::run(&arguments),
+        Command::Bench(arguments) => bench::measure(&arguments),
+        Command::Fuzz(arguments) => fuzz::feed(&arguments),
+        Command::Guests(arguments) => guests::build(&arguments.languages),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,5 +46,27 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Command::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_first_argument_of_test_goes_to_cargo_as_it_stands() {
+        let line = "xtask test --full --package a -- --nocapture";
+        let Command::Test(arguments) = Command::parse_from(line.split(' ')) else {
+            panic!("another command");
+        };
+        assert!(arguments.full);
+        assert_eq!(arguments.cargo, ["--package", "a", "--", "--nocapture"]);
     }
 }

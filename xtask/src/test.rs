@@ -1,34 +1,115 @@
-//! `cargo xtask test`: builds everything, then runs every test that there is.
+//! `cargo xtask test`: builds everything, then runs every test.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use flyball_cluster_tests::FULL;
-use flyball_controlplane::Assets;
+use flyball_controlplane::{Assets, SKIPPED_FILE};
 
-use crate::run::{command, run, say};
+use crate::prerequisites::{C_COMPILER, GO, PYTHON, require};
+use crate::run::{command, run, say, workspace};
 use crate::{build, guests};
 
-/// Builds what the tests need and runs them, the long ones in full length if `--full` is given. All else that is given
-/// goes to `cargo test`, as in `--package flyball-cache`.
-pub(crate) fn run_all(arguments: &[&str]) -> Result<()> {
-    let (full, arguments): (Vec<&str>, Vec<&str>) = arguments
-        .iter()
-        .partition(|argument| **argument == "--full");
+/// Build everything, then run every test
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run also the tests that take long, and those that last a minute for five
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Arguments for `cargo test`, which choose tests: `--package flyball-cache`
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
+    pub(crate) cargo: Vec<String>,
+}
+
+/// Builds what the tests need and runs them.
+pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
+    require(&[C_COMPILER, GO, PYTHON])?;
     let built = build::all()?;
     guests::build_stock()?;
     guests::build_go()?;
     guests::build_python()?;
     Assets::find_or_build()?;
+
     say("testing");
+    let folder = workspace().join("target/tests");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("can't create {}", folder.display()))?;
+    let skipped = folder.join("skipped");
+    std::fs::write(&skipped, "").with_context(|| format!("can't empty {}", skipped.display()))?;
     let mut cargo = command("cargo");
-    // The tests of the binary build it again.
     cargo
         .args(["test", "--release"])
-        .env(build::EMBEDDED, built.embedded);
-    if !full.is_empty() {
+        .args(cargo_test_arguments(arguments))
+        // The tests of the binary build it again.
+        .env(build::EMBEDDED, built.embedded)
+        .env(SKIPPED_FILE, &skipped);
+    if arguments.full {
         cargo.env(FULL, "1");
     }
-    if arguments.is_empty() {
-        cargo.arg("--workspace");
+    let tested = run(&mut cargo);
+    list_skipped(&skipped)?;
+    tested
+}
+
+/// What `cargo test` is called with for the arguments of `cargo xtask test`.
+fn cargo_test_arguments(arguments: &Arguments) -> Vec<&str> {
+    let mut all: Vec<&str> = arguments.cargo.iter().map(String::as_str).collect();
+    if all.is_empty() {
+        all.push("--workspace");
     }
-    run(cargo.args(arguments))
+    if arguments.full {
+        if !all.contains(&"--") {
+            all.push("--");
+        }
+        all.push("--include-ignored");
+    }
+    all
+}
+
+/// Prints which tests were skipped, and why.
+fn list_skipped(file: &Path) -> Result<()> {
+    let skipped =
+        std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
+    say(&format!("skipped tests: {}", skipped.lines().count()));
+    for test in skipped.lines() {
+        println!("  {test}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(full: bool, cargo: &[&str]) -> Arguments {
+        let cargo = cargo.iter().map(|&argument| argument.to_owned()).collect();
+        Arguments { full, cargo }
+    }
+
+    #[test]
+    fn without_arguments_the_whole_workspace_is_tested() {
+        assert_eq!(
+            cargo_test_arguments(&arguments(false, &[])),
+            ["--workspace"]
+        );
+        let one = ["--package", "flyball-cache"];
+        assert_eq!(cargo_test_arguments(&arguments(false, &one)), one);
+    }
+
+    #[test]
+    fn full_runs_the_ignored_tests_too() {
+        assert_eq!(
+            cargo_test_arguments(&arguments(true, &[])),
+            ["--workspace", "--", "--include-ignored"]
+        );
+        let filtered = arguments(true, &["--test", "crashes", "--", "any_write"]);
+        assert_eq!(
+            cargo_test_arguments(&filtered),
+            ["--test", "crashes", "--", "any_write", "--include-ignored"]
+        );
+    }
 }

@@ -1,4 +1,7 @@
-//! Rust's standard library for guests: rustup's, where its server can be reached; else built once from Debian's packages.
+//! Rust's standard library for guests: rustup's, where its server can be reached; otherwise built once from Debian's packages.
+//!
+//! On a user's machine nothing is installed with root's rights: an error names the missing packages and the command that
+//! installs them. Only in continuous integration (`CI` is set) are they installed from here.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -6,15 +9,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::prerequisites::is_ci;
 use crate::run::{command, output, run, say};
 
-/// What guests are compiled for.
+/// The target of guests.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
-/// What guests of stock toolchains are compiled for, which import WASI.
+/// The target of guests that stock toolchains build, which import WASI.
 pub(crate) const STOCK_TARGET: &str = "wasm32-wasip2";
-/// The toolchain that is linked where rustup has no target to offer.
+/// The name under which rustup links the toolchain that is built here.
 const LINKED: &str = "rust-wasm";
-/// What builds the standard library: a compiler with its source, and a linker for wasm.
+/// Debian's packages that the standard library is built with: a compiler with its source, and a linker for wasm.
 const PACKAGES: [&str; 5] = [
     "rustc-web",
     "cargo-web",
@@ -22,20 +26,19 @@ const PACKAGES: [&str; 5] = [
     "rust-web-src",
     "lld-22",
 ];
-/// For how many seconds rustup may find out whether its server is there, and fetch 20 MB from it.
-const PATIENCE: u32 = 120;
+/// Time limit, in seconds, for rustup to reach its server and download 20 MB.
+const RUSTUP_LIMIT: u32 = 120;
 
 /// A toolchain that compiles guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
-    /// The one in use, to which rustup has added the target.
-    Own,
-    /// The one that was built here.
+    /// The toolchain in use, to which rustup has added the target.
+    Installed,
+    /// The toolchain that was built here.
     Linked,
 }
 
 impl Toolchain {
-    /// `cargo` of this toolchain.
     pub(crate) fn cargo(self) -> Command {
         let mut cargo = command("cargo");
         if self == Self::Linked {
@@ -45,19 +48,19 @@ impl Toolchain {
     }
 }
 
-/// Finds, fetches or builds a toolchain that compiles guests.
+/// Finds a toolchain that compiles guests, or prepares one.
 pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
     if has_target(&[], TARGET) {
-        return Ok(Toolchain::Own);
+        return Ok(Toolchain::Installed);
     }
     if has_target(&[&format!("+{LINKED}")], TARGET) {
         return Ok(Toolchain::Linked);
     }
     if add_target(TARGET) {
-        return Ok(Toolchain::Own);
+        return Ok(Toolchain::Installed);
     }
     say(
-        "rustup's server can't be reached: the standard library is built from Debian's packages, in about two minutes",
+        "rustup can't reach its server: building the standard library from Debian's packages takes about two minutes",
     );
     build_toolchain().context("can't build the standard library for wasm")?;
     ensure!(
@@ -67,24 +70,24 @@ pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
     Ok(Toolchain::Linked)
 }
 
-/// The toolchain in use, if it has the target of stock guests or rustup can add it: only one guest, a test's, needs it.
+/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only one guest, a test's, needs it.
 pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
-    (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Own)
+    (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
 
-/// Asks rustup for a target of the toolchain in use.
+/// Has rustup add a target to the toolchain in use. Returns whether it did.
 fn add_target(target: &str) -> bool {
     say(&format!(
-        "asking rustup for the target {target}, for {PATIENCE} s at most"
+        "adding the target {target} with rustup (at most {RUSTUP_LIMIT} s)"
     ));
     let mut add = command("timeout");
-    add.arg(PATIENCE.to_string())
+    add.arg(RUSTUP_LIMIT.to_string())
         .args(["rustup", "target", "add", target])
         .env("RUSTUP_MAX_RETRIES", "1");
     output(&mut add).is_some()
 }
 
-/// Whether a toolchain's standard library is there for a target.
+/// Whether a toolchain has the standard library for a target.
 fn has_target(toolchain: &[&str], target: &str) -> bool {
     let sysroot = output(
         command("rustc")
@@ -113,7 +116,7 @@ fn build_toolchain() -> Result<()> {
                     .to_owned(),
             )
         })
-        .context("Debian's rustc does not say what its host is")?;
+        .context("can't read the host triple from `/usr/bin/rustc -vV`")?;
     if home.exists() {
         std::fs::remove_dir_all(&home)?;
     }
@@ -132,44 +135,49 @@ fn build_toolchain() -> Result<()> {
         .arg(&home))
 }
 
+/// Installs the packages that are missing where that is allowed; otherwise fails with what the user has to install.
 fn install_packages() -> Result<()> {
-    let installed = |package: &&str| {
+    let is_installed = |package: &&str| {
         let status = output(command("dpkg-query").args(["-W", "-f=${db:Status-Abbrev}", package]));
         status.is_some_and(|status| status.starts_with("ii"))
     };
     let missing: Vec<&str> = PACKAGES
         .into_iter()
-        .filter(|package| !installed(package))
+        .filter(|package| !is_installed(package))
         .collect();
     if missing.is_empty() {
         return Ok(());
     }
-    say(&format!("installing {}", missing.join(" ")));
+    let missing = missing.join(" ");
+    ensure!(
+        is_ci(),
+        "the target {TARGET} is missing. Either run `rustup target add {TARGET}` where rustup can reach its server, or, on \
+         Debian, run `sudo apt-get install --no-install-recommends {missing}` and this command again"
+    );
+    say(&format!("installing {missing}"));
     run(as_root("apt-get").args(["-q", "update"]))?;
     let mut install = as_root("apt-get");
     run(install
         .args(["-q", "-y", "install", "--no-install-recommends"])
-        .args(missing))
-    .context(
-        "guests need rustup's target, or Debian's packages of Rust (Debian 12 or newer, as root)",
-    )
+        .args(missing.split(' ')))
+    .with_context(|| format!("can't install Debian's packages {missing}"))
 }
 
+/// A command with root's rights, for continuous integration.
 fn as_root(program: &str) -> Command {
     let is_root = output(command("id").arg("-u")).is_some_and(|id| id == "0");
     let mut command = if is_root {
         command(program)
     } else {
-        command("sudo")
+        let mut sudo = command("sudo");
+        sudo.arg(program);
+        sudo
     };
-    if !is_root {
-        command.arg(program);
-    }
     command.env("DEBIAN_FRONTEND", "noninteractive");
     command
 }
 
-/// Where the toolchain lives: in the user's cache, because rustup links to it from every checkout.
+/// The toolchain's folder. It is in the user's cache, because rustup links to it from every checkout.
 fn toolchain_home() -> Result<PathBuf> {
     let set = |variable| {
         std::env::var_os(variable)
@@ -183,8 +191,8 @@ fn toolchain_home() -> Result<PathBuf> {
         .join(LINKED))
 }
 
-/// Builds the standard library as a dependency of an empty crate, and answers the folder that it lies in. Bitcode is
-/// embedded, so that guests can be optimised together with it.
+/// Builds the standard library as a dependency of an empty crate, and returns its folder. Bitcode is embedded, so that
+/// guests can be optimised together with it.
 fn build_std() -> Result<PathBuf> {
     let work = crate::run::workspace().join("target/guests/std");
     let source = work.join("empty/src");
@@ -228,12 +236,12 @@ fn copy_libraries(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Completes the toolchain: Debian's compiler and host libraries, rustup's cargo and linkers.
+/// Completes the toolchain with Debian's compiler and host libraries, and rustup's cargo and linkers.
 fn link_host(home: &Path, host: &str) -> Result<()> {
-    let own =
-        output(command("rustc").args(["--print", "sysroot"])).context("rustc has no sysroot")?;
+    let own = output(command("rustc").args(["--print", "sysroot"]))
+        .context("`rustc --print sysroot` failed")?;
     let Some(cargo) = output(command("rustup").args(["which", "cargo"])) else {
-        bail!("rustup is needed to link a toolchain");
+        bail!("`rustup which cargo` failed: rustup is needed to link a toolchain");
     };
     let of_host = home.join("lib/rustlib").join(host);
     std::fs::create_dir_all(&of_host)?;

@@ -1,11 +1,11 @@
-//! The API server as scenarios need it: any kind, and objects as JSON.
+//! A client of the API server for scenarios: any kind, with objects as JSON.
 
 use anyhow::{Context, Result, bail};
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-/// The kinds whose objects lie in namespaces, where they are served, and in which group version.
+/// The namespaced kinds, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
     ("Deployment", "apis/apps/v1", "deployments"),
@@ -18,7 +18,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
 ];
-/// The others.
+/// The cluster-scoped kinds.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     (
         "APIService",
@@ -39,11 +39,11 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ("Node", "api/v1", "nodes"),
 ];
 
-/// The path of a kind's objects, in a namespace if it has such. A custom kind is written with its version and group, as in
-/// `Widget.v1.example.com`; it has namespaces, and its plural ends with an s.
+/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind is written with its version and
+/// group, as in `Widget.v1.example.com`; it must be namespaced, with a plural that only adds an s.
 ///
 /// # Errors
-/// No scenario has needed the kind yet, so it isn't known.
+/// The kind is missing from the tables of this module.
 pub fn path(kind: &str, namespace: &str) -> Result<String> {
     let find = |kinds: &'static [(&str, &str, &str)]| kinds.iter().find(|(name, ..)| *name == kind);
     if let Some((_, group, plural)) = find(NAMESPACED) {
@@ -60,18 +60,18 @@ pub fn path(kind: &str, namespace: &str) -> Result<String> {
             name.to_lowercase()
         ));
     }
-    bail!("the kind {kind} isn't known here: add its path")
+    bail!("the kind {kind} isn't known here: add its path to tests/differential/src/api.rs")
 }
 
-/// Whether a kind's objects lie in namespaces.
+/// Whether a kind is namespaced.
 pub fn is_namespaced(kind: &str) -> bool {
     CLUSTER_SCOPED.iter().all(|(name, ..)| *name != kind)
 }
 
-/// How the kind of an object is written, from what it says of itself.
+/// The kind of an object, as [`path`] takes it.
 ///
 /// # Errors
-/// It does not say what it is.
+/// The object lacks its kind or apiVersion.
 pub fn kind_of(object: &Value) -> Result<String> {
     let kind = object["kind"].as_str().context("an object has no kind")?;
     let version = object["apiVersion"]
@@ -87,25 +87,25 @@ pub fn kind_of(object: &Value) -> Result<String> {
     })
 }
 
-/// All objects of a kind, in the order of their names; none where the kind is not served.
+/// All objects of a kind, in the order of their names; none if the kind is not served.
 ///
 /// # Errors
-/// The API server didn't answer a list.
+/// The list failed.
 pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
     let path = path(kind, namespace)?;
     let Some(mut list) = found(send(client, "GET", &path, None).await)? else {
         return Ok(Vec::new());
     };
     let Value::Array(items) = list["items"].take() else {
-        bail!("{path} answered no list")
+        bail!("the response to GET {path} is no list")
     };
     Ok(items)
 }
 
-/// An object, if it is there.
+/// An object, if it exists.
 ///
 /// # Errors
-/// The API server didn't answer.
+/// The read failed.
 pub async fn get(
     client: &Client,
     kind: &str,
@@ -116,10 +116,10 @@ pub async fn get(
     found(send(client, "GET", &path, None).await)
 }
 
-/// Creates an object. One that names a namespace gets there.
+/// Creates an object, in the namespace that it names or else in the given one.
 ///
 /// # Errors
-/// It wasn't created.
+/// The creation failed.
 pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
     let namespace = object["metadata"]["namespace"]
         .as_str()
@@ -136,7 +136,7 @@ pub async fn create(client: &Client, namespace: &str, object: &Value) -> Result<
 /// Changes an object by a merge patch.
 ///
 /// # Errors
-/// It wasn't changed.
+/// The patch failed.
 pub async fn patch(
     client: &Client,
     kind: &str,
@@ -148,10 +148,10 @@ pub async fn patch(
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 
-/// Deletes an object; its dependents are the garbage collector's concern, where one runs.
+/// Deletes an object with background propagation.
 ///
 /// # Errors
-/// It wasn't deleted.
+/// The deletion failed.
 pub async fn delete(client: &Client, kind: &str, namespace: &str, name: &str) -> Result<()> {
     delete_with(
         client,
@@ -163,10 +163,10 @@ pub async fn delete(client: &Client, kind: &str, namespace: &str, name: &str) ->
     .await
 }
 
-/// Deletes an object, with these options.
+/// Deletes an object with these options.
 ///
 /// # Errors
-/// It wasn't deleted.
+/// The deletion failed.
 pub async fn delete_with(
     client: &Client,
     kind: &str,
@@ -178,15 +178,15 @@ pub async fn delete_with(
     send(client, "DELETE", &path, Some(options)).await.map(drop)
 }
 
-/// Whether a request failed because what it asked for is not there.
+/// Whether a request failed with 404.
 pub fn is_not_found(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Asks the API server.
+/// Sends a request to the API server, and returns the body of the response.
 ///
 /// # Errors
-/// It did not answer, or refused.
+/// There was no response, or it is an error.
 pub async fn send(
     client: &Client,
     method: &str,
@@ -205,7 +205,7 @@ pub async fn send(
         .header(http::header::CONTENT_TYPE, content);
     let request = request
         .body(body.into_bytes())
-        .with_context(|| format!("can't ask {method} {path}"))?;
+        .with_context(|| format!("can't build the request {method} {path}"))?;
     client
         .request(request)
         .await
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_tells_its_kind() {
+    fn the_kind_of_a_custom_object_has_its_version_and_group() {
         let kind = |version: &str, kind: &str| {
             kind_of(&json!({"apiVersion": version, "kind": kind})).unwrap()
         };

@@ -1,4 +1,4 @@
-//! What the stock controllers left behind, kept as files, and how an outcome is held against it.
+//! Goldens: files that hold what the stock controllers left behind, and the comparison of an outcome with one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,31 +14,31 @@ use crate::{Outcome, folder};
 /// What the stock controllers left behind in some runs of a scenario.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Golden {
-    /// The run with the most writes.
+    /// The writes of the run with the most of them.
     pub most_writes: Writes,
-    /// The writes of each run.
+    /// The number of writes of each run.
     pub writes: Vec<usize>,
-    /// Which events there were: one item, unless the runs differed.
+    /// The events of each run that differs from the others.
     pub events: Vec<BTreeSet<String>>,
-    /// Which objects there were: one item, unless the runs differed.
+    /// The objects of each run that differs from the others.
     pub objects: Vec<Vec<Value>>,
 }
 
-/// How an outcome compares to what stock left behind; each field says what differs, and is empty where nothing does.
+/// How an outcome differs from what stock left behind. Each field is empty where nothing does.
 #[derive(Clone, Debug, Default)]
 pub struct Differences {
-    /// In the objects, compared with the nearest run of stock.
+    /// Differences of the objects from the nearest run of stock.
     pub objects: Vec<String>,
-    /// In the objects too, but declared by the scenario. They are none of [`Differences::all`].
+    /// Differences of the objects that the scenario declares. [`Differences::all`] leaves them out.
     pub known: Vec<String>,
-    /// In the events.
+    /// Differences of the events from the nearest run of stock.
     pub events: Vec<String>,
-    /// Where there are more writes than stock ever made.
+    /// Set if there are more writes than in any run of stock.
     pub writes: Option<String>,
 }
 
 impl Golden {
-    /// Puts the runs of one scenario together; none for no runs.
+    /// Makes a golden of the runs of one scenario. Returns `None` if there are no runs.
     pub fn of(runs: &[Outcome]) -> Option<Self> {
         let most = runs.iter().max_by_key(|run| run.writes.total())?;
         let mut golden = Self {
@@ -58,22 +58,23 @@ impl Golden {
         Some(golden)
     }
 
-    /// Reads that of a scenario.
+    /// Reads the golden of a scenario.
     ///
     /// # Errors
-    /// There is none yet, or it makes no sense.
+    /// There is none yet, or it isn't valid.
     pub fn read(scenario: &str) -> Result<Self> {
         let path = path(scenario);
         let text = fs::read(&path).with_context(|| {
             format!(
-                "can't read {}: make it with `cargo xtask differential --bless`",
+                "can't read {}: write it with `cargo xtask differential --bless`",
                 path.display()
             )
         })?;
-        serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", path.display()))
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not a valid golden", path.display()))
     }
 
-    /// Writes that of a scenario.
+    /// Writes the golden of a scenario.
     ///
     /// # Errors
     /// The file can't be written.
@@ -82,17 +83,17 @@ impl Golden {
         let text = serde_json::to_string_pretty(self)? + "\n";
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)
-                .with_context(|| format!("can't make {}", folder.display()))?;
+                .with_context(|| format!("can't create {}", folder.display()))?;
         }
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// The most writes that stock made in a run.
+    /// The most writes of a run of stock.
     pub fn limit(&self) -> usize {
         self.most_writes.total()
     }
 
-    /// What differs in an outcome. `known` says what is known to, by what paths begin with, and why; that must differ.
+    /// Compares an outcome. `known` holds the prefixes of paths that are known to differ, with the reasons; they must differ.
     pub fn compare(&self, outcome: &Outcome, known: &BTreeMap<String, String>) -> Differences {
         let objects = self.objects.iter().map(|objects| {
             let mut found = Vec::new();
@@ -117,7 +118,7 @@ impl Golden {
             known
                 .keys()
                 .filter(is_missing)
-                .map(|path| format!("{path} is said to differ, but is equal")),
+                .map(|path| format!("{path} is declared to differ, but is equal")),
         );
         let events = self.events.iter().map(|events| {
             let missing = events
@@ -134,7 +135,7 @@ impl Golden {
         });
         let (ours, most) = (outcome.writes.total(), self.limit());
         let writes = format!(
-            "{ours} writes ({}), but stock made at most {most} ({})",
+            "{ours} writes ({}), but stock needed at most {most} ({})",
             outcome.writes, self.most_writes
         );
         Differences {
@@ -147,7 +148,7 @@ impl Golden {
 }
 
 impl Differences {
-    /// All that differs, a sentence each.
+    /// All differences, a sentence each.
     pub fn all(&self) -> Vec<String> {
         let objects = self.objects.iter().map(|text| format!("objects: {text}"));
         let events = self.events.iter().map(|text| format!("events: {text}"));
@@ -159,7 +160,7 @@ fn path(scenario: &str) -> PathBuf {
     folder("goldens").join(format!("{scenario}.json"))
 }
 
-/// Collects where two values differ, by paths such as `Deployment/web.status.conditions[Progressing].reason`.
+/// Collects the differences of two values, by paths such as `Deployment/web.status.conditions[Progressing].reason`.
 fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     match (stock, ours) {
         (Value::Object(a), Value::Object(b)) => {
@@ -187,7 +188,7 @@ fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// How an item of a list is called in a path, if it has a name of its own: an object, or a condition by its type.
+/// The label of a list's item in a path, if it has one: an object's kind and name, or a condition's type.
 fn label(item: &Value) -> Option<String> {
     match (
         item["kind"].as_str(),
@@ -242,7 +243,7 @@ mod tests {
                 "objects: Job/a.status.replicas is 2, but 1 under stock",
                 "events: missing: A",
                 "events: too many: B",
-                "4 writes (4 × create pods), but stock made at most 3 (3 × create pods)"
+                "4 writes (4 × create pods), but stock needed at most 3 (3 × create pods)"
             ]
         );
     }
@@ -262,7 +263,7 @@ mod tests {
         let all = golden.compare(&outcome(1, "A", 3), &known).all();
         assert_eq!(
             all,
-            ["objects: Job/a.status.replicas is said to differ, but is equal"]
+            ["objects: Job/a.status.replicas is declared to differ, but is equal"]
         );
     }
 }

@@ -3,9 +3,11 @@
 //! A [`Scenario`] is a file: objects to create, what happens to them, and what to wait for. [`play_all`] plays scenarios
 //! side by side, each in a namespace of its own, on fresh control planes with fake nodes ([`Plane`]), and returns what each
 //! left behind: the objects without what chance decides ([`normalise`]), which events there were, and how many writes it
-//! took ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], against which Flyball is held.
+//! took ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], with which [`compare_all`] compares
+//! Flyball.
 
 pub mod api;
+mod compare;
 pub mod golden;
 pub mod normalise;
 pub mod plane;
@@ -25,6 +27,7 @@ use flyball_controlplane::{Options, Process};
 use futures::StreamExt;
 use serde_json::Value;
 
+pub use self::compare::{Report, compare_all};
 pub use self::golden::Golden;
 pub use self::plane::Plane;
 pub use self::scenario::Scenario;
@@ -32,10 +35,10 @@ use self::writes::Writes;
 
 /// How many scenarios are played side by side on a control plane.
 const AT_ONCE: usize = 12;
-/// How many control planes there are at a time where nearly all is waiting.
+/// How many control planes run at a time where scenarios mostly wait.
 const PLANES_AT_ONCE: usize = 2;
 
-/// Who controls.
+/// The controllers that play a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The host under test, with its built-in guests.
@@ -47,7 +50,7 @@ pub enum Subject {
 /// What a scenario left behind.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What the controllers keep or own, normalised and sorted.
+    /// The objects, normalised and sorted.
     pub objects: Vec<Value>,
     /// The controllers' events: component, type, kind of the object and reason.
     pub events: BTreeSet<String>,
@@ -56,7 +59,7 @@ pub struct Outcome {
 }
 
 impl Subject {
-    /// Starts it on a cluster, with the controllers of a plane and these limits of requests.
+    /// Starts the subject on a cluster, with the controllers of a plane and these rate limits.
     ///
     /// # Errors
     /// Its binary is missing or doesn't start.
@@ -71,8 +74,8 @@ impl Subject {
         )
     }
 
-    /// As [`start`](Self::start), as the process of this name, with these controllers (in the syntax of `--controllers`) and
-    /// more flags. Unless one of them asks for one, there is no election.
+    /// As [`start`](Self::start), under this process name, with these controllers (in the syntax of `--controllers`) and more
+    /// flags. Leader election is disabled unless a flag enables it.
     ///
     /// # Errors
     /// Its binary is missing or doesn't start.
@@ -93,7 +96,7 @@ impl Subject {
             "--leader-elect=false".into(),
         ];
         if self == Self::Flyball {
-            // Stock is started with these in any case.
+            // `start_kcm` passes these to stock.
             let (ca, key) = (
                 cluster.plane.root_ca_file(),
                 cluster.plane.service_account_key_file(),
@@ -114,13 +117,11 @@ impl Subject {
     }
 }
 
-/// Plays scenarios on fresh control planes: those for the same one side by side, but each that must be alone on one of its
-/// own.
-///
-/// Answers each scenario's outcome, or why it didn't come to its end.
+/// Plays scenarios on fresh control planes: those of the same plane side by side, and each that must be alone on a control
+/// plane of its own. Returns each scenario's outcome, or why it didn't come to its end.
 ///
 /// # Errors
-/// A control plane or its controllers couldn't be started or ended.
+/// A control plane or its controllers couldn't be started or stopped.
 pub async fn play_all(
     subject: Subject,
     scenarios: &[Scenario],
@@ -184,10 +185,10 @@ async fn play_set(
     Ok(outcomes)
 }
 
-/// Has happen what scenarios want to have happened before the controllers start.
+/// Plays the steps that scenarios have before the controllers start.
 ///
 /// # Errors
-/// It could not be done.
+/// A step failed.
 pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
     for scenario in scenarios
         .iter()
@@ -198,8 +199,8 @@ pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
     Ok(())
 }
 
-/// Plays scenarios side by side on a cluster that has controllers, and of which no namespace has a scenario's name, but for
-/// those that something happens in before the controllers start. Counts writes if the cluster keeps an audit log.
+/// Plays scenarios side by side on a cluster with controllers, on which those with steps before the controllers' start are
+/// [`prepare`]d and the namespaces of the others don't exist. Counts writes if the cluster has an audit log.
 ///
 /// # Errors
 /// The audit log can't be read.

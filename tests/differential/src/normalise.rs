@@ -1,5 +1,5 @@
-//! Takes away from objects what chance decides, so that two runs can be compared. Nothing else may be taken away: each
-//! rule here says why it is one.
+//! Removes from objects what chance decides, so that two runs can be compared. Each rule here gives the reason why it removes
+//! nothing else.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::secrets;
 
-/// Fields that are drawn at random, count requests of a whole cluster, or depend on the node that was chosen.
+/// Fields that are random, count requests of a whole cluster, or depend on the node that was chosen.
 const BY_CHANCE: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -20,26 +20,26 @@ const BY_CHANCE: &[&str] = &[
     "containerID",
     "imageID",
 ];
-/// Who wrote which field when, by the name of a client's binary.
+/// Holds who wrote which field when, by the name of a client's binary.
 const BY_BINARY: &str = "managedFields";
-/// What names of fields that hold a time end with.
+/// Suffixes of the names of fields that hold a time.
 const TIMES: &[&str] = &["Time", "Timestamp", "At"];
-/// A volume that the API server adds to pods has a random end of its name.
+/// The prefix of the volume that the API server adds to pods, which has a random suffix.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// Each control plane has certificates of its own.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
-/// The label on which the cleaner of tokens notes the day: its value is the day of the run, unless the scenario gave it.
+/// The label in which the cleaner of tokens stores the day: the day of the run, unless the scenario sets it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// The objects without what chance decides, sorted.
+/// Removes what chance decides from objects, and sorts them.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     let label = |object: &Value| {
         object["metadata"]["labels"]["pod-template-hash"]
             .as_str()
             .map(str::to_owned)
     };
-    // The hash of a template is in names, labels, selectors and messages; it is the controller's own: no other reads it.
-    // UIDs are in the labels and the selector of Jobs. Names come first, since they have hashes in them.
+    // The hash of a template occurs in names, labels, selectors and messages; only its own controller reads it. UIDs occur in
+    // the labels and the selector of Jobs. Names come first, since they contain hashes.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -73,9 +73,9 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// Which events there were: component, type, kind of the object and reason. How often each came, and with which numbers
-/// in its message, depends on the order in which pods became ready. The reporting component is left out: client-go forgets
-/// it where it combines similar events, and Flyball names it.
+/// The events: component, type, kind of the object and reason. Their counts, and the numbers in their messages, depend on the
+/// order in which pods become ready. The reporting component is left out: client-go drops it where it combines similar events,
+/// and Flyball keeps it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     events
@@ -89,14 +89,14 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
             ];
             parts.map(text).join(" ")
         })
-        // The scheduler is on both sides, and what it tries before nodes are ready is a matter of time.
+        // The scheduler is the same on both sides, and what it tries before nodes are ready is a matter of time.
         .filter(|event| {
             !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling")
         })
         .collect()
 }
 
-/// A generated name ends at random; messages quote it.
+/// A generated name has a random suffix; messages quote it.
 fn generated_name(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
     Some((
@@ -105,8 +105,8 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
     ))
 }
 
-/// In how many steps a ReplicaSet was scaled depends on when its pods became ready; that its controller has seen the
-/// last one does not.
+/// The number of steps in which a ReplicaSet is scaled depends on when its pods become ready. Whether its controller has
+/// observed the last one does not.
 fn steps_of_a_rollout(object: &mut Value) {
     if object["kind"] != "ReplicaSet" {
         return;
@@ -149,14 +149,13 @@ fn clean_fields(fields: &mut Map<String, Value>) {
         !is_time && !BY_CHANCE.contains(&name.as_str()) && name != BY_BINARY
     });
     fields.values_mut().for_each(clean);
-    // The API's schema has conditions as a map by their type; which one was changed last, and so is last, is a matter of
-    // time.
+    // In the API's schema, conditions are a map by their type. Their order follows the last changes, which is a matter of time.
     if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
         conditions.sort_by_cached_key(|condition| condition["type"].to_string());
     }
 }
 
-/// Replaces what was drawn at random, or by hashing, wherever it stands.
+/// Replaces random and hashed values wherever they occur.
 fn without_drawn(object: &Value, drawn: &[(String, String)]) -> Value {
     match object {
         Value::String(text) => {

@@ -1,26 +1,26 @@
-//! The control planes that scenarios are played on: which controllers run there, and who plays there.
+//! The control planes that scenarios are played on, and the controllers that run on each.
 
 use anyhow::{Context, Result};
 
-/// A control plane, of which each set of scenarios gets a fresh one.
+/// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plane {
-    /// The folders of scenarios that are played on it: controllers without the end `-controller`.
+    /// The folders of scenarios that are played on it: names of controllers without `-controller`.
     folders: &'static [&'static str],
-    /// Who controls it.
+    /// The controllers that run on it.
     controllers: &'static [&'static str],
-    /// Whether its scenarios keep the machine busy: no other control plane runs meanwhile, since how many writes they take is
-    /// a matter of time.
+    /// Whether its scenarios keep the machine busy. Then no other control plane runs meanwhile, since the number of their writes
+    /// is a matter of time.
     pub(crate) is_busy: bool,
-    /// More flags for who controls it, which win over others.
+    /// More flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
 }
 
-/// All of them. Controllers that reach into the scenarios of others are kept apart: one that collects what an owner leaves
-/// behind, or one that looks at Secrets but once, when it starts.
+/// All of them. A controller that would interfere with the scenarios of others runs on a plane of its own: the garbage
+/// collector, or the cleaner of legacy tokens, which looks at Secrets only once, when it starts.
 static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
 
-/// Where what runs pods is controlled.
+/// The control plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
     folders: &[
         "deployment",
@@ -77,23 +77,23 @@ const LEGACY_TOKENS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
-    // With a key stock always runs the serviceaccount-token-controller, which writes to the Secrets that the cleaner looks at.
+    // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets that the cleaner reads.
     flags: &["--service-account-private-key-file="],
 };
 
 impl Plane {
-    /// The one for a folder of scenarios.
+    /// The control plane for a folder of scenarios.
     ///
     /// # Errors
-    /// There is none.
+    /// No control plane is for the folder.
     pub(crate) fn of(folder: &str) -> Result<&'static Self> {
         let found = PLANES.iter().find(|plane| plane.folders.contains(&folder));
         found.with_context(|| {
-            format!("no control plane is for scenarios of {folder}: name one in src/plane.rs")
+            format!("no control plane is for scenarios of {folder}: add the folder to one in tests/differential/src/plane.rs")
         })
     }
 
-    /// Its controllers, in the syntax of `--controllers`.
+    /// The controllers, in the syntax of `--controllers`.
     pub(crate) fn controllers(&self) -> String {
         self.controllers.join(",")
     }

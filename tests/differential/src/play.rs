@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use crate::scenario::{Name, Scenario, Step, Which};
 use crate::{api, rest};
 
-/// The kinds whose status says which generation it is about.
+/// The kinds whose status has an observed generation.
 const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
-/// What stands in the texts of an object for the UID of another, before its kind and name, and after them.
+/// The placeholder of another object's UID: what stands before and after that object's kind and name.
 const UID: (&str, &str) = ("{uid ", "}");
-/// What is waited for where any value will do.
+/// Stands for any value in a `wait`.
 const ANY: &str = "*";
 
-/// Makes the namespaces of a scenario, and plays what comes before the controllers.
+/// Creates the namespaces of a scenario, and plays the steps before the controllers' start.
 pub(crate) async fn prepare(cluster: &Cluster, scenario: &Scenario) -> Result<()> {
     for namespace in scenario.all_namespaces() {
         let object =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         api::create(&cluster.client, "", &object).await?;
     }
-    take_all(cluster, &scenario.namespace(), &scenario.before).await
+    play_steps(cluster, &scenario.namespace(), &scenario.before).await
 }
 
-/// Plays a scenario, whose namespaces are there; answers what is there in the end.
+/// Plays a scenario whose namespaces exist, and returns what it leaves behind.
 pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest::Rest> {
-    // Until there is one, pods are refused.
+    // Until the service account exists, pods are refused.
     for namespace in scenario.all_namespaces() {
         let account = Which {
             kind: "ServiceAccount".into(),
@@ -38,19 +38,20 @@ pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest:
         };
         wait(&cluster.client, &namespace, &account, &BTreeMap::new()).await?;
     }
-    take_all(cluster, &scenario.namespace(), &scenario.steps).await?;
+    play_steps(cluster, &scenario.namespace(), &scenario.steps).await?;
     rest::settle(&cluster.client, scenario).await
 }
 
-async fn take_all(cluster: &Cluster, namespace: &str, steps: &[Step]) -> Result<()> {
+async fn play_steps(cluster: &Cluster, namespace: &str, steps: &[Step]) -> Result<()> {
     for (number, step) in steps.iter().enumerate() {
-        let taken = take(cluster, namespace, step).await;
-        taken.with_context(|| format!("step {} of the scenario {namespace} failed", number + 1))?;
+        let played = play_step(cluster, namespace, step).await;
+        played
+            .with_context(|| format!("step {} of the scenario {namespace} failed", number + 1))?;
     }
     Ok(())
 }
 
-async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
+async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
     let client = &cluster.client;
     match step {
         Step::Create(object) => {
@@ -70,7 +71,7 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
         Step::Delete(which) => {
             let found = find(client, namespace, which).await?;
             api::delete(client, &which.kind, &found.namespace, &found.name).await?;
-            until(&format!("{which} is gone"), async || {
+            until(&format!("{which} is deleted"), async || {
                 let object = api::get(client, &which.kind, &found.namespace, &found.name).await?;
                 Ok(absent(
                     object.filter(|object| object["metadata"]["uid"] == found.uid),
@@ -83,7 +84,7 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
             api::delete_with(client, &which.kind, &found.namespace, &found.name, options).await
         }
         Step::Gone(which) => {
-            until(&format!("{which} is gone"), async || {
+            until(&format!("{which} is deleted"), async || {
                 let objects = list(client, namespace, which).await?;
                 Ok(absent(choose(&objects, which).cloned()))
             })
@@ -92,7 +93,7 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
         Step::Wait(which, expected) => wait(client, namespace, which, expected).await,
         Step::Count(kind, expected) => {
             until(
-                &format!("there are {expected} objects of the kind {kind}"),
+                &format!("{expected} objects of the kind {kind} exist"),
                 async || {
                     let count = api::list(client, kind, namespace).await?.len();
                     Ok(if count == *expected {
@@ -110,7 +111,7 @@ async fn take(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()> {
 /// Creates an object. A kind that was only just defined may not be served everywhere yet.
 async fn create(client: &Client, namespace: &str, object: &Value) -> Result<()> {
     until(
-        &format!("there can be a {}", api::kind_of(object)?),
+        &format!("a {} can be created", api::kind_of(object)?),
         async || match api::create(client, namespace, object).await {
             Err(error) if api::is_not_found(&error) => Ok(Err(format!("{error:#}"))),
             created => created.map(|_| Ok(())),
@@ -127,7 +128,7 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
     let Some(mut object) = choose(&objects, which).cloned() else {
         bail!("there is no {which}")
     };
-    // The items of a list don't say what they are.
+    // The items of a list have no kind.
     (object["apiVersion"], object["kind"]) = ("v1".into(), which.kind.clone().into());
     object["metadata"]["creationTimestamp"] = time.into();
     let plural = api::path(&which.kind, "")?;
@@ -183,7 +184,7 @@ async fn wait(
     .await
 }
 
-/// Where an object is, and which one it is.
+/// The coordinates of an object.
 struct Found {
     namespace: String,
     name: String,
@@ -226,18 +227,18 @@ fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
 
 fn absent(object: Option<Value>) -> Result<(), String> {
     object.map_or(Ok(()), |object| {
-        Err(format!("it is there: {}", object["metadata"]))
+        Err(format!("it exists: {}", object["metadata"]))
     })
 }
 
-/// An object with the UIDs of others where it asks for them.
+/// Replaces the placeholders of UIDs in an object.
 async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<Value> {
     let mut text = object.to_string();
     while let Some(start) = text.find(UID.0) {
         let (before, rest) = (text[..start].to_owned(), &text[start + UID.0.len()..]);
         let (which, after) = rest
             .split_once(UID.1)
-            .with_context(|| format!("{rest} names no object"))?;
+            .with_context(|| format!("the placeholder of a UID has no end in: {rest}"))?;
         let which = Which::try_from(which.to_owned()).map_err(anyhow::Error::msg)?;
         text = format!(
             "{before}{}{after}",
@@ -247,8 +248,8 @@ async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<V
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The value at a path such as `status.conditions[Progressing].reason`: in brackets stands a `type` or a number in a list, or
-/// the name of a field that has dots.
+/// The value at a path such as `status.conditions[Progressing].reason`: the brackets hold a `type` or a number in a
+/// list, or the name of a field with dots.
 fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     let mut value = object;
     for part in parts(path) {

@@ -1,4 +1,4 @@
-//! What is there when a scenario has come to rest: nothing moves any more.
+//! What a scenario leaves behind, once nothing changes any more.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::scenario::{Compared, Scenario};
 use crate::{api, secrets};
 
-/// How long nothing may have changed before a scenario counts as ended: longer than any retry that is still due.
+/// A scenario is at rest when nothing has changed for this long, which is longer than any retry that may be due.
 const QUIET: Duration = Duration::from_secs(4);
-/// How often what is there is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often the objects are listed meanwhile.
+const POLL: Duration = Duration::from_millis(500);
 /// The kinds that are compared in each scenario.
 const COMPARED: [&str; 7] = [
     "Deployment",
@@ -25,20 +25,20 @@ const COMPARED: [&str; 7] = [
     "ConfigMap",
     "ServiceAccount",
 ];
-/// Where events are about what lies in no namespace.
+/// The namespace of events about cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
-/// What the finalizers begin with that scenarios give to objects, and no controller takes away.
+/// The prefix of the finalizers that scenarios set and no controller removes.
 const OWN_FINALIZERS: &str = "example.com/";
 
-/// What is there in the end.
+/// The objects and events at rest.
 pub(crate) struct Rest {
     pub(crate) objects: Vec<Value>,
     pub(crate) events: Vec<Value>,
-    /// When it was.
+    /// When they were listed.
     pub(crate) time: Timestamp,
 }
 
-/// Waits until nothing has changed for a while, and nothing is on its way out.
+/// Waits until nothing has changed for [`QUIET`] and no object is being deleted.
 pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest> {
     let begun = Instant::now();
     let (mut seen, mut since) = (Vec::new(), Instant::now());
@@ -48,7 +48,7 @@ pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest>
         let versions: Vec<String> = all
             .map(|object| object["metadata"]["resourceVersion"].to_string())
             .collect();
-        if is_leaving(&rest.objects) || versions != seen {
+        if is_being_deleted(&rest.objects) || versions != seen {
             (seen, since) = (versions, Instant::now());
         }
         if since.elapsed() >= QUIET {
@@ -57,10 +57,10 @@ pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest>
         }
         ensure!(
             begun.elapsed() < 2 * PATIENCE,
-            "the scenario {} doesn't come to rest",
+            "the scenario {} is not at rest: its objects still change",
             scenario.name
         );
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
 }
 
@@ -76,7 +76,7 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
             });
         for kind in COMPARED.into_iter().chain(more) {
             let mut listed = api::list(client, kind, &namespace).await?;
-            // The items of a list don't say what they are.
+            // The items of a list have no kind.
             listed
                 .iter_mut()
                 .for_each(|object| object["kind"] = kind.into());
@@ -104,8 +104,8 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
     })
 }
 
-/// Whether something will be gone by itself. What a scenario holds with a finalizer stays, and so may what waits for that.
-fn is_leaving(objects: &[Value]) -> bool {
+/// Whether an object is being deleted. If a finalizer of the scenario holds one, none counts: the others may wait for it.
+fn is_being_deleted(objects: &[Value]) -> bool {
     let is_going = |object: &&Value| object["metadata"]["deletionTimestamp"].is_string();
     let is_held = |object: &Value| {
         [
@@ -142,8 +142,8 @@ mod tests {
             object(true, json!(["foregroundDeletion"])),
         );
         let held = object(true, json!(["example.com/hold"]));
-        assert!(!is_leaving(std::slice::from_ref(&stays)));
-        assert!(is_leaving(&[stays, goes.clone()]));
-        assert!(!is_leaving(&[goes, held]));
+        assert!(!is_being_deleted(std::slice::from_ref(&stays)));
+        assert!(is_being_deleted(&[stays, goes.clone()]));
+        assert!(!is_being_deleted(&[goes, held]));
     }
 }

@@ -1,4 +1,4 @@
-//! What a scenario file says.
+//! The format of scenario files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,65 +11,68 @@ use serde_json::Value;
 use crate::plane::Plane;
 use crate::{api, folder};
 
-/// What stands in a file for the name of the scenario's namespace: for names that no other scenario has.
+/// Stands in a file for the name of the scenario's namespace, so that names can be unique.
 const NAMESPACE: &str = "{ns}";
-/// The most that the name of a namespace may have of bytes.
+/// The maximum length of a namespace's name, in bytes.
 const LONGEST: usize = 63;
 
 /// A story about objects, in a namespace of its own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The controller that it is about, which is the name of its folder, and the name of its file: `job/indexed`.
+    /// The names of its folder, which is a controller, and of its file: `job/indexed`.
     #[serde(skip)]
     pub name: String,
-    /// What it is about, in a sentence.
+    /// A sentence that says what the scenario shows.
     pub about: String,
-    /// Whether it disturbs all others, and so is played on a control plane of its own.
+    /// Whether it disturbs others, so that it is played on a control plane of its own.
     #[serde(default)]
     pub(crate) alone: bool,
-    /// Namespaces that it has besides its own.
+    /// More namespaces besides its own.
     #[serde(default)]
     pub(crate) namespaces: Vec<String>,
-    /// What is compared besides the kinds that are compared in each scenario.
+    /// What is compared besides the kinds that every scenario compares.
     #[serde(default)]
     pub(crate) compare: Vec<Compared>,
-    /// What is known to differ from stock, by what paths of differences begin with, and why.
+    /// Known differences from stock: prefixes of paths, and the reasons.
     #[serde(default)]
     pub known: BTreeMap<String, String>,
-    /// What happens before the controllers start.
+    /// Why the number of writes is a matter of time, where it is: then a play that takes more writes than stock is repeated.
+    #[serde(default, rename = "repeat-writes")]
+    pub(crate) repeat_writes: Option<String>,
+    /// The steps before the controllers start.
     #[serde(default)]
     pub(crate) before: Vec<Step>,
-    /// What happens then, one after the other.
+    /// The steps after that, in order.
     pub(crate) steps: Vec<Step>,
 }
 
-/// One thing that happens, or is waited for.
+/// Something that happens or is waited for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) enum Step {
-    /// An object is created, in the scenario's namespace if it names no other. In its texts `{uid ConfigMap/owner}` is the
-    /// UID that an object has.
+    /// Creates an object, in the scenario's namespace if it names no other. In its texts `{uid ConfigMap/owner}` stands for the
+    /// UID of an object.
     Create(Value),
-    /// An object is changed by a merge patch, with UIDs as above.
+    /// Changes an object by a merge patch, with UIDs as above.
     Patch(Which, Value),
-    /// An object's time of creation becomes this one: written to etcd, since the API server lets nobody do that.
+    /// Sets an object's creation time, in etcd, since the API server lets nobody do that.
     Backdate(Which, String),
-    /// An object is deleted, and gone before the next step; another of the same name may be there.
+    /// Deletes an object and waits until it is deleted; another of the same name may exist then.
     Delete(Which),
-    /// The deletion of an object is asked for, with these options; it may take its time.
+    /// Requests the deletion of an object with these options, and waits for nothing.
     DeleteWith(Which, Value),
-    /// An object is not there, or not any more.
+    /// Waits until an object does not exist.
     Gone(Which),
-    /// One object has these values, where `"*"` is any but none. What has a generation must have been observed since its
-    /// last change.
+    /// Waits until an object has these values; `"*"` stands for any value. Where the status has an observed generation, it must
+    /// be the current one.
     Wait(Which, BTreeMap<String, Value>),
-    /// There are so many objects of a kind in the scenario's namespace.
+    /// Waits until so many objects of a kind exist in the scenario's namespace.
     Count(String, usize),
 }
 
-/// An object, written as `Deployment/web`, or as `Deployment/another-namespace/web` where it lies in another than the
-/// scenario's own; or as `Pod/#0` by its place in the order of names, where those are generated.
+/// An object: `Deployment/web`, `Deployment/another-namespace/web` in another namespace than the scenario's own, or, where names
+/// are generated, `Pod/#0` by its place in the order of names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Which {
@@ -78,15 +81,15 @@ pub(crate) struct Which {
     pub(crate) name: Name,
 }
 
-/// Which of the objects of a kind.
+/// One of the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Is(String),
     Place(usize),
 }
 
-/// What is compared: all objects of a kind that has namespaces, in the scenario's; or one object that lies in none, written
-/// as `ClusterRole/reader`.
+/// What is compared: all objects of a namespaced kind in the scenario's namespaces, or one cluster-scoped object, written as
+/// `ClusterRole/reader`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Compared {
@@ -146,10 +149,10 @@ impl TryFrom<String> for Compared {
             (None, true) => Ok(Self::Kind(text)),
             (Some(name), false) => Ok(Self::Object(kind.to_owned(), name.to_owned())),
             (None, false) => Err(format!(
-                "{kind} has no namespaces, so its objects are compared by name: {kind}/NAME"
+                "{kind} is cluster-scoped, so its objects are compared by name: {kind}/NAME"
             )),
             (Some(_), true) => Err(format!(
-                "{kind} has namespaces, so all its objects there are compared: {kind}"
+                "{kind} is namespaced, so all its objects there are compared: {kind}"
             )),
         }
     }
@@ -159,7 +162,7 @@ impl Scenario {
     /// Reads all scenarios, in the order of their names.
     ///
     /// # Errors
-    /// A file can't be read, or makes no sense.
+    /// A file can't be read, or is no valid scenario.
     pub fn all() -> Result<Vec<Self>> {
         let mut scenarios = Vec::new();
         for controller in entries(&folder("scenarios"))? {
@@ -174,8 +177,9 @@ impl Scenario {
                 };
                 let scenario =
                     Self::parse(&format!("{}/{}", name(&controller), name(&path)), &text);
-                scenarios
-                    .push(scenario.with_context(|| format!("{} makes no sense", path.display()))?);
+                scenarios.push(
+                    scenario.with_context(|| format!("{} is no valid scenario", path.display()))?,
+                );
             }
         }
         Ok(scenarios)
@@ -189,25 +193,25 @@ impl Scenario {
         for namespace in scenario.all_namespaces() {
             ensure!(
                 namespace.len() <= LONGEST,
-                "{namespace} is too long a name for a namespace"
+                "{namespace} is too long for the name of a namespace"
             );
         }
         for namespace in &scenario.namespaces {
             let is_own = namespace.starts_with(&format!("{}-", scenario.namespace()));
             ensure!(
                 is_own,
-                "another scenario may have the namespace {namespace}: begin it with {NAMESPACE}-"
+                "another scenario may use the namespace {namespace}: begin its name with {NAMESPACE}-"
             );
         }
         Ok(scenario)
     }
 
-    /// The name of its namespace.
+    /// The name of its own namespace.
     pub fn namespace(&self) -> String {
         self.name.replace('/', "-")
     }
 
-    /// Its own namespace, and those that it has besides.
+    /// Its own namespace, and the others that it declares.
     pub(crate) fn all_namespaces(&self) -> Vec<String> {
         [self.namespace()]
             .into_iter()
@@ -215,7 +219,7 @@ impl Scenario {
             .collect()
     }
 
-    /// The namespaces in which objects and writes count: also those that it makes itself, and compares.
+    /// The namespaces in which objects and writes count, including those that it creates itself and compares.
     pub(crate) fn compared_namespaces(&self) -> Vec<String> {
         let mut namespaces = self.all_namespaces();
         for compared in &self.compare {
@@ -229,10 +233,10 @@ impl Scenario {
         namespaces
     }
 
-    /// The control plane that it is for.
+    /// The control plane that it is played on.
     ///
     /// # Errors
-    /// There is none for it.
+    /// No control plane is for its folder.
     pub fn plane(&self) -> Result<&'static Plane> {
         Plane::of(self.folder())
     }
@@ -242,7 +246,7 @@ impl Scenario {
     }
 }
 
-/// What is in a folder, in the order of names.
+/// The entries of a folder, in the order of names.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).and_then(|entries| {
         entries
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_from_that_of_the_scenario() {
+    fn names_are_derived_from_that_of_the_scenario() {
         let scenario = parse(
             json!({"about": "", "namespaces": ["{ns}-b"], "steps": [{"gone": "ClusterRole/{ns}-x"}]}),
         );
@@ -278,15 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn errors_name_what_is_wrong_with_a_scenario() {
         let of = |field: &str, value: Value| {
             let mut file = json!({"about": "", "steps": []});
             file[field] = value;
             parse(file).unwrap_err()
         };
         assert!(
-            of("namespaces", json!(["b"]))
-                .starts_with("another scenario may have the namespace b:")
+            of("namespaces", json!(["b"])).starts_with("another scenario may use the namespace b:")
         );
         assert!(
             of("compare", json!(["ClusterRole"])).contains("compared by name: ClusterRole/NAME")

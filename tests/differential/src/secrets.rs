@@ -1,5 +1,5 @@
-//! What Secrets hold, made readable: texts instead of base64, and the claims of tokens instead of their signatures, with what
-//! the API server says of them.
+//! Makes Secrets comparable: texts instead of base64, and the claims of tokens instead of their signatures, with the API
+//! server's review of them.
 
 use anyhow::Result;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::api;
 
-/// Asks the API server about the token of each Secret that has one: who it is for, if it is valid. The answer becomes a field
-/// of the Secret.
+/// Has the API server review the token of each Secret that has one: whom it identifies, if it is valid. The result becomes a
+/// field of the Secret.
 pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()> {
     for secret in objects
         .iter_mut()
@@ -26,7 +26,7 @@ pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()>
     Ok(())
 }
 
-/// Decodes the data of a Secret; other objects, and what is no text, stay as they are.
+/// Decodes the data of a Secret. Other objects, and values that are no text, stay as they are.
 pub(crate) fn decode(object: &mut Value) {
     if object["kind"] != "Secret" {
         return;
@@ -39,12 +39,12 @@ pub(crate) fn decode(object: &mut Value) {
     }
 }
 
-/// What a value of a Secret's data is, if it is a text.
+/// Decodes a value of a Secret's data, if it is a text.
 fn text(value: &Value) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(value.as_str()?).ok()?).ok()
 }
 
-/// What a signed token says. Its signature differs with each, and its key's id with each control plane.
+/// The header and claims of a signed token. The signature differs with each token, and the key's ID with each control plane.
 fn token(text: &str) -> Option<Value> {
     let [header, claims, _signature] = text.split('.').collect::<Vec<_>>()[..] else {
         return None;

@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use crate::scenario::{Compared, Scenario};
 
-/// The accounts of controllers begin with this; what they do together is done as `system:kube-controller-manager`.
+/// The prefix of the controllers' accounts, and the user that they share.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 const MANAGER: &str = "system:kube-controller-manager";
-/// How often a namespace's collections are deleted is a matter of time, while something remains in it.
+/// The verbs that count. `deletecollection` doesn't: while something remains in a namespace, its number is a matter of time.
 const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 
-/// How many writes there were, by their verb, resource and the answer's code if it is no success.
+/// The numbers of writes by verb, resource and, if it is an error, the status code of the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Writes(pub BTreeMap<String, usize>);
 
 impl Writes {
-    /// Counts what an audit log holds of a namespace. Refused writes count as well; renewals of leases don't.
+    /// Counts the writes to a namespace in an audit log. Refused writes count as well; renewals of leases don't.
     pub fn count(audit: &[Value], namespace: &str) -> Self {
         Self::all(
             audit
@@ -30,8 +30,8 @@ impl Writes {
         )
     }
 
-    /// Counts what an audit log holds of a scenario up to its end: in its namespaces, and to objects that lie in none and
-    /// are compared. What goes on after is a matter of how long the others take.
+    /// Counts the writes of a scenario up to its end: those in its namespaces and those to the cluster-scoped objects that are
+    /// compared. How much happens after its end depends on how long other scenarios take.
     pub(crate) fn of(scenario: &Scenario, audit: &[Value], end: Timestamp) -> Self {
         let namespaces = scenario.compared_namespaces();
         let is_of_it = |event: &Value| {
@@ -63,7 +63,7 @@ impl Writes {
         Self(writes)
     }
 
-    /// All writes.
+    /// The number of all writes.
     pub fn total(&self) -> usize {
         self.0.values().sum()
     }

@@ -1,4 +1,4 @@
-//! What workloads run on: a control plane, fake nodes in a process of their own, and the controllers that are measured.
+//! The test bed of a workload: a control plane, fake nodes in a process of their own, and the controllers that are measured.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::process::{cpu, peak_mib};
+use super::process::{CpuSpan, peak_mib};
 use super::report::Figures;
 use super::wait;
 
-/// The namespace in which all happens.
+/// The namespace of everything that a workload creates.
 pub(super) const NAMESPACE: &str = "bench";
-/// Both log as they do by default, which tests change.
+/// Both subjects log as they do by default; tests log more.
 pub(super) const QUIET: &[&str] = &["--v=0"];
-/// The controllers that take part, and those that are always there: what they cost is part of the figures.
+/// The controllers that run, whether or not a workload needs them: what they cost is part of the figures.
 const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
                            root-ca-certificate-publisher-controller,serviceaccount-controller";
 const PODS_PER_NODE: usize = 110;
-/// Limits of requests so high that they don't bind: of the controllers, the scheduler and the fake nodes.
+/// Rate limits of requests that are too high to bind, for the controllers, the scheduler and the fake nodes.
 pub(super) const QPS: u32 = 5000;
 pub(super) const BURST: u32 = 10000;
-/// How many objects are made at once.
+/// How many objects are created at once.
 const AT_ONCE: usize = 64;
-/// How long the controllers get to rest, before and after what is measured.
+/// How long the controllers get to come to rest, before and after what is measured.
 pub(super) const REST: Duration = Duration::from_secs(3);
 
 /// A control plane with controllers.
@@ -38,19 +38,20 @@ pub(super) struct Bed {
     pub(super) cluster: Cluster,
     pub(super) controllers: Process,
     nodes: Option<Process>,
-    /// What the controllers had used when what is measured began.
-    used: f64,
+    /// What the controllers use while they are measured.
+    span: CpuSpan,
 }
 
 impl Bed {
-    /// Starts a subject, with room for so many pods on fake nodes; without a scheduler and nodes, if that is none.
+    /// Starts a subject on a control plane with room for so many pods on fake nodes. For no pods there are no nodes and no
+    /// scheduler.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
         let cluster = plane(Options {
             scheduler: pods > 0,
             ..Options::default()
         })
         .await?;
-        // A tenth more than are needed, since a rollout has more.
+        // A tenth more than the pods need, since a rollout creates more than it keeps.
         let count = (pods * 11 / 10).div_ceil(PODS_PER_NODE);
         let nodes = if pods > 0 {
             Some(start_nodes(&cluster, count)?)
@@ -59,7 +60,7 @@ impl Bed {
         };
         let controllers = controllers(subject, &cluster)?;
         let client = &cluster.client;
-        make_namespace(client).await?;
+        create_namespace(client, NAMESPACE).await?;
         wait("there are a service account and all nodes", async || {
             let accounts = api::list(client, "ServiceAccount", NAMESPACE).await?.len();
             let nodes = api::list(client, "Node", "").await?;
@@ -70,34 +71,33 @@ impl Bed {
             Ok((accounts + usable, count + 1))
         })
         .await?;
-        let mut bed = Self {
+        tokio::time::sleep(REST).await;
+        Ok(Self {
+            span: CpuSpan::begin(&controllers)?,
             cluster,
             controllers,
             nodes,
-            used: 0.0,
-        };
-        bed.begin().await?;
-        Ok(bed)
+        })
     }
 
     pub(super) fn client(&self) -> &Client {
         &self.cluster.client
     }
 
-    /// Lets the controllers rest. From now on what they use counts.
+    /// Lets the controllers come to rest. What they use counts from now on.
     pub(super) async fn begin(&mut self) -> Result<()> {
         tokio::time::sleep(REST).await;
-        self.used = cpu(&self.controllers)?;
+        self.span = CpuSpan::begin(&self.controllers)?;
         Ok(())
     }
 
-    /// What the controllers have used since it began, after they have come to rest.
+    /// The CPU time, in seconds, that the controllers have used since the beginning, after they have come to rest.
     pub(super) async fn cpu(&self) -> Result<f64> {
         tokio::time::sleep(REST).await;
-        Ok(cpu(&self.controllers)? - self.used)
+        self.span.used(&self.controllers)
     }
 
-    /// Adds what the controllers used, at most and in all, ends everything, and adds how many writes they made.
+    /// Adds the controllers' CPU time and peak memory, stops everything, and adds the number of their writes.
     pub(super) async fn end(mut self, figures: &mut Figures) -> Result<()> {
         figures.push("CPU, s", self.cpu().await?);
         figures.push("peak memory, MiB", peak_mib(&self.controllers)?);
@@ -109,7 +109,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Ends everything, and answers what the API server was asked.
+    /// Stops everything, and returns the API server's audit log.
     pub(super) async fn stop(&mut self) -> Result<Vec<Value>> {
         self.controllers.stop().await?;
         if let Some(nodes) = &mut self.nodes {
@@ -119,7 +119,7 @@ impl Bed {
     }
 }
 
-/// A control plane that keeps an audit log; whose scheduler, if it has one, no limit of requests binds.
+/// Starts a control plane with an audit log. No rate limit binds its scheduler.
 pub(super) async fn plane(options: Options) -> Result<Cluster> {
     let limits = vec![
         format!("--kube-api-qps={QPS}"),
@@ -133,26 +133,38 @@ pub(super) async fn plane(options: Options) -> Result<Cluster> {
     .await
 }
 
-/// Starts a subject.
+/// Starts a subject with the usual controllers.
 pub(super) fn controllers(subject: Subject, cluster: &Cluster) -> Result<Process> {
     subject.start_with(cluster, "controllers", CONTROLLERS, QPS, BURST, QUIET)
 }
 
-pub(super) async fn make_namespace(client: &Client) -> Result<()> {
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+pub(super) async fn create_namespace(client: &Client, name: &str) -> Result<()> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     api::create(client, "", &namespace).await.map(drop)
 }
 
-/// Makes objects in a namespace, many at once.
+/// The names of the pods in [`NAMESPACE`] that are wanted.
+pub(super) async fn pod_names(
+    client: &Client,
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Result<Vec<String>> {
+    let pods = api::list(client, "Pod", NAMESPACE).await?;
+    let names = pods
+        .iter()
+        .filter(|pod| is_wanted(pod))
+        .filter_map(|pod| pod["metadata"]["name"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Creates objects in a namespace, many at once.
 pub(super) async fn create_all(
     client: &Client,
     namespace: &str,
     objects: impl Iterator<Item = Value>,
 ) -> Result<()> {
-    let making = objects
+    let creations = objects
         .map(|object| async move { api::create(client, namespace, &object).await.map(drop) });
-    futures::stream::iter(making)
+    futures::stream::iter(creations)
         .buffer_unordered(AT_ONCE)
         .try_collect()
         .await
@@ -165,7 +177,7 @@ fn start_nodes(cluster: &Cluster, count: usize) -> Result<Process> {
     self::plugins(cluster, "nodes", &plugins, &[&nodes, &pods])
 }
 
-/// Starts a host of this name that runs the plugins of a folder and no built-in.
+/// Starts a host of this name that runs the plugins of a folder and no built-in controller.
 pub(super) fn plugins(
     cluster: &Cluster,
     name: &str,
@@ -183,7 +195,7 @@ pub(super) fn plugins(
     cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)
 }
 
-/// An object of this kind and name that asks for so many pods.
+/// A ReplicaSet, or another object of this kind, that asks for so many pods.
 pub(super) fn owner(kind: &str, name: &str, replicas: usize) -> Value {
     let labels = json!({"app": name});
     json!({
@@ -193,16 +205,16 @@ pub(super) fn owner(kind: &str, name: &str, replicas: usize) -> Value {
     })
 }
 
-/// What an event of the audit log says of when this was.
+/// The time in a field of an event of the audit log.
 pub(super) fn time(event: &Value, field: &str) -> Result<Timestamp> {
     event[field]
         .as_str()
-        .context("an event of the audit log has no time")?
+        .with_context(|| format!("an event of the audit log has no {field}"))?
         .parse()
-        .context("no time")
+        .with_context(|| format!("{field} of an event of the audit log is no time"))
 }
 
-/// What pods are made from: with these labels, this image and these annotations.
+/// A pod template with these labels, this image and these annotations.
 pub(super) fn template(labels: &Value, image: &str, annotations: &Value) -> Value {
     json!({
         "metadata": {"labels": labels, "annotations": annotations},

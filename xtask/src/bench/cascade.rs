@@ -1,6 +1,6 @@
 //! Owners with many dependents, deleted in the background and in the foreground: what collecting them costs.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use flyball_cluster_tests::Cluster;
@@ -9,15 +9,13 @@ use flyball_differential::writes::Writes;
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{BURST, QPS, QUIET, create_all};
-use super::process::{cpu, peak_mib, resident_mib};
+use super::bed::{BURST, QPS, QUIET, REST, create_all, create_namespace};
+use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
 const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
-/// How long the collector gets to rest before its memory is looked at.
-const REST: Duration = Duration::from_secs(3);
 
 /// Measures one subject, with so many dependents of each of 20 owners.
 pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figures> {
@@ -27,12 +25,7 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
     })
     .await?;
     let client = &cluster.client;
-    api::create(
-        client,
-        "",
-        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-    )
-    .await?;
+    create_namespace(client, NAMESPACE).await?;
     let mut figures = Figures::default();
     fill(&cluster, "background", dependents).await?;
     let mut collector = subject.start_with(
@@ -45,7 +38,7 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
     )?;
     witness(&cluster).await?;
     tokio::time::sleep(REST).await;
-    figures.push("CPU at the start, s", cpu(&collector)?);
+    figures.push("CPU at the start, s", cpu_seconds(&collector)?);
     figures.push("memory with all in view, MiB", resident_mib(&collector)?);
     let (time, used) =
         collect(&cluster, &collector, "background", dependents, "Background").await?;
@@ -67,13 +60,13 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
     Ok(figures)
 }
 
-/// Makes owners and their dependents.
+/// Creates owners and their dependents.
 async fn fill(cluster: &Cluster, family: &str, dependents: usize) -> Result<()> {
     let client = &cluster.client;
     for number in 0..OWNERS {
         let owner = format!("{family}-{number}");
-        let made = api::create(client, NAMESPACE, &map(&owner, None)).await?;
-        let uid = made["metadata"]["uid"]
+        let created = api::create(client, NAMESPACE, &map(&owner, None)).await?;
+        let uid = created["metadata"]["uid"]
             .as_str()
             .context("an object has no UID")?
             .to_owned();
@@ -94,7 +87,7 @@ fn map(name: &str, owner: Option<(&str, &str)>) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
 }
 
-/// Waits until the collector is at work: it has collected an object whose owner never was.
+/// Waits until the collector works: it has collected an object whose owner never existed.
 async fn witness(cluster: &Cluster) -> Result<()> {
     let client = &cluster.client;
     api::create(
@@ -106,14 +99,14 @@ async fn witness(cluster: &Cluster) -> Result<()> {
         ),
     )
     .await?;
-    wait("the collector is at work", async || {
+    wait("the collector works", async || {
         let there = api::get(client, "ConfigMap", NAMESPACE, "witness").await?;
         Ok((usize::from(there.is_none()), 1))
     })
     .await
 }
 
-/// Deletes the owners; the seconds until all their dependents are gone, and the CPU time that this took.
+/// Deletes the owners. Returns the seconds until all their dependents are deleted, and the CPU time that it took.
 async fn collect(
     cluster: &Cluster,
     collector: &Process,
@@ -121,7 +114,7 @@ async fn collect(
     dependents: usize,
     policy: &str,
 ) -> Result<(f64, f64)> {
-    let (client, before, begun) = (&cluster.client, cpu(collector)?, Instant::now());
+    let (client, span, begun) = (&cluster.client, CpuSpan::begin(collector)?, Instant::now());
     for number in 0..OWNERS {
         let options = json!({"propagationPolicy": policy});
         api::delete_with(
@@ -134,12 +127,12 @@ async fn collect(
         .await?;
     }
     let all = OWNERS * (dependents + 1);
-    // A list of all would cost the server more than what is measured: the first and how many follow it are enough.
-    wait("all are gone", async || {
+    // A list of all would cost the server more than what is measured: the first object and the number of the others are enough.
+    wait("all are deleted", async || {
         Ok((all - left(cluster, family).await?.min(all), all))
     })
     .await?;
-    Ok((begun.elapsed().as_secs_f64(), cpu(collector)? - before))
+    Ok((begun.elapsed().as_secs_f64(), span.used(collector)?))
 }
 
 async fn left(cluster: &Cluster, family: &str) -> Result<usize> {

@@ -1,4 +1,4 @@
-//! Changes at a fixed rate: what clusters are busy with.
+//! Changes at a fixed rate, as a busy cluster has them.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::bed::NAMESPACE;
 
-/// How many are under way at most, where the server is slower than they come.
+/// The most changes in flight, where the server is slower than the rate.
 const AT_ONCE: usize = 16;
 
 /// What changes in a pod's status.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Its message, which is of no interest to its owner.
+    /// Its message, which its owner ignores.
     Message,
     /// Whether it is ready, which its owner counts.
     Readiness,
@@ -35,7 +35,7 @@ pub(super) struct Churn {
 }
 
 impl Churn {
-    /// Makes changes, which are numbered, so many times in a second.
+    /// Starts numbered changes, `rate` per second.
     pub(super) fn start<F>(rate: u32, change: impl Fn(usize) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -44,7 +44,7 @@ impl Churn {
         let task = tokio::spawn(async move {
             let mut ticks = interval(Duration::from_secs(1) / rate);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-            let (mut begun, mut made, mut changes) = (0, 0, FuturesUnordered::new());
+            let (mut begun, mut done, mut changes) = (0, 0, FuturesUnordered::new());
             loop {
                 tokio::select! {
                     _ = ticks.tick(), if changes.len() < AT_ONCE => {
@@ -53,9 +53,9 @@ impl Churn {
                     }
                     Some(changed) = changes.next() => {
                         changed?;
-                        made += 1;
+                        done += 1;
                     }
-                    _ = &mut stopped => return Ok(made),
+                    _ = &mut stopped => return Ok(done),
                 }
             }
         });
@@ -67,7 +67,7 @@ impl Churn {
         }
     }
 
-    /// Changes the status of one pod after the other.
+    /// Starts changes of the pods' statuses, one pod after the other.
     pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32, change: Change) -> Self {
         let (client, begun) = (client.clone(), Timestamp::now());
         Self::start(rate, move |number| {
@@ -95,20 +95,18 @@ impl Churn {
         })
     }
 
-    /// Ends them.
+    /// Stops the changes.
     ///
     /// # Errors
-    /// One was refused, or there were fewer than nine in ten of what was asked for, so that what was measured meanwhile means
-    /// nothing.
+    /// A change was refused, or fewer than nine in ten of the changes were done in time, so that what was measured meanwhile is
+    /// void.
     pub(super) async fn stop(self) -> Result<()> {
         let _ = self.stop.send(());
-        let (made, wanted) = (
-            self.task.await??,
-            self.begun.elapsed().as_secs_f64() * f64::from(self.rate),
-        );
+        let done = self.task.await??;
+        let wanted = self.begun.elapsed().as_secs_f64() * f64::from(self.rate);
         anyhow::ensure!(
-            made as f64 >= 0.9 * wanted,
-            "of {wanted:.0} changes only {made} were made in their time"
+            done as f64 >= 0.9 * wanted,
+            "only {done} of {wanted:.0} changes were done in time"
         );
         Ok(())
     }

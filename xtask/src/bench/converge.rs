@@ -1,4 +1,4 @@
-//! Objects that ask for pods, from nothing to all of their pods ready; and Deployments, from one image to the next.
+//! Objects that ask for pods: from nothing until all pods are ready, and from one image to the next.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::bed::{Bed, NAMESPACE, create_all, owner};
 use super::report::Figures;
 use super::wait;
 
-/// Objects of this kind, so many, each with so many pods.
+/// A number of objects of one kind, each with a number of pods.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) kind: &'static str,
@@ -28,7 +28,7 @@ impl Shape {
         (0..self.owners).map(move |number| owner(kind, &format!("web-{number}"), replicas))
     }
 
-    /// Waits until the owners count all their pods as this.
+    /// Waits until `count`, summed over the owners, is the number of all pods.
     async fn wait_for(self, bed: &Bed, what: &str, count: impl Fn(&Value) -> u64) -> Result<()> {
         wait(what, async || {
             let owners = api::list(bed.client(), self.kind, NAMESPACE).await?;
@@ -38,7 +38,7 @@ impl Shape {
     }
 }
 
-/// Measures how they come up.
+/// Measures from their creation until all pods are ready.
 pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
     let bed = Bed::start(subject, shape.pods()).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
@@ -50,7 +50,7 @@ pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Measures how they roll to another image.
+/// Measures a rollout to another image.
 pub(super) async fn roll(subject: Subject, shape: Shape) -> Result<Figures> {
     let mut bed = Bed::start(subject, shape.pods()).await?;
     create_all(bed.client(), NAMESPACE, shape.objects()).await?;
@@ -77,7 +77,9 @@ pub(super) async fn roll(subject: Subject, shape: Shape) -> Result<Figures> {
             && status["observedGeneration"] == owner["metadata"]["generation"];
         if is_rolled { wanted.unwrap_or(0) } else { 0 }
     };
-    shape.wait_for(&bed, "all have rolled", rolled).await?;
+    shape
+        .wait_for(&bed, "all pods run the new image", rolled)
+        .await?;
     figures.push("time, s", begun.elapsed().as_secs_f64());
     bed.end(&mut figures).await?;
     Ok(figures)

@@ -1,4 +1,4 @@
-//! Jobs whose pods all run at once and end soon, from nothing to complete.
+//! Jobs whose pods all run at once and end soon: from their creation until all are complete.
 
 use std::time::Instant;
 

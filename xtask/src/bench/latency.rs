@@ -1,5 +1,5 @@
-//! A pod of a ReplicaSet is deleted, again and again: how soon its replacement is asked for, while nothing else happens and
-//! while other pods change all the time. By the API server's audit log, the same for both.
+//! Pods of a ReplicaSet are deleted one by one: how soon the replacement of each is requested, while nothing else happens and
+//! while other pods change all the time. The times are those of the API server's audit log, for both subjects.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
-use super::bed::{Bed, NAMESPACE, create_all, owner, time};
+use super::bed::{Bed, NAMESPACE, create_all, owner, pod_names, time};
 use super::churn::{Change, Churn};
 use super::report::Figures;
 use super::wait;
 
-/// The set of which pods are deleted, and the one whose pods change.
+/// The ReplicaSet whose pods are deleted and the one whose pods change, with their numbers of pods.
 const QUIET: (&str, usize) = ("quiet", 20);
 const BUSY: (&str, usize) = ("busy", 100);
 /// Changes in a second.
 const CHANGES: u32 = 100;
 /// Deletions in a turn.
 const TURN: usize = 25;
-/// How long all is left alone after a deletion, and how long its pod may be missing.
+/// How often it is checked whether a pod was replaced, and how long that may take.
 const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures so many deletions under each of these, first idle and then under changes. Each has a control plane of its own, and
-/// they take turns of some seconds, so that none meets a slower machine than the others.
+/// Measures so many deletions under each subject, first idle and then under changes. Each subject has a control plane of its
+/// own. They take turns of some seconds, so that none meets a slower machine than the others.
 pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Vec<Figures>> {
     let mut beds = Vec::new();
     for &subject in subjects {
@@ -43,7 +43,7 @@ pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Ve
     .await?;
     let busy = Timestamp::now();
     in_turn(&beds, deletions, async |bed, deletions| {
-        let pods = names(bed.client(), BUSY.0).await?;
+        let pods = names_of_set(bed.client(), BUSY.0).await?;
         let churn = Churn::of_pods(bed.client(), pods, CHANGES, Change::Message);
         delete(bed.client(), deletions).await?;
         churn.stop().await
@@ -78,24 +78,24 @@ async fn prepare(subject: Subject) -> Result<Bed> {
     Ok(bed)
 }
 
-/// Makes so many deletions on each, a few on one after the other.
+/// Distributes so many deletions: each bed gets a few, in turn.
 async fn in_turn(
     beds: &[Bed],
     deletions: usize,
-    make: impl AsyncFn(&Bed, usize) -> Result<()>,
+    delete_some: impl AsyncFn(&Bed, usize) -> Result<()>,
 ) -> Result<()> {
     let mut left = deletions;
     while left > 0 {
         let turn = left.min(TURN);
         for bed in beds {
-            make(bed, turn).await?;
+            delete_some(bed, turn).await?;
         }
         left -= turn;
     }
     Ok(())
 }
 
-/// The figures by what an API server was asked since it was idle, and busy from then on.
+/// The figures from an audit log, with the times at which the idle phase and the busy phase began.
 fn of_audit(audit: &[Value], idle: Timestamp, busy: Timestamp) -> Result<Figures> {
     let (idle, busy): (Vec<_>, Vec<_>) = latencies(audit, idle)?
         .into_iter()
@@ -120,19 +120,13 @@ fn of_audit(audit: &[Value], idle: Timestamp, busy: Timestamp) -> Result<Figures
 }
 
 /// The names of a set's pods.
-async fn names(client: &Client, set: &str) -> Result<Vec<String>> {
-    let pods = api::list(client, "Pod", NAMESPACE).await?;
-    let own = pods
-        .iter()
-        .filter(|pod| pod["metadata"]["labels"]["app"] == set);
-    Ok(own
-        .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
-        .collect())
+async fn names_of_set(client: &Client, set: &str) -> Result<Vec<String>> {
+    pod_names(client, |pod| pod["metadata"]["labels"]["app"] == set).await
 }
 
 /// Deletes pods of the quiet set, each once the one before it was replaced.
 async fn delete(client: &Client, deletions: usize) -> Result<()> {
-    let mut pods = names(client, QUIET.0).await?;
+    let mut pods = names_of_set(client, QUIET.0).await?;
     for _ in 0..deletions {
         let doomed = pods.pop().context("the set has no pods")?;
         api::delete(client, "Pod", NAMESPACE, &doomed).await?;
@@ -144,15 +138,15 @@ async fn delete(client: &Client, deletions: usize) -> Result<()> {
                 PATIENCE.as_secs()
             );
             tokio::time::sleep(PAUSE).await;
-            pods = names(client, QUIET.0).await?;
+            pods = names_of_set(client, QUIET.0).await?;
             pods.retain(|name| *name != doomed);
         }
     }
     Ok(())
 }
 
-/// When each deletion since `started` was asked for, and the milliseconds from then until its replacement was. (It may be so
-/// before the deletion is answered.) One follows the other, so that they pair in their order.
+/// When each deletion since `started` was requested, and the milliseconds until its replacement was. (That may be before the
+/// deletion's response.) Each deletion waits for the replacement before, so they pair in order.
 fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
     let of = |verb: &str| -> Result<Vec<Timestamp>> {
         let is_it = |event: &&Value| {
@@ -172,6 +166,11 @@ fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)
     };
     let pairs = of("delete")?.into_iter().zip(of("create")?);
     Ok(pairs
-        .map(|(deleted, made)| (deleted, deleted.duration_until(made).as_secs_f64() * 1000.0))
+        .map(|(deleted, created)| {
+            (
+                deleted,
+                deleted.duration_until(created).as_secs_f64() * 1000.0,
+            )
+        })
         .collect())
 }

@@ -1,15 +1,15 @@
-//! A plot of ratios: a bar for each figure, from nothing to twice what stock costs, with a line where both cost the same.
+//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1, where Flyball and stock cost the same.
 
 use std::fmt::Write;
 
 /// The bars of one workload.
 pub(super) struct Group {
     pub(super) name: String,
-    /// The figure, and the ratio.
+    /// The name of each figure, and its ratio.
     pub(super) bars: Vec<(String, f64)>,
 }
 
-/// Where the bars begin, how wide one is that stands for the ratio 1, and how far they go, in pixels and ratios.
+/// The left end of the bars and the length of the ratio 1, in pixels; the largest ratio that is drawn; the height of a line.
 const LEFT: f64 = 300.0;
 const ONE: f64 = 240.0;
 const MOST: f64 = 2.0;

@@ -1,53 +1,56 @@
-//! What a process has used, by proc(5).
-
-use std::fs;
+//! CPU time and memory of a process, from proc(5).
 
 use anyhow::{Context, Result};
 use flyball_controlplane::Process;
+use procfs::ProcResult;
+use procfs::process::Process as Proc;
 
-/// The seconds of CPU time that a process has used: `utime` and `stime`, which count in hundredths.
-pub(super) fn cpu(process: &Process) -> Result<f64> {
-    let text = proc_file(process, "stat")?;
-    // The second field is a name in parentheses, which may hold spaces.
-    let fields = text
-        .rsplit_once(')')
-        .map_or("", |(_, fields)| fields)
-        .split_whitespace();
-    let ticks: Vec<f64> = fields
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse().ok())
-        .collect();
-    Ok(ticks.iter().sum::<f64>() / 100.0)
+/// A span of time in which a process's CPU time is counted.
+pub(super) struct CpuSpan {
+    /// Seconds of CPU time that the process had used when the span began.
+    before: f64,
+}
+
+impl CpuSpan {
+    /// Begins a span now.
+    pub(super) fn begin(process: &Process) -> Result<Self> {
+        Ok(Self {
+            before: cpu_seconds(process)?,
+        })
+    }
+
+    /// Seconds of CPU time that the process has used in the span so far.
+    pub(super) fn used(&self, process: &Process) -> Result<f64> {
+        Ok(cpu_seconds(process)? - self.before)
+    }
+}
+
+/// The seconds of CPU time that a process has used since it started.
+pub(super) fn cpu_seconds(process: &Process) -> Result<f64> {
+    let stat = look(process, |proc| proc.stat())?;
+    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// The most memory that a process has had resident.
 pub(super) fn peak_mib(process: &Process) -> Result<f64> {
-    memory(process, "VmHWM:")
+    let status = look(process, |proc| proc.status())?;
+    mib(process, status.vmhwm)
 }
 
 /// The memory that a process has resident now.
 pub(super) fn resident_mib(process: &Process) -> Result<f64> {
-    memory(process, "VmRSS:")
+    let status = look(process, |proc| proc.status())?;
+    mib(process, status.vmrss)
 }
 
-fn memory(process: &Process, name: &str) -> Result<f64> {
-    let text = proc_file(process, "status")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .with_context(|| format!("there is no {name}"))?;
-    let kib: f64 = line
-        .trim()
-        .trim_end_matches("kB")
-        .trim()
-        .parse()
-        .with_context(|| format!("{name} is no number"))?;
-    Ok(kib / 1024.0)
+fn mib(process: &Process, kib: Option<u64>) -> Result<f64> {
+    let kib = kib.with_context(|| format!("{} has ended: it has no memory", process.name()))?;
+    Ok(kib as f64 / 1024.0)
 }
 
-fn proc_file(process: &Process, name: &str) -> Result<String> {
-    let path = format!("/proc/{}/{name}", process.pid());
-    fs::read_to_string(&path)
-        .with_context(|| format!("can't read {path}: {} has ended", process.name()))
+fn look<T>(process: &Process, what: impl Fn(&Proc) -> ProcResult<T>) -> Result<T> {
+    let pid = i32::try_from(process.pid()).context("a process id is no larger")?;
+    Proc::new(pid)
+        .and_then(|proc| what(&proc))
+        .with_context(|| format!("can't read what {} uses from /proc/{pid}", process.name()))
 }

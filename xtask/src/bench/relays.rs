@@ -1,5 +1,5 @@
-//! Plugins that copy values from one namespace to the next, and the host that runs them: built of `tests/bench/relay`, each
-//! with a number of its own.
+//! Relays: plugins that copy values from one namespace to the next, and the host that runs them. Each is the component of
+//! `tests/bench/relay` with a number of its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use super::wait;
 
 /// The host's name.
 const HOST: &str = "host";
-/// What the component says that is its number.
+/// The name in the component as it is built.
 const NUMBERED: &str = "relay-0000-of-0002";
 
-/// A host for relays, and so many namespaces in a ring.
+/// A host for relays, and a ring of namespaces.
 pub(super) struct Relays {
     pub(super) cluster: Cluster,
     pub(super) host: Process,
@@ -37,9 +37,9 @@ pub(super) struct Setter {
     namespace: String,
 }
 
-/// A write that the API server took.
+/// A write that the API server accepted.
 pub(super) struct Written {
-    /// When its request came.
+    /// When its request was received.
     pub(super) at: Timestamp,
     pub(super) answered: Timestamp,
     pub(super) namespace: String,
@@ -80,7 +80,7 @@ impl Relays {
         Ok(relays)
     }
 
-    /// The name of a relay, and of its namespace.
+    /// The name of a relay and of its namespace.
     pub(super) fn name(&self, number: usize) -> String {
         name(number, self.count)
     }
@@ -89,7 +89,7 @@ impl Relays {
         &self.cluster.client
     }
 
-    /// Puts this version of a relay where the host looks for it.
+    /// Writes this version of a relay into the host's plugin folder.
     pub(super) fn put(&self, number: usize, version: usize) -> Result<()> {
         let name = name(number, self.count);
         let wasm = stamped(&numbered(&self.wasm, &name)?, &version.to_string());
@@ -116,7 +116,7 @@ impl Relays {
         .await
     }
 
-    /// Gives the first relay other values to copy.
+    /// Returns a handle that changes what the first relay copies.
     pub(super) fn setter(&self) -> Setter {
         Setter {
             client: self.client().clone(),
@@ -124,8 +124,8 @@ impl Relays {
         }
     }
 
-    /// Gives the first relay something new to copy.
-    pub(super) async fn make(&self, object: &str, value: usize) -> Result<()> {
+    /// Creates an object for the first relay to copy.
+    pub(super) async fn create(&self, object: &str, value: usize) -> Result<()> {
         let data = json!({"value": value.to_string()});
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": object}, "data": data});
         api::create(self.client(), &self.name(0), &map)
@@ -133,7 +133,7 @@ impl Relays {
             .map(drop)
     }
 
-    /// The value that came to a relay.
+    /// The value that has reached a relay.
     pub(super) async fn value(&self, number: usize, object: &str) -> Result<String> {
         let map = api::get(self.client(), "ConfigMap", &self.name(number), object).await?;
         Ok(map
@@ -141,7 +141,7 @@ impl Relays {
             .unwrap_or_default())
     }
 
-    /// Ends everything, and answers the writes of ConfigMaps, in their order.
+    /// Stops everything, and returns the writes of ConfigMaps in order.
     pub(super) async fn end(mut self) -> Result<Vec<Written>> {
         self.host.stop().await?;
         let mut written = Vec::new();
@@ -174,7 +174,7 @@ impl Relays {
     }
 }
 
-/// The name of one relay of so many.
+/// The name of a relay in a ring of `count`.
 pub(super) fn name(number: usize, count: usize) -> String {
     format!("relay-{number:04}-of-{count:04}")
 }
@@ -195,7 +195,7 @@ fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
         .collect();
     ensure!(
         !places.is_empty(),
-        "the component of the relay does not say {NUMBERED}"
+        "the relay's component doesn't contain its name {NUMBERED}"
     );
     for at in places {
         wasm[at..at + from.len()].copy_from_slice(to);

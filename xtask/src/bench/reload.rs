@@ -1,4 +1,4 @@
-//! A plugin that is replaced again and again while its keys change: for how long a key has to wait because of it.
+//! A plugin that is replaced again and again while its keys change: how long a key waits because of it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::relays::{Relays, Written};
 use super::report::Figures;
 use super::wait;
 
-/// How many keys there are, and how many of them change in a second, one after the other.
+/// The number of keys, and how many of them change in a second, one after the other.
 const KEYS: usize = 100;
 const CHANGES: u32 = 50;
-/// How long a span without a reload is that is compared to one with a reload.
+/// The length of a span without a reload, which is compared to one with a reload.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// From when to when.
+/// A beginning and an end.
 type Span = (Timestamp, Timestamp);
 
 /// Measures so many reloads.
@@ -28,7 +28,7 @@ pub(super) async fn measure(reloads: usize) -> Result<Figures> {
     relays.put(0, 0)?;
     relays.until_running(1).await?;
     for key in 0..KEYS {
-        relays.make(&object(key), 0).await?;
+        relays.create(&object(key), 0).await?;
     }
     tokio::time::sleep(REST).await;
     let setter = relays.setter();
@@ -81,7 +81,7 @@ fn object(key: usize) -> String {
     format!("key-{key}")
 }
 
-/// So many spans in which nothing else happens, and as many from a new file until the host runs it.
+/// Returns so many spans without a reload, and as many from a new file until the host runs it.
 async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)> {
     let (mut quiet, mut reloading) = (Vec::new(), Vec::new());
     for version in 1..=reloads {
@@ -101,16 +101,16 @@ async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)
     Ok((quiet, reloading))
 }
 
-/// Of the version that runs.
+/// The digest of the version that runs.
 fn digest(relays: &Relays) -> Result<String> {
     relays
         .running()?
         .remove(&relays.name(0))
-        .context("the relay does not run")
+        .context("the relay isn't running")
 }
 
-/// How long each change of this namespace in a span had to wait for its copy in the other one, in milliseconds: from the
-/// answer to the change, not at all if the copy was asked for before it.
+/// How long each change in this namespace waited for its copy in the other one, in milliseconds, for changes within a span.
+/// The wait begins with the response to the change; it is 0 if the copy was requested before that.
 fn waits(written: &[Written], from: &str, (begun, ended): Span) -> Result<Vec<f64>> {
     let (mut waiting, mut waits) = (HashMap::new(), Vec::new());
     for write in written.iter().filter(|write| write.at >= begun) {

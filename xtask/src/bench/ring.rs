@@ -1,5 +1,5 @@
-//! A ring of plugins, each of which copies a value from its namespace to the next one's: what a plugin costs, and how soon a
-//! value has gone on by one.
+//! A ring of plugins, each of which copies a value from its namespace to the next one: what memory a plugin takes, and how long
+//! a hop takes.
 
 use anyhow::{Result, ensure};
 
@@ -11,7 +11,7 @@ use super::wait;
 
 const TOKEN: &str = "token";
 
-/// Measures so many plugins by sending a value around so many times.
+/// Sends a value around so many plugins, so many times.
 pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
     let relays = Relays::start(plugins).await?;
     tokio::time::sleep(REST).await;
@@ -29,10 +29,10 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
 
     for round in 1..=rounds {
         match round {
-            1 => relays.make(TOKEN, round).await?,
+            1 => relays.create(TOKEN, round).await?,
             _ => relays.setter().set(TOKEN.into(), round).await?,
         }
-        wait("the value has gone around", async || {
+        wait("the value is back", async || {
             Ok((
                 relays.value(plugins - 1, TOKEN).await?.parse().unwrap_or(0),
                 round,
@@ -46,7 +46,7 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The milliseconds from each request for a copy to the next one's, in so many rounds.
+/// The milliseconds from each request that writes a copy to the next one, in so many rounds.
 fn hops(written: &[Written], plugins: usize, rounds: usize) -> Result<Vec<f64>> {
     ensure!(
         written.len() == plugins * rounds,

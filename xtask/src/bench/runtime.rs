@@ -1,4 +1,4 @@
-//! What is measured of the runtime alone, without a control plane: each workload is an example of its crate.
+//! Benchmarks of the runtime alone, without a control plane: each is an example of its crate.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -10,7 +10,7 @@ use super::Size;
 use super::report::Figures;
 use crate::run::{command, run, workspace};
 
-/// How an example ends that has measured what is not within its bounds.
+/// The exit code of an example whose figures are out of their bounds.
 const OUT_OF_BOUNDS: i32 = 2;
 
 pub(super) fn describe(name: &str, size: Size) -> String {
@@ -23,7 +23,8 @@ pub(super) fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// For how many seconds `hostile` calls its victim beside each fault, or how many plugins `idle` loads.
+/// The argument of the example: for how many seconds `hostile` calls its victim beside each fault, or how many plugins `idle`
+/// loads.
 fn argument(name: &str, size: Size) -> Option<u32> {
     match (name, size) {
         ("hostile", Size::Whole) => Some(60),
@@ -34,7 +35,7 @@ fn argument(name: &str, size: Size) -> Option<u32> {
     }
 }
 
-/// Runs an example: its figures, and whether they are within its bounds.
+/// Runs an example. Returns its figures, and whether they are within their bounds.
 pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
     // It is built among the whole workspace, as all else is, so that the engine is compiled once.
     run(command("cargo").args([
@@ -55,7 +56,7 @@ pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
         .take()
         .map(read)
         .transpose()
-        .with_context(|| format!("can't read what {name} says"))?;
+        .with_context(|| format!("can't read the output of {name}"))?;
     let status = child.wait()?;
     ensure!(
         status.success() || status.code() == Some(OUT_OF_BOUNDS),
@@ -63,11 +64,11 @@ pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
     );
     let figures = figures
         .filter(|figures| !figures.is_empty())
-        .with_context(|| format!("{name} told no figure"))?;
+        .with_context(|| format!("{name} printed no figure"))?;
     Ok((figures, status.success()))
 }
 
-/// The figures among what an example says. Anything else is shown at once.
+/// Reads the figures in the output of an example. All other lines are printed at once.
 fn read(said: ChildStdout) -> std::io::Result<Figures> {
     let mut figures = Figures::default();
     for line in BufReader::new(said).lines() {

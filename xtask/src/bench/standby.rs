@@ -1,4 +1,4 @@
-//! Two processes, of which the one that leads is killed: how soon after it has the lease the other one writes.
+//! Two processes, of which the leader is killed: how soon the standby writes after it has acquired the lease.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 use flyball_cluster_tests::Cluster;
 use flyball_controlplane::{Options, Process};
 use flyball_differential::{Subject, api};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::bed::{owner, time};
+use super::bed::{create_namespace, owner, time};
 use super::report::Figures;
 use super::wait;
 
 const NAMESPACE: &str = "standby";
 const CONTROLLERS: &str = "replicaset-controller,serviceaccount-controller";
-/// With a lease so short that nobody waits long for its end. What is measured begins when it is taken.
+/// A short lease, so that nobody waits long for its end. The measurement begins when it is acquired.
 const FLAGS: [&str; 5] = [
     "--v=0",
     "--leader-elect=true",
@@ -34,10 +34,8 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     .await?;
     let client = &cluster.client;
     let mut leader = start(subject, &cluster, "leader")?;
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    api::create(client, "", &namespace).await?;
-    wait("the leader is at work", async || {
+    create_namespace(client, NAMESPACE).await?;
+    wait("the leader works", async || {
         Ok((
             api::list(client, "ServiceAccount", NAMESPACE).await?.len(),
             1,
@@ -48,7 +46,7 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     tokio::time::sleep(REST).await;
     leader.kill()?;
     api::create(client, NAMESPACE, &owner("ReplicaSet", "late", 1)).await?;
-    wait("the standby is at work", async || {
+    wait("the standby works", async || {
         Ok((api::list(client, "Pod", NAMESPACE).await?.len(), 1))
     })
     .await?;
@@ -64,7 +62,7 @@ fn start(subject: Subject, cluster: &Cluster, name: &str) -> Result<Process> {
     subject.start_with(cluster, name, CONTROLLERS, 1000, 2000, &FLAGS)
 }
 
-/// The milliseconds from the answer by which the second holder had the lease to the request for the first pod.
+/// The milliseconds from the response that gave the second holder the lease to the request that creates the first pod.
 fn first_write(audit: &[Value]) -> Result<f64> {
     let is = |event: &Value, verb: &str, resource: &str| {
         event["stage"] == "ResponseComplete"
@@ -74,9 +72,9 @@ fn first_write(audit: &[Value]) -> Result<f64> {
     let pod = audit
         .iter()
         .find(|event| is(event, "create", "pods"))
-        .context("nobody made a pod")?;
+        .context("no pod was created")?;
     let asked = time(pod, "requestReceivedTimestamp")?;
-    // A holder updates the lease every half second; the one before was killed seconds before the next took it.
+    // A holder renews the lease every half second; the first was killed seconds before the second acquired it.
     let mut updates = Vec::new();
     for event in audit.iter().filter(|event| is(event, "update", "leases")) {
         let at = time(event, "stageTimestamp")?;
@@ -90,6 +88,6 @@ fn first_write(audit: &[Value]) -> Result<f64> {
         .windows(2)
         .rev()
         .find(|pair| pair[0].duration_until(pair[1]).as_secs() >= 2);
-    let taken = taken.context("nobody took the lease from another")?[1];
+    let taken = taken.context("the lease never changed hands")?[1];
     Ok(taken.duration_until(asked).as_secs_f64() * 1000.0)
 }

@@ -9,9 +9,9 @@ use flyball_controlplane::{Options, Process, Snapshot};
 use flyball_differential::{Subject, api};
 use serde_json::{Value, json};
 
-use super::bed::{NAMESPACE, controllers, create_all, make_namespace, owner, plane};
+use super::bed::{NAMESPACE, controllers, create_all, create_namespace, owner, plane, pod_names};
 use super::churn::{Change, Churn};
-use super::process::{cpu, peak_mib, resident_mib};
+use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
@@ -19,24 +19,24 @@ use super::wait;
 const REPLICAS: usize = 50;
 /// Bytes of a pod, in JSON.
 const POD: usize = 10_000;
-/// How long all is left alone before memory is looked at.
+/// How long nothing happens before memory is measured.
 const REST: Duration = Duration::from_secs(5);
 /// Changes in a second.
 const CHANGES: u32 = 100;
 
-/// Control planes full of pods, by how many there are: each is filled once, and everybody begins with the same.
+/// Snapshots of control planes full of pods, by the number of pods. Each is filled once, and all measurements begin with the same.
 #[derive(Default)]
 pub(super) struct Full(HashMap<usize, Snapshot>);
 
 impl Full {
-    /// A control plane of its own with so many pods, of which nobody has taken care yet.
+    /// Starts a control plane with so many pods, which no controller has seen yet.
     async fn cluster(&mut self, pods: usize) -> Result<Cluster> {
         let snapshot = match self.0.get(&pods) {
             Some(snapshot) => snapshot.clone(),
             None => {
                 let snapshot = fill(pods)
                     .await
-                    .with_context(|| format!("making {pods} pods"))?;
+                    .with_context(|| format!("can't create {pods} pods"))?;
                 self.0.insert(pods, snapshot.clone());
                 snapshot
             }
@@ -57,7 +57,7 @@ pub(super) async fn start(subject: Subject, full: &mut Full, pods: usize) -> Res
     let controllers = synced(subject, &cluster, pods).await?;
     figures.push("time, s", begun.elapsed().as_secs_f64());
     tokio::time::sleep(REST).await;
-    figures.push("CPU, s", cpu(&controllers)?);
+    figures.push("CPU, s", cpu_seconds(&controllers)?);
     figures.push("peak memory, MiB", peak_mib(&controllers)?);
     figures.push("memory after, MiB", resident_mib(&controllers)?);
     end(cluster, controllers).await?;
@@ -83,17 +83,17 @@ pub(super) async fn steady(
     Ok(figures)
 }
 
-/// Measures what a change costs among few and among ten times as many pods: each makes a pod ready or not, so that its owner
-/// counts its pods anew. What is used while nothing changes is taken off.
+/// Measures the CPU time of a change among few and among ten times as many pods. Each change makes a pod ready or not ready, so
+/// that its owner counts its pods again. What the controllers use while nothing changes is subtracted.
 pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Result<Figures> {
     let mut costs = Vec::new();
     for pods in [few, 10 * few] {
         let cluster = full.cluster(pods).await?;
         let controllers = synced(Subject::Flyball, &cluster, pods).await?;
         tokio::time::sleep(REST).await;
-        let before = cpu(&controllers)?;
+        let span = CpuSpan::begin(&controllers)?;
         tokio::time::sleep(time).await;
-        let idle = cpu(&controllers)? - before;
+        let idle = span.used(&controllers)?;
         let busy = changes(&cluster, &controllers, time, Change::Readiness).await?;
         costs.push((busy - idle) / (time.as_secs_f64() * f64::from(CHANGES)) * 1e6);
         end(cluster, controllers).await?;
@@ -120,23 +120,19 @@ async fn synced(subject: Subject, cluster: &Cluster, pods: usize) -> Result<Proc
     Ok(controllers)
 }
 
-/// The CPU time that changes of pods take in so much time.
+/// The CPU time, in seconds, that changes of pods take within this time.
 async fn changes(
     cluster: &Cluster,
     controllers: &Process,
     time: Duration,
     change: Change,
 ) -> Result<f64> {
-    let names = api::list(&cluster.client, "Pod", NAMESPACE).await?;
-    let names = names
-        .iter()
-        .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
-        .collect();
-    let before = cpu(controllers)?;
+    let names = pod_names(&cluster.client, |_| true).await?;
+    let span = CpuSpan::begin(controllers)?;
     let churn = Churn::of_pods(&cluster.client, names, CHANGES, change);
     tokio::time::sleep(time).await;
     churn.stop().await?;
-    Ok(cpu(controllers)? - before)
+    span.used(controllers)
 }
 
 async fn end(cluster: Cluster, mut controllers: Process) -> Result<()> {
@@ -144,7 +140,7 @@ async fn end(cluster: Cluster, mut controllers: Process) -> Result<()> {
     cluster.shutdown().await
 }
 
-/// What a control plane leaves in etcd after so many pods have been made.
+/// Creates so many pods on a control plane, and returns what it leaves in etcd.
 async fn fill(pods: usize) -> Result<Snapshot> {
     let cluster = plane(Options {
         scheduler: false,
@@ -152,8 +148,8 @@ async fn fill(pods: usize) -> Result<Snapshot> {
     })
     .await?;
     let (client, sets) = (&cluster.client, pods / REPLICAS);
-    make_namespace(client).await?;
-    // Without controllers nobody makes the account that pods have.
+    create_namespace(client, NAMESPACE).await?;
+    // Without controllers nobody creates the service account that pods need.
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     create_all(client, NAMESPACE, [account].into_iter()).await?;
@@ -176,7 +172,7 @@ async fn fill(pods: usize) -> Result<Snapshot> {
     cluster.plane.into_snapshot().await
 }
 
-/// Environment variables that make a pod of this owner as large as pods are.
+/// Environment variables that make a pod of this owner as large as [`POD`].
 fn filler(owner: &Value) -> Result<Value> {
     let small = serde_json::to_string(&pod(owner, 0, &json!([])))?.len();
     let variable =

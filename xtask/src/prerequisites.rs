@@ -1,0 +1,73 @@
+//! What a machine must have before anything is built. Nothing is installed here: an error names what is missing and how to
+//! get it.
+
+use anyhow::{Result, ensure};
+
+use crate::run::{command, output};
+
+/// A program that builds need.
+pub(crate) struct Prerequisite {
+    /// The arguments by which it proves that it is installed, after its name.
+    probe: &'static [&'static str],
+    /// What it is for, and how to get it.
+    advice: &'static str,
+}
+
+pub(crate) const GO: Prerequisite = Prerequisite {
+    probe: &["go", "version"],
+    advice: "Go 1.26 or later builds the control plane and a guest: see https://go.dev/dl, or your distribution's package",
+};
+pub(crate) const PYTHON: Prerequisite = Prerequisite {
+    probe: &["python3", "-c", "import ensurepip, venv"],
+    advice: "Python 3.10 or later with venv builds a guest: on Debian, `sudo apt-get install python3-venv`",
+};
+pub(crate) const C_COMPILER: Prerequisite = Prerequisite {
+    probe: &["cc", "--version"],
+    advice: "a C compiler builds dependencies of the host: on Debian, `sudo apt-get install gcc libc6-dev`",
+};
+
+/// Fails with all that is missing, and how to get it.
+pub(crate) fn require(all: &[Prerequisite]) -> Result<()> {
+    let missing: Vec<String> = all
+        .iter()
+        .filter(|prerequisite| !prerequisite.is_there())
+        .map(|prerequisite| format!("  {}: {}", prerequisite.probe[0], prerequisite.advice))
+        .collect();
+    ensure!(
+        missing.is_empty(),
+        "these programs are missing or don't work:\n{}",
+        missing.join("\n")
+    );
+    Ok(())
+}
+
+/// Whether this runs in continuous integration, where system packages may be installed: `CI` is set, and not to `false`.
+pub(crate) fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false")
+}
+
+impl Prerequisite {
+    fn is_there(&self) -> bool {
+        output(command(self.probe[0]).args(&self.probe[1..])).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MISSING: Prerequisite = Prerequisite {
+        probe: &["flyball-has-no-such-program"],
+        advice: "it can't be had",
+    };
+
+    #[test]
+    fn what_is_missing_is_named_with_how_to_get_it() {
+        let error = require(&[MISSING]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("  flyball-has-no-such-program: it can't be had"),
+            "{error}"
+        );
+        require(&[]).unwrap();
+    }
+}
