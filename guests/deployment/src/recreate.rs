@@ -1,5 +1,7 @@
 //! The strategy Recreate: no new pod before the last old one is gone.
 
+use flyball_sdk::pod::has_ended;
+
 use crate::sets::{Resize, Sets};
 use crate::views::{Deployment, Pod, ReplicaSet};
 
@@ -25,7 +27,7 @@ pub fn counts_pods(old: &[ReplicaSet]) -> bool {
 
 /// Whether a pod may still run. One that is being deleted may; one of unknown phase as well.
 pub fn may_run(pod: &Pod) -> bool {
-    !matches!(pod.phase.as_str(), "Failed" | "Succeeded")
+    !has_ended(&pod.phase)
 }
 
 #[cfg(test)]

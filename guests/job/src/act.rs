@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flyball_sdk::debug;
 use flyball_sdk::error::is_namespace_terminating;
+use flyball_sdk::pod::created_name;
 use flyball_sdk::prelude::*;
 
 use crate::claim;
@@ -11,7 +12,7 @@ use crate::indexes::Indexes;
 use crate::metrics::{self, Replaces};
 use crate::plan::Step;
 use crate::tally::Tally;
-use crate::template::{self, Created};
+use crate::template;
 use crate::views::{Job, Pod};
 
 /// What was done to pods.
@@ -131,10 +132,7 @@ fn create(
     for answer in host.batch().extend(creations).slow_start(1).run() {
         match answer {
             Ok(answer) => {
-                let name = answer
-                    .parse::<Created>()
-                    .map(|pod| pod.metadata.name)
-                    .unwrap_or_default();
+                let name = created_name(&answer).unwrap_or_default();
                 host.event(&about, "SuccessfulCreate", &format!("Created pod: {name}"));
                 done.made += 1;
             }

@@ -1,12 +1,13 @@
 //! Pods that keep the finalizer though no Job counts them any more: their Job is gone, or nobody controls them. Unless it is
 //! taken off, they stay for ever.
 
+use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Delta, controller::Routed};
 
 use crate::claim;
 use crate::metrics;
-use crate::pods::{has_ended, is_held};
+use crate::pods::is_held;
 use crate::views::{HeldPod, Job, Presence};
 
 /// The queue of such pods.

@@ -1,7 +1,9 @@
 //! What a pod is to a Job: whether it counts, whether it has failed, when it ended, which index it is for.
 
-use flyball_sdk::Time;
 use std::time::Duration;
+
+use flyball_sdk::Time;
+use flyball_sdk::pod::{has_ended, is_sidecar};
 
 use crate::views::{Container, Job, Pod, PodCondition};
 
@@ -142,14 +144,9 @@ impl Pod {
 
     /// Those of its init containers that run beside its containers.
     pub fn sidecars(&self) -> impl Iterator<Item = &Container> {
-        let is_sidecar = |name: &str| {
-            self.init_specs
-                .iter()
-                .any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
-        };
         self.init_containers
             .iter()
-            .filter(move |container| is_sidecar(&container.name))
+            .filter(|container| is_sidecar(&self.init_specs, &container.name))
     }
 
     /// How often its containers were restarted, all together.
@@ -161,11 +158,6 @@ impl Pod {
             .map(|container| container.restart_count);
         counts.fold(0, i32::saturating_add)
     }
-}
-
-/// Whether a pod of this phase has ended.
-pub fn has_ended(phase: &str) -> bool {
-    matches!(phase, "Succeeded" | "Failed")
 }
 
 /// Whether the finalizer is among these.

@@ -1,52 +1,16 @@
 //! The pods that a Job makes.
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::{StringMap, serde_json};
-use serde::{Deserialize, Serialize};
+use flyball_sdk::serde_json;
 
 use crate::indexes::Indexes;
 use crate::pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX, is_held};
-use crate::views::{Job, Template};
+use crate::views::Job;
 
 /// The variable that tells containers the index of their pod.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// The most that the API server keeps of a `generateName`.
 const MAX_PREFIX: usize = 58;
-
-/// A pod as it is sent.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewPod<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    metadata: NewMeta<'a>,
-    spec: &'a Raw,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewMeta<'a> {
-    generate_name: &'a str,
-    labels: &'a StringMap,
-    #[serde(skip_serializing_if = "StringMap::is_empty")]
-    annotations: &'a StringMap,
-    finalizers: &'a [String],
-    owner_references: [&'a OwnerReference; 1],
-}
-
-/// The answer to a creation: the pod's name.
-#[derive(Deserialize)]
-pub struct Created {
-    /// Its metadata.
-    pub metadata: CreatedMeta,
-}
-
-/// The metadata of a [`Created`] pod.
-#[derive(Deserialize)]
-pub struct CreatedMeta {
-    /// The name that the server made.
-    pub name: String,
-}
 
 /// The writes that make pods: one for each index, or for none.
 ///
@@ -66,7 +30,7 @@ pub fn creations(
         if template.metadata.labels.is_empty() {
             return Err(Error::failed("unable to create pods, no labels"));
         }
-        let creation = creation(job, &prefix(&job.meta.name), &template, &owner);
+        let creation = template.creation(&job.meta.namespace, &prefix(&job.meta.name), &owner);
         return Ok(vec![creation; numbers.len()]);
     };
     let mut spec = template.spec.value();
@@ -97,32 +61,10 @@ pub fn creations(
                     .insert(IGNORED_FAILURES.into(), ignored.to_string());
             }
         }
-        creation(
-            job,
-            &prefix_of_index(&job.meta.name, index),
-            &template,
-            &owner,
-        )
+        let prefix = prefix_of_index(&job.meta.name, index);
+        template.creation(&job.meta.namespace, &prefix, &owner)
     };
     Ok(numbers.iter().flatten().copied().map(of_index).collect())
-}
-
-fn creation(job: &Job, prefix: &str, template: &Template, owner: &OwnerReference) -> Write {
-    let Template { metadata, spec } = template;
-    let metadata = NewMeta {
-        generate_name: prefix,
-        labels: &metadata.labels,
-        annotations: &metadata.annotations,
-        finalizers: &metadata.finalizers,
-        owner_references: [owner],
-    };
-    let pod = NewPod {
-        api_version: "v1",
-        kind: "Pod",
-        metadata,
-        spec,
-    };
-    Write::create("v1/Pod", &job.meta.namespace, &pod).returning(&["metadata.name"])
 }
 
 /// Tells a container the index, unless it has a variable of that name.

@@ -1,8 +1,9 @@
 //! The fields that the controller reads of Jobs and pods, and the status that it writes.
 
+use flyball_sdk::condition;
 use flyball_sdk::meta::null_is_default;
+use flyball_sdk::pod::{InitContainer, PodTemplate};
 use flyball_sdk::prelude::*;
-use flyball_sdk::{StringMap, condition};
 use serde::{Deserialize, Serialize};
 
 /// The value of `spec.managedBy` that means this controller.
@@ -55,7 +56,7 @@ pub struct Job {
             "spec"
         )
     )]
-    pub template: Template,
+    pub template: PodTemplate,
     /// Whether no pod may run.
     #[view(path = "spec.suspend")]
     pub suspend: bool,
@@ -156,32 +157,6 @@ pub struct HeldPod {
     /// Its phase.
     #[view(path = "status.phase")]
     pub phase: String,
-}
-
-/// What pods are made from. The spec passes into the pod as the text that came, where it can.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Template {
-    /// What of its metadata a pod inherits.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: TemplateMeta,
-    /// The pods' spec.
-    pub spec: Raw,
-}
-
-/// What of a template's metadata a pod inherits.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct TemplateMeta {
-    /// Labels: those that the selector wants, and maybe more.
-    #[serde(deserialize_with = "null_is_default")]
-    pub labels: StringMap,
-    /// Annotations.
-    #[serde(deserialize_with = "null_is_default")]
-    pub annotations: StringMap,
-    /// Finalizers.
-    #[serde(deserialize_with = "null_is_default")]
-    pub finalizers: Vec<String>,
 }
 
 /// `spec.podFailurePolicy`: the first rule that a failed pod matches says what becomes of it.
@@ -351,16 +326,6 @@ pub struct Terminated {
     pub exit_code: i32,
     /// When.
     pub finished_at: Option<Time>,
-}
-
-/// An init container of a [`Pod`], as it was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InitContainer {
-    /// Its name.
-    pub name: String,
-    /// `Always` makes it a sidecar, which runs beside the containers.
-    pub restart_policy: Option<String>,
 }
 
 impl Job {

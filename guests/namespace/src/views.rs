@@ -56,6 +56,6 @@ pub const ITEM_FIELDS: &[&str] = &["metadata.finalizers"];
 impl Pod {
     /// Whether its containers have ended for good.
     pub fn has_ended(&self) -> bool {
-        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+        flyball_sdk::pod::has_ended(&self.phase)
     }
 }

@@ -21,13 +21,14 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use flyball_sdk::pod::created_name;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{debug, error};
 
 pub use describe::describe;
 use flavor::{Flavored, Of};
 use rank::Crowds;
-use scale::{Created, Report, Step};
+use scale::{Report, Step};
 use views::{Bystander, Candidate, Pod, Presence, Set, Sibling, Status};
 
 /// A status may not wait again for so long.
@@ -145,12 +146,7 @@ fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
         .extend(std::iter::repeat_n(creation, missing))
         .slow_start(1)
         .run();
-    let name = |answer: Answer| {
-        answer
-            .parse::<Created>()
-            .map(|pod| pod.metadata.name)
-            .unwrap_or_default()
-    };
+    let name = |answer: Answer| created_name(&answer).unwrap_or_default();
     scale::report_creations(answers.into_iter().map(|answer| answer.map(name)))
 }
 

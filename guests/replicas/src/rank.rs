@@ -18,6 +18,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use flyball_sdk::Time;
+use flyball_sdk::pod::is_sidecar;
 
 use crate::views::{Bystander, Candidate};
 
@@ -135,15 +136,10 @@ fn deletion_cost(pod: &Candidate) -> i32 {
 
 /// The most restarts of any container, then of any sidecar.
 fn restarts(pod: &Candidate) -> (i32, i32) {
-    let is_sidecar = |name: &str| {
-        pod.init_specs
-            .iter()
-            .any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
-    };
     let sidecars = pod
         .init_containers
         .iter()
-        .filter(|container| is_sidecar(&container.name));
+        .filter(|container| is_sidecar(&pod.init_specs, &container.name));
     let most = |counts: &mut dyn Iterator<Item = i32>| counts.max().unwrap_or(0).max(0);
     (
         most(&mut pod.containers.iter().map(|c| c.restart_count)),

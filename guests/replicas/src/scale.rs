@@ -1,8 +1,7 @@
 //! How many pods to make or to delete, the pod that is made, and what the answers mean.
 
 use flyball_sdk::error::is_namespace_terminating;
-use flyball_sdk::{ApiError, OwnerReference, Raw, StringMap, Write};
-use serde::{Deserialize, Serialize};
+use flyball_sdk::{ApiError, OwnerReference, Write};
 
 use crate::views::{Candidate, Set};
 
@@ -68,25 +67,6 @@ pub const FAILED_DELETE: &str = "FailedDelete";
 /// # Errors
 /// The template has no labels, so that the pod could not be found again.
 pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct NewPod<'a> {
-        api_version: &'a str,
-        kind: &'a str,
-        metadata: NewMeta<'a>,
-        spec: &'a Raw,
-    }
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct NewMeta<'a> {
-        generate_name: String,
-        labels: &'a StringMap,
-        #[serde(skip_serializing_if = "Raw::is_null")]
-        annotations: &'a Raw,
-        #[serde(skip_serializing_if = "Raw::is_null")]
-        finalizers: &'a Raw,
-        owner_references: [&'a OwnerReference; 1],
-    }
     let template = &set.template;
     if template.metadata.labels.is_empty() {
         return Err(Failure {
@@ -94,20 +74,8 @@ pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
             message: "unable to create pods, no labels".into(),
         });
     }
-    let metadata = NewMeta {
-        generate_name: format!("{}-", set.meta.name),
-        labels: &template.metadata.labels,
-        annotations: &template.metadata.annotations,
-        finalizers: &template.metadata.finalizers,
-        owner_references: [owner],
-    };
-    let pod = NewPod {
-        api_version: "v1",
-        kind: "Pod",
-        metadata,
-        spec: &template.spec,
-    };
-    Ok(Write::create("v1/Pod", &set.meta.namespace, &pod).returning(&["metadata.name"]))
+    let prefix = format!("{}-", set.meta.name);
+    Ok(template.creation(&set.meta.namespace, &prefix, owner))
 }
 
 /// What creations came to: the names of the new pods, or why there are none.
@@ -166,20 +134,6 @@ pub fn report_deletions(
         }
     }
     report
-}
-
-/// The answer to a creation: the pod's name.
-#[derive(Deserialize)]
-pub struct Created {
-    /// Its metadata.
-    pub metadata: CreatedMeta,
-}
-
-/// The metadata of a [`Created`] pod.
-#[derive(Deserialize)]
-pub struct CreatedMeta {
-    /// The name that the server made.
-    pub name: String,
 }
 
 impl Report {

@@ -2,7 +2,8 @@
 //! [`Flavor`](crate::Flavor)), and of pods.
 
 use flyball_sdk::meta::null_is_default;
-use flyball_sdk::{LabelSet, Meta, Raw, StringMap, Time, View};
+use flyball_sdk::pod::{InitContainer, PodTemplate, has_ended};
+use flyball_sdk::{LabelSet, Meta, Raw, Time, View};
 use serde::{Deserialize, Serialize};
 
 /// A ReplicaSet, or a ReplicationController.
@@ -34,7 +35,7 @@ pub struct Set {
             "spec"
         )
     )]
-    pub template: Template,
+    pub template: PodTemplate,
     /// What it was last said to be.
     #[view(path = "status")]
     pub status: Status,
@@ -142,30 +143,6 @@ pub struct Bystander {
     pub phase: String,
 }
 
-/// What pods are made from. All but the labels passes from here into the pod as the text that came.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Template {
-    /// What of its metadata a pod inherits.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: TemplateMeta,
-    /// The pods' spec.
-    pub spec: Raw,
-}
-
-/// What of a template's metadata a pod inherits.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct TemplateMeta {
-    /// Labels: those that the selector wants, and maybe more.
-    #[serde(deserialize_with = "null_is_default")]
-    pub labels: StringMap,
-    /// Annotations.
-    pub annotations: Raw,
-    /// Finalizers.
-    pub finalizers: Raw,
-}
-
 /// The status, as it is read and, always whole, written. What is zero is written, too: a zero that is left out would keep
 /// the old number wherever the change is taken as a merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -216,16 +193,6 @@ pub struct Container {
     pub name: String,
     /// How often it was restarted.
     pub restart_count: i32,
-}
-
-/// An init container of a [`Candidate`], as it was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InitContainer {
-    /// Its name.
-    pub name: String,
-    /// `Always` makes it a sidecar, which runs beside the containers.
-    pub restart_policy: Option<String>,
 }
 
 impl Status {
@@ -281,8 +248,4 @@ impl Bystander {
     pub fn is_active(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_none()
     }
-}
-
-fn has_ended(phase: &str) -> bool {
-    matches!(phase, "Succeeded" | "Failed")
 }

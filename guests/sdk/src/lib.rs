@@ -100,9 +100,9 @@ mod int_or_percent;
 pub mod list;
 pub mod log;
 pub mod meta;
+pub mod pod;
 pub mod quantity;
 mod raw;
-pub mod semantic;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod time;

@@ -49,14 +49,6 @@ impl Quantity {
         }
     }
 
-    /// So many thousandths.
-    pub fn of_millis(millis: i64) -> Self {
-        Self {
-            nanos: i128::from(millis) * 1_000_000,
-            format: Format::Decimal,
-        }
-    }
-
     /// Whole units, a fraction rounded up.
     pub fn units(self) -> i64 {
         clamp(ceil(self.nanos, NANOS))

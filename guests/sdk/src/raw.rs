@@ -55,7 +55,7 @@ impl fmt::Debug for Raw {
     }
 }
 
-/// The same text. See [`semantic`](crate::semantic) for the same meaning.
+/// Equal if the text is the same.
 impl PartialEq for Raw {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()

@@ -1,0 +1,155 @@
+//! Pods as the controllers of workloads read and create them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::meta::{OwnerReference, StringMap, null_is_default};
+use crate::raw::Raw;
+use crate::write::{Answer, Write};
+
+/// A pod template. Its spec is copied into pods as the text that the host sent.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: PodTemplateMeta,
+    pub spec: Raw,
+}
+
+/// The metadata that pods inherit from a template.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PodTemplateMeta {
+    #[serde(deserialize_with = "null_is_default")]
+    pub labels: StringMap,
+    #[serde(deserialize_with = "null_is_default")]
+    pub annotations: StringMap,
+    #[serde(deserialize_with = "null_is_default")]
+    pub finalizers: Vec<String>,
+}
+
+impl PodTemplate {
+    /// The write that creates a pod with a generated name. It returns the name: see [`created_name`].
+    pub fn creation(
+        &self,
+        namespace: &str,
+        generate_name: &str,
+        controller: &OwnerReference,
+    ) -> Write {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Pod<'a> {
+            api_version: &'a str,
+            kind: &'a str,
+            metadata: Metadata<'a>,
+            spec: &'a Raw,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata<'a> {
+            generate_name: &'a str,
+            labels: &'a StringMap,
+            #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+            annotations: &'a StringMap,
+            #[serde(skip_serializing_if = "<[String]>::is_empty")]
+            finalizers: &'a [String],
+            owner_references: [&'a OwnerReference; 1],
+        }
+        let pod = Pod {
+            api_version: "v1",
+            kind: "Pod",
+            metadata: Metadata {
+                generate_name,
+                labels: &self.metadata.labels,
+                annotations: &self.metadata.annotations,
+                finalizers: &self.metadata.finalizers,
+                owner_references: [controller],
+            },
+            spec: &self.spec,
+        };
+        Write::create("v1/Pod", namespace, &pod).returning(&["metadata.name"])
+    }
+}
+
+/// The name that the API server generated for a pod.
+///
+/// # Errors
+/// The answer has no name.
+pub fn created_name(answer: &Answer) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    struct Pod {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+    }
+    Ok(answer.parse::<Pod>()?.metadata.name)
+}
+
+/// An init container of a pod's spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InitContainer {
+    pub name: String,
+    /// `Always` for a sidecar, which runs beside the containers.
+    pub restart_policy: Option<String>,
+}
+
+/// Whether the init container of this name is a sidecar.
+pub fn is_sidecar(init_containers: &[InitContainer], name: &str) -> bool {
+    init_containers
+        .iter()
+        .any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
+}
+
+/// Whether a pod of this phase has ended.
+pub fn has_ended(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::Cluster;
+
+    #[test]
+    fn a_pod_inherits_what_its_template_has() {
+        let owner = OwnerReference {
+            kind: "Job".into(),
+            controller: true,
+            ..OwnerReference::default()
+        };
+        let cluster = Cluster::new();
+        for (template, metadata) in [
+            (json!({"spec": {"a": 1}}), json!({"labels": {}})),
+            (
+                json!({"metadata": {"labels": {"app": "web"}, "annotations": {"b": "c"},
+                                    "finalizers": ["x.io/y"], "name": "unused"},
+                       "spec": {"a": 1}}),
+                json!({"labels": {"app": "web"}, "annotations": {"b": "c"}, "finalizers": ["x.io/y"]}),
+            ),
+        ] {
+            let template: PodTemplate = serde_json::from_value(template).unwrap();
+            let answer = cluster
+                .host()
+                .write(template.creation("default", "web-", &owner))
+                .unwrap();
+            assert!(created_name(&answer).unwrap().starts_with("web-"));
+            let mut sent: Value = cluster.writes().remove(0).body;
+            let owners = sent["metadata"]["ownerReferences"].take();
+            assert_eq!(owners, json!([owner]));
+            let fields = sent["metadata"].as_object_mut().unwrap();
+            fields.remove("ownerReferences");
+            fields.remove("generateName");
+            assert_eq!(
+                (&sent["metadata"], &sent["spec"]),
+                (&metadata, &json!({"a": 1}))
+            );
+        }
+    }
+}
