@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: what the same work costs under Flyball and under the stock kube-controller-manager, measured in turn,
-//! and what it costs to call a guest, to have a plugin that misbehaves and to have many that do nothing.
-//! `tests/bench/README.md` describes the workloads.
+//! `cargo xtask bench`: what the same work costs under Flyball and under the stock
+//! kube-controller-manager, measured in turn, and what it costs to call a guest, to have a plugin
+//! that misbehaves and to have many that do nothing. `tests/bench/README.md` describes the
+//! workloads.
 
 mod bed;
 mod cascade;
@@ -40,40 +41,62 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// How many times a workload is measured. A figure is the median of them.
 const ROUNDS: usize = 3;
 
+/// A workload on a control plane.
+#[derive(Clone, Copy)]
+struct OnCluster {
+    name: &'static str,
+    /// Measured once, since it takes long or differs little.
+    is_once: bool,
+    /// Whether stock has a counterpart.
+    has_stock: bool,
+}
+
+impl OnCluster {
+    const fn repeated(name: &'static str) -> Self {
+        Self {
+            name,
+            is_once: false,
+            has_stock: true,
+        }
+    }
+
+    const fn once(name: &'static str) -> Self {
+        Self {
+            is_once: true,
+            ..Self::repeated(name)
+        }
+    }
+
+    const fn once_without_stock(name: &'static str) -> Self {
+        Self {
+            has_stock: false,
+            ..Self::once(name)
+        }
+    }
+}
+
 /// The workloads on a control plane, in the order in which they are measured.
-const ON_CLUSTERS: [&str; 15] = [
-    "converge-small",
-    "converge-wide",
-    "converge-deep",
-    "jobs",
-    "rollout",
-    "latency",
-    "sync",
-    "empty",
-    "standby",
-    "steady",
-    "cascade",
-    "sync-50000",
-    "growth",
-    "ring",
-    "reload",
+const ON_CLUSTERS: [OnCluster; 15] = [
+    OnCluster::repeated("converge-small"),
+    OnCluster::repeated("converge-wide"),
+    OnCluster::repeated("converge-deep"),
+    OnCluster::repeated("jobs"),
+    OnCluster::repeated("rollout"),
+    OnCluster::repeated("latency"),
+    OnCluster::repeated("sync"),
+    OnCluster::once("empty"),
+    OnCluster::once("standby"),
+    OnCluster::once("steady"),
+    OnCluster::once("cascade"),
+    OnCluster::once("sync-50000"),
+    OnCluster::once_without_stock("growth"),
+    OnCluster::once_without_stock("ring"),
+    OnCluster::once_without_stock("reload"),
 ];
-/// The workloads that are measured once, since they take long or differ little.
-const ONCE: [&str; 8] = [
-    "empty",
-    "standby",
-    "steady",
-    "cascade",
-    "sync-50000",
-    "growth",
-    "ring",
-    "reload",
-];
-/// The workloads that stock has no counterpart for.
-const WITHOUT_STOCK: [&str; 3] = ["growth", "ring", "reload"];
 /// The workloads of the runtime alone.
 const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
-/// Takes half an hour and is compared with nothing but itself: in a whole run, it is measured only if it is named.
+/// Takes half an hour and is compared with nothing but itself: in a whole run, it is measured only
+/// if it is named.
 const IF_NAMED: [&str; 1] = ["hostile"];
 
 /// How many times the value goes around the ring.
@@ -90,8 +113,9 @@ enum Size {
 
 /// Measure what the same work costs under Flyball and under the stock kube-controller-manager
 ///
-/// Measures in turn on the same machine, and also what it costs to call a guest, to have plugins that misbehave and to have
-/// plugins that do nothing. tests/bench/README.md describes the workloads.
+/// Measures in turn on the same machine, and also what it costs to call a guest, to have plugins
+/// that misbehave and to have plugins that do nothing. tests/bench/README.md describes the
+/// workloads.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run every workload once and small, to see that it works
@@ -104,8 +128,16 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["quick", "alone"])]
     keep: bool,
     /// The workloads; all but `hostile` if none is named
-    #[arg(value_name = "WORKLOAD", value_parser = PossibleValuesParser::new(ON_CLUSTERS.into_iter().chain(OF_RUNTIME)))]
+    #[arg(value_name = "WORKLOAD", value_parser = PossibleValuesParser::new(all_names()))]
     workloads: Vec<String>,
+}
+
+/// The names of all workloads.
+fn all_names() -> impl Iterator<Item = &'static str> {
+    ON_CLUSTERS
+        .into_iter()
+        .map(|workload| workload.name)
+        .chain(OF_RUNTIME)
 }
 
 /// Measures all workloads or those that are named.
@@ -119,7 +151,7 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     };
     let is_whole_run = names.is_empty() && size == Size::Whole && !alone;
     let is_kept = arguments.keep || is_whole_run;
-    let all: Vec<&str> = ON_CLUSTERS.into_iter().chain(OF_RUNTIME).collect();
+    let all: Vec<&str> = all_names().collect();
     let is_left_out = |name: &str| size == Size::Whole && IF_NAMED.contains(&name);
     let is_asked = |name: &str| {
         if names.is_empty() {
@@ -151,8 +183,10 @@ fn measure_all(
     report: &mut Report,
 ) -> Result<()> {
     let mut full = Full::default();
-    for name in ON_CLUSTERS.into_iter().filter(|name| is_asked(name)) {
-        compare(name, size, alone, &mut full, report)?;
+    for workload in ON_CLUSTERS {
+        if is_asked(workload.name) {
+            compare(workload, size, alone, &mut full, report)?;
+        }
     }
     drop(full);
     let mut excessive = Vec::new();
@@ -172,15 +206,16 @@ fn measure_all(
     Ok(())
 }
 
-/// Measures a workload under Flyball and under stock, in turn, and in the last round under stock a second time, as a control.
-/// With `alone`, measures it once under Flyball.
+/// Measures a workload under Flyball and under stock, in turn, and in the last round under stock a
+/// second time, as a control. With `alone`, measures it once under Flyball.
 fn compare(
-    name: &str,
+    workload: OnCluster,
     size: Size,
     alone: bool,
     full: &mut Full,
     report: &mut Report,
 ) -> Result<()> {
+    let name = workload.name;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(1)
@@ -192,15 +227,17 @@ fn compare(
         );
     }
     // In a quick run, one workload shows that stock can be measured.
-    let is_left_out =
-        alone || WITHOUT_STOCK.contains(&name) || (size == Size::Quick && name != ON_CLUSTERS[0]);
+    let is_left_out = alone
+        || !workload.has_stock
+        || (size == Size::Quick && workload.name != ON_CLUSTERS[0].name);
     let has_stock = has_kcm && !is_left_out;
-    let is_once = size == Size::Quick || alone || ONCE.contains(&name);
+    let is_once = size == Size::Quick || alone || workload.is_once;
     let (rounds, what) = (if is_once { 1 } else { ROUNDS }, describe(name, size));
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
     for number in 0..rounds {
-        // The control shows by how much two runs of the same differ. A workload that is measured once has none.
+        // The control shows by how much two runs of the same differ. A workload that is measured
+        // once has none.
         let is_controlled = number > 0 && number == rounds - 1;
         let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
         let subjects = &[Subject::Flyball, Subject::Stock, Subject::Stock][..=stock];
@@ -238,8 +275,8 @@ fn time(size: Size) -> Duration {
     Duration::from_secs(if size == Size::Quick { 5 } else { 60 })
 }
 
-/// The number of a workload's main objects: completions of each Job, deletions, pods, dependents of each owner, plugins or
-/// reloads.
+/// The number of a workload's main objects: completions of each Job, deletions, pods, dependents of
+/// each owner, plugins or reloads.
 fn count(name: &str, size: Size) -> usize {
     match (name, size) {
         ("jobs", Size::Whole) => 40,
@@ -293,7 +330,8 @@ fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// Measures a workload under each subject, one after the other; latencies of milliseconds, under each in turn, a few at a time.
+/// Measures a workload under each subject, one after the other; latencies of milliseconds, under
+/// each in turn, a few at a time.
 async fn round(
     name: &str,
     size: Size,

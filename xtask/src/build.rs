@@ -1,4 +1,5 @@
-//! `cargo xtask build`: the guests, and the host with the built-in ones embedded and compiled ahead.
+//! `cargo xtask build`: builds the guests, and the host with the built-in guests embedded and
+//! precompiled.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,14 +23,13 @@ const BUILT_INS: &[&str] = &[
     "garbagecollector",
 ];
 
-/// The variable that tells the host's build where they are.
+/// The variable that names the folder of the precompiled guests for the host's build.
 pub(crate) const EMBEDDED: &str = "FLYBALL_BUILTINS";
 
-/// What was built.
+/// The results of a build.
 pub(crate) struct Built {
-    /// The host's binary.
     pub(crate) host: PathBuf,
-    /// The folder of what is embedded in it.
+    /// The folder of the guests that are embedded in the host.
     pub(crate) embedded: PathBuf,
 }
 
@@ -64,13 +64,14 @@ pub(crate) fn all() -> Result<Built> {
     })
 }
 
-/// Compiles the built-in guests for this machine, and returns the folder in which they are.
+/// Compiles the built-in guests for this machine, and returns their folder.
 fn precompile() -> Result<PathBuf> {
     say("building the compiler of the guests");
     run(&mut build_binary("precompile"))?;
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
-    std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("can't create {}", folder.display()))?;
     let is_stale = |source: &PathBuf| {
         !is_fresh(
             &folder.join(source.file_name().unwrap_or_default()),
@@ -88,8 +89,8 @@ fn precompile() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A build of one binary among the whole workspace, as the tests are built: so the same features of the same crates are
-/// used, and those are compiled once.
+/// Builds one binary with the features of the whole workspace, as the tests are built, so that
+/// their dependencies are compiled once.
 fn build_binary(name: &str) -> std::process::Command {
     let mut cargo = command("cargo");
     cargo.args(["build", "--release", "--workspace", "--bin", name]);

@@ -1,4 +1,4 @@
-//! Makes components of core modules, and checks that they import no more than they should.
+//! Makes components of core modules, and checks what they import.
 
 use std::path::Path;
 
@@ -10,13 +10,14 @@ use crate::run::workspace;
 
 /// The world that guests are compiled against.
 const WORLD: &str = "controller";
-/// The package of which guests import, and those of which one may that sends requests over HTTP.
+/// The packages that guests may import: the world's alone, or also those for requests over HTTP.
 pub(crate) const WORLD_ALONE: [&str; 1] = ["flyball:controller/"];
 const WITH_HTTP: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
-/// Answers the functions of WASI preview 1, which the runtime of Go calls, without importing anything.
+/// Implements the functions of WASI preview 1, which Go's runtime calls, without importing
+/// anything.
 const DENY: &str = include_str!("deny.wat");
 
-/// Makes the component of a core module of which the bindings have written down the world that it was compiled against.
+/// Makes a component of a core module in which the bindings have recorded the world.
 pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
     let module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
     let mut encoder = ComponentEncoder::default();
@@ -24,7 +25,7 @@ pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
     write(&mut encoder, component, &WITH_HTTP)
 }
 
-/// Makes the component of a core module for WASI preview 1, of which only the guest's author knows the world.
+/// Makes a component of a core module for WASI preview 1, which doesn't record the world.
 pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
     let mut module =
         std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
@@ -43,13 +44,13 @@ pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
 fn write(encoder: &mut ComponentEncoder, component: &Path, packages: &[&str]) -> Result<()> {
     let bytes = encoder
         .encode()
-        .with_context(|| format!("can't make {}", component.display()))?;
+        .with_context(|| format!("can't make the component {}", component.display()))?;
     check(&bytes, packages).with_context(|| component.display().to_string())?;
     std::fs::create_dir_all(component.parent().context("a component lies in a folder")?)?;
     std::fs::write(component, bytes).with_context(|| format!("can't write {}", component.display()))
 }
 
-/// Checks that a component imports nothing but interfaces of these packages.
+/// Checks that a component imports only interfaces of these packages.
 pub(crate) fn check(component: &[u8], packages: &[&str]) -> Result<()> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
         bail!("it is a WIT package, not a component");
@@ -62,7 +63,7 @@ pub(crate) fn check(component: &[u8], packages: &[&str]) -> Result<()> {
     let foreign: Vec<String> = imports.filter(|name| !is_known(name)).collect();
     ensure!(
         foreign.is_empty(),
-        "it imports what no guest may: {}",
+        "it imports what guests may not import: {}",
         foreign.join(", ")
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: Flyball doing its job on a real API server, as a story that a person can follow.
+//! `cargo xtask demo`: shows Flyball at work on a real API server, step by step.
 
 mod cluster;
 mod host;
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// How long ago it was.
+/// The time since then.
 fn since(start: Timestamp) -> Duration {
     Timestamp::now().duration_since(start).unsigned_abs()
 }
@@ -54,7 +54,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     println!("It serves at {}.", plane.url());
 
     let plugins = plane.dir().join("plugins");
-    std::fs::create_dir(&plugins).context("can't make a folder for the demo's plugin")?;
+    std::fs::create_dir(&plugins).context("can't create a folder for the demo's plugin")?;
     let kubelet = built.guest(Guest::FakeKubelet);
     std::fs::copy(&kubelet, plugins.join("fake-kubelet.wasm"))
         .with_context(|| format!("can't copy {} to the demo's plugins", kubelet.display()))?;
@@ -69,7 +69,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
             "--kube-api-burst=300".into(),
         ],
     )?;
-    // The nodes are a part of the stage: their host is one of its own, with the rights that a kubelet would have.
+    // The nodes have a host of their own, with the rights of a kubelet.
     let nodes = Host::start_as(
         "nodes",
         &built.host,
@@ -90,7 +90,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     };
     if let Err(error) = &told {
         eprintln!(
-            "\nThe story did not come true: {error:#}\n\nThe last lines of the host's log:\n{}",
+            "\nThe demo failed: {error:#}\n\nThe last lines of the host's log:\n{}",
             host.log_tail()
         );
     } else if !once {

@@ -1,5 +1,6 @@
-//! `cargo xtask differential`: plays scenarios under Flyball and compares what they leave behind with the goldens, which
-//! `--bless` writes from what the stock kube-controller-manager leaves behind.
+//! `cargo xtask differential`: plays scenarios under Flyball and compares what they leave behind
+//! with the goldens, which `--bless` writes from what the stock kube-controller-manager leaves
+//! behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +11,12 @@ use tokio::runtime::Runtime;
 
 use crate::run::say;
 
-/// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`: the number of writes is a
-/// matter of time too.
+/// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`:
+/// the number of writes is a matter of time too.
 const RUNS: usize = 3;
 
-/// Play scenarios under Flyball, and compare what they leave behind with what the stock kube-controller-manager leaves
+/// Play scenarios under Flyball, and compare what they leave behind with what the stock
+/// kube-controller-manager leaves
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A scenario (`job/indexed`), or a controller for all of its scenarios (`job`)

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: feeds the parsers of untrusted input, and keeps in the corpus what they fail on.
+//! `cargo xtask fuzz`: feeds the parsers of untrusted input, and keeps in the corpus what they fail
+//! on.
 
 use std::os::unix::process::ExitStatusExt;
 

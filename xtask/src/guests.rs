@@ -1,5 +1,5 @@
-//! Builds the guests: those in Rust, which are the workspace's crates of type `cdylib`, and the examples in Go and Python,
-//! and one in Rust as a stock toolchain makes it.
+//! Builds the guests: those in Rust, which are the workspace's crates of type `cdylib`, and the
+//! examples in Go and Python, and one in Rust that a stock toolchain builds.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use crate::prerequisites::{GO, PYTHON, require};
 use crate::run::{command, is_fresh, output, run, say, workspace};
 use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_toolchain};
 
-/// The version of componentize-py that makes guests of Python.
+/// The version of componentize-py, which builds guests in Python.
 const COMPONENTIZE_PY: &str = "0.25.1";
-/// The stack of a guest of Rust: 128 KiB in place of 1 MiB, which is most of what an instance takes.
+/// The stack of a guest in Rust: 128 KiB in place of 1 MiB, which would be most of an instance's
+/// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
-/// A guest that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
     /// Its file's name, without `.wasm`.
@@ -101,12 +101,12 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
     packages.iter().map(make).collect()
 }
 
-/// Builds the greeter for the target of stock toolchains: it imports WASI, which the host answers with nothing. None where
-/// rustup can't add the target.
+/// Builds the greeter for the target of stock toolchains: it imports WASI, of which the host
+/// provides nothing. Returns `None` if rustup can't add the target.
 pub(crate) fn build_stock() -> Result<Option<Built>> {
     let Some(toolchain) = prepare_stock_toolchain() else {
         say(&format!(
-            "greeter-{STOCK_TARGET} is left out: rustup's server can't be reached"
+            "skipping greeter-{STOCK_TARGET}: rustup can't add its target"
         ));
         return Ok(None);
     };
@@ -192,7 +192,7 @@ pub(crate) fn build_python() -> Result<Built> {
     checked.map(|()| built)
 }
 
-/// componentize-py, installed beside what it builds.
+/// Returns the path of componentize-py, which is installed into the target folder if it is missing.
 fn prepare_componentize_py() -> Result<PathBuf> {
     let environment = guests_folder().join(format!("componentize-py-{COMPONENTIZE_PY}"));
     let tool = environment.join("bin/componentize-py");

@@ -1,5 +1,7 @@
 //! Builds, tests, demonstrates and measures Flyball: `cargo xtask COMMAND`.
 
+#[cfg(test)]
+mod architecture;
 mod bench;
 mod build;
 mod componentize;

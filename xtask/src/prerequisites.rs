@@ -1,5 +1,5 @@
-//! What a machine must have before anything is built. Nothing is installed here: an error names what is missing and how to
-//! get it.
+//! What a machine must have before anything is built. Nothing is installed here: an error names
+//! what is missing and how to get it.
 
 use anyhow::{Result, ensure};
 
@@ -41,7 +41,8 @@ pub(crate) fn require(all: &[Prerequisite]) -> Result<()> {
     Ok(())
 }
 
-/// Whether this runs in continuous integration, where system packages may be installed: `CI` is set, and not to `false`.
+/// Whether this runs in continuous integration, where system packages may be installed: `CI` is
+/// set, and not to `false`.
 pub(crate) fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false")
 }

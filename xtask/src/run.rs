@@ -1,11 +1,10 @@
-//! Runs commands: says what it does, shows their output while they run, and fails with their names.
+//! Runs commands: prints what is being done, shows their output, and fails with their names.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The workspace's folder.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -13,12 +12,12 @@ pub(crate) fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// Says what is being done.
+/// Prints what is being done.
 pub(crate) fn say(what: &str) {
     eprintln!("\x1b[1m==> {what}\x1b[0m");
 }
 
-/// A command in the workspace, without what cargo told xtask about itself.
+/// A command in the workspace, without the variables that cargo sets for xtask.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     xtask_launcher::command(program, &workspace())
 }
@@ -35,7 +34,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a command writes to its standard output; none if it can't be started or fails.
+/// The standard output of a command; `None` if it can't be started or fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command
         .stderr(Stdio::null())
@@ -45,7 +44,8 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether `made` is there and no older than any of `sources`, which are files, or folders with all that lies in them.
+/// Whether `made` exists and is no older than any of `sources`, which are files, or folders with
+/// all their content.
 pub(crate) fn is_fresh(made: &Path, sources: &[&Path]) -> bool {
     let modified = |path: &Path| {
         path.metadata()

@@ -1,7 +1,9 @@
-//! Rust's standard library for guests: rustup's, where its server can be reached; otherwise built once from Debian's packages.
+//! Rust's standard library for guests: rustup's, where its server can be reached; otherwise built
+//! once from Debian's packages.
 //!
-//! On a user's machine nothing is installed with root's rights: an error names the missing packages and the command that
-//! installs them. Only in continuous integration (`CI` is set) are they installed from here.
+//! On a user's machine nothing is installed with root's rights: an error names the missing packages
+//! and the command that installs them. Only in continuous integration (`CI` is set) are they
+//! installed from here.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -18,7 +20,8 @@ pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 pub(crate) const STOCK_TARGET: &str = "wasm32-wasip2";
 /// The name under which rustup links the toolchain that is built here.
 const LINKED: &str = "rust-wasm";
-/// Debian's packages that the standard library is built with: a compiler with its source, and a linker for wasm.
+/// Debian's packages that the standard library is built with: a compiler with its source, and a
+/// linker for wasm.
 const PACKAGES: [&str; 5] = [
     "rustc-web",
     "cargo-web",
@@ -70,7 +73,8 @@ pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
     Ok(Toolchain::Linked)
 }
 
-/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only one guest, a test's, needs it.
+/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only one
+/// guest, a test's, needs it.
 pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
@@ -135,7 +139,8 @@ fn build_toolchain() -> Result<()> {
         .arg(&home))
 }
 
-/// Installs the packages that are missing where that is allowed; otherwise fails with what the user has to install.
+/// Installs the packages that are missing where that is allowed; otherwise fails with what the user
+/// has to install.
 fn install_packages() -> Result<()> {
     let is_installed = |package: &&str| {
         let status = output(command("dpkg-query").args(["-W", "-f=${db:Status-Abbrev}", package]));
@@ -177,7 +182,8 @@ fn as_root(program: &str) -> Command {
     command
 }
 
-/// The toolchain's folder. It is in the user's cache, because rustup links to it from every checkout.
+/// The toolchain's folder. It is in the user's cache, because rustup links to it from every
+/// checkout.
 fn toolchain_home() -> Result<PathBuf> {
     let set = |variable| {
         std::env::var_os(variable)
@@ -191,8 +197,8 @@ fn toolchain_home() -> Result<PathBuf> {
         .join(LINKED))
 }
 
-/// Builds the standard library as a dependency of an empty crate, and returns its folder. Bitcode is embedded, so that
-/// guests can be optimised together with it.
+/// Builds the standard library as a dependency of an empty crate, and returns its folder. Bitcode
+/// is embedded, so that guests can be optimised together with it.
 fn build_std() -> Result<PathBuf> {
     let work = crate::run::workspace().join("target/guests/std");
     let source = work.join("empty/src");
@@ -236,7 +242,8 @@ fn copy_libraries(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Completes the toolchain with Debian's compiler and host libraries, and rustup's cargo and linkers.
+/// Completes the toolchain with Debian's compiler and host libraries, and rustup's cargo and
+/// linkers.
 fn link_host(home: &Path, host: &str) -> Result<()> {
     let own = output(command("rustc").args(["--print", "sysroot"]))
         .context("`rustc --print sysroot` failed")?;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Returns a build of a component that behaves the same but has another digest: a custom section is added.
+/// Returns a build of a component that behaves the same but has another digest: a custom section is
+/// added.
 pub fn stamped(wasm: &[u8], stamp: &str) -> Vec<u8> {
     let section = [&[5][..], b"stamp", stamp.as_bytes()].concat();
     let length = u8::try_from(section.len()).expect("a stamp is short");

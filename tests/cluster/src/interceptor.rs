@@ -22,7 +22,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// The requests that are seen: those of controllers' service accounts, except for events and leases.
+/// The requests that are seen: those of controllers' service accounts, except for events and
+/// leases.
 const SEEN: &str = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') \
                     && !(request.resource.resource in ['events', 'leases'])";
 
@@ -30,7 +31,8 @@ const SEEN: &str = "request.userInfo.username.startsWith('system:serviceaccount:
 pub struct Interceptor(JoinHandle<()>);
 
 impl Interceptor {
-    /// Calls `before` with each write, in words such as `create pods`. The write is done when `before` has returned.
+    /// Calls `before` with each write, in words such as `create pods`. The write is done when
+    /// `before` has returned.
     pub async fn start<F>(
         client: &Client,
         before: impl Fn(String) -> F + Send + Sync + 'static,

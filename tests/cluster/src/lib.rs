@@ -1,5 +1,6 @@
-//! Whole behaviours against a real API server: a control plane, the host under test and, in a process of its own, a host
-//! that runs the fake kubelet, which makes pods behave as their annotations say.
+//! Whole behaviours against a real API server: a control plane, the host under test and, in a
+//! process of its own, a host that runs the fake kubelet, which makes pods behave as their
+//! annotations say.
 //!
 //! The binary and the plugins are those that `cargo xtask build` builds.
 
@@ -73,8 +74,8 @@ impl Cluster {
         })
     }
 
-    /// Starts the host with these controllers (in the syntax of `--controllers`) as kube-controller-manager is started:
-    /// under its own user, with an account for each controller.
+    /// Starts the host with these controllers (in the syntax of `--controllers`) as
+    /// kube-controller-manager is started: under its own user, with an account for each controller.
     pub fn controllers(&self, name: &str, controllers: &str) -> Result<Process> {
         let args = [
             format!("--controllers={controllers}"),
@@ -113,7 +114,8 @@ impl Cluster {
         self.plane.dir().join(format!("{host}.sock"))
     }
 
-    /// Creates the objects of a list in JSON, except for namespaces that exist already. Returns their kinds.
+    /// Creates the objects of a list in JSON, except for namespaces that exist already. Returns
+    /// their kinds.
     pub async fn apply(&self, list: &str) -> Result<Vec<String>> {
         let list: Value = serde_json::from_str(list)?;
         let mut kinds = Vec::new();
@@ -142,7 +144,8 @@ impl Cluster {
         Ok(kinds)
     }
 
-    /// Sends a GET as the cluster's administrator to a host that serves at this port. Returns the body, or why there is none.
+    /// Sends a GET as the cluster's administrator to a host that serves at this port. Returns the
+    /// body, or why there is none.
     pub async fn https(&self, port: u16, path: &str) -> Result<String> {
         let mut config = self.plane.admin_config()?;
         config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
@@ -154,8 +157,8 @@ impl Cluster {
         Ok(page.unwrap_or_else(|error| error.to_string()))
     }
 
-    /// The control plane's spare port, and the flags with which a host serves there and has the API server authenticate and
-    /// authorize its callers.
+    /// The control plane's spare port, and the flags with which a host serves there and has the API
+    /// server authenticate and authorize its callers.
     pub fn serving(&self) -> (u16, [String; 3]) {
         let port = self.plane.spare_port();
         let kubeconfig = self.plane.kcm_kubeconfig_path().display();
@@ -198,7 +201,8 @@ impl Cluster {
         .await
     }
 
-    /// The flags with which a host runs the plugins of a folder under a policy, and no built-in controllers.
+    /// The flags with which a host runs the plugins of a folder under a policy, and no built-in
+    /// controllers.
     pub fn plugins_alone(plugins: &Path, policy: &Path) -> [String; 3] {
         [
             "--controllers=".into(),

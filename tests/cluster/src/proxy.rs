@@ -7,7 +7,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Forwards connections. While it is cut, all connections stay open and silent, as if the network dropped all packets.
+/// Forwards connections. While it is cut, all connections stay open and silent, as if the network
+/// dropped all packets.
 pub struct Proxy {
     url: String,
     is_cut: watch::Sender<bool>,

@@ -1,4 +1,5 @@
-//! Scenarios that run side by side on one cluster, each in a namespace of its own, and what they do in it.
+//! Scenarios that run side by side on one cluster, each in a namespace of its own, and what they do
+//! in it.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -34,7 +35,8 @@ impl Scenarios {
         }
     }
 
-    /// Adds a scenario, which gets a namespace of its name, with the service account `default` in it.
+    /// Adds a scenario, which gets a namespace of its name, with the service account `default` in
+    /// it.
     pub fn add<F>(&mut self, name: &'static str, scenario: impl FnOnce(Space) -> F + 'static)
     where
         F: Future<Output = Result<()>> + 'static,
@@ -72,7 +74,8 @@ impl Scenarios {
     }
 }
 
-/// Stops the hosts and the cluster. The logs are kept if the test failed, if a host panicked, or if it failed to shut down.
+/// Stops the hosts and the cluster. The logs are kept if the test failed, if a host panicked, or if
+/// it failed to shut down.
 pub async fn finish(
     mut cluster: Cluster,
     hosts: impl IntoIterator<Item = Process>,
@@ -107,7 +110,8 @@ pub fn log_of(process: &Process) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
 }
 
-/// The end of a log, for the message of an error: the log itself may be deleted when the message is read.
+/// The end of a log, for the message of an error: the log itself may be deleted when the message is
+/// read.
 pub fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
@@ -226,7 +230,8 @@ impl Space {
         self.change("web", json!({"spec": spec})).await
     }
 
-    /// Waits until so many pods run this image and no others exist, by the status of the Deployment `web` and by the pods.
+    /// Waits until so many pods run this image and no others exist, by the status of the Deployment
+    /// `web` and by the pods.
     pub async fn settled(&self, replicas: i32, image: &str) -> Result<Scene> {
         self.until_scene(&format!("{replicas} pods run {image}"), |scene| {
             scene.is_settled(replicas, image)
@@ -307,7 +312,8 @@ impl Scene {
         observed == self.deployment.metadata.generation
     }
 
-    /// The status and the reason of a condition of the Deployment; empty texts if it lacks the condition.
+    /// The status and the reason of a condition of the Deployment; empty texts if it lacks the
+    /// condition.
     pub fn condition(&self, kind: &str) -> (&str, &str) {
         let mut conditions = self
             .deployment
@@ -442,8 +448,8 @@ fn describe_pod(pod: &Pod) -> String {
     format!("{} ({phase}{ready}{deleted})", pod.name_any())
 }
 
-/// Waits until a greeter has created, updated and deleted the ConfigMap of a new namespace, and has restored it after somebody
-/// else changed it.
+/// Waits until a greeter has created, updated and deleted the ConfigMap of a new namespace, and has
+/// restored it after somebody else changed it.
 pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
     let space = Space::create(client.clone(), namespace).await?;
     let greeting = |text: Option<&str>| json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": text}}});

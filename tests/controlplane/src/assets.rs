@@ -1,6 +1,8 @@
-//! The binaries of a control plane: found where `KUBEBUILDER_ASSETS` says, else built from `go/` beside this crate.
+//! The binaries of a control plane: found where `KUBEBUILDER_ASSETS` says, else built from `go/`
+//! beside this crate.
 //!
-//! A build takes minutes, once: the binary lies in the workspace's target folder, with a stamp of what it was built from.
+//! A build takes minutes, once: the binary lies in the workspace's target folder, with a stamp of
+//! what it was built from.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,7 +15,8 @@ use std::{env, io, thread};
 use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
 
-/// The variable that names a folder of binaries to use instead of building them, as in other test frameworks for Kubernetes.
+/// The variable that names a folder of binaries to use instead of building them, as in other test
+/// frameworks for Kubernetes.
 const FOLDER_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// How often a long build reports that it is still running.
 const PROGRESS: Duration = Duration::from_secs(15);
@@ -35,8 +38,9 @@ struct Program {
 }
 
 impl Assets {
-    /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set; else the project's own binary, built if
-    /// it is missing or older than its sources, which takes Go and some minutes. Progress goes to standard error.
+    /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set; else the project's
+    /// own binary, built if it is missing or older than its sources, which takes Go and some
+    /// minutes. Progress goes to standard error.
     ///
     /// This blocks: from async code, call it through `spawn_blocking`.
     pub fn find_or_build() -> anyhow::Result<Self> {
@@ -54,8 +58,9 @@ impl Assets {
         }
     }
 
-    /// The binaries `etcd` and `kube-apiserver` in `folder`, and those of the other parts that are there. The scheduler
-    /// may also be in one of the folders of `path`, a list as in the variable `PATH`.
+    /// The binaries `etcd` and `kube-apiserver` in `folder`, and those of the other parts that are
+    /// there. The scheduler may also be in one of the folders of `path`, a list as in the variable
+    /// `PATH`.
     pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
         let find = |name: &str| {
             Some(folder.join(name))
@@ -84,7 +89,8 @@ impl Assets {
         self.scheduler.is_some()
     }
 
-    /// Whether there is a kube-controller-manager. A test that needs it and finds none is skipped: see [`skip`](crate::skip).
+    /// Whether there is a kube-controller-manager. A test that needs it and finds none is skipped:
+    /// see [`skip`](crate::skip).
     pub fn has_kcm(&self) -> bool {
         self.kcm.is_some()
     }
@@ -211,7 +217,8 @@ impl GoBinary {
     }
 }
 
-/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is taken from the root of the workspace, where Cargo is run from.
+/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is taken from the root of the workspace,
+/// where Cargo is run from.
 fn target_dir(crate_dir: &Path) -> PathBuf {
     let root = crate_dir.join("../..");
     let root = root.canonicalize().unwrap_or(root);
@@ -226,7 +233,8 @@ fn lock(file: &File) -> io::Result<()> {
     file.lock()
 }
 
-/// The flags that give the binary the version of a release, which its User-Agent shows: the version in `go.mod`.
+/// The flags that give the binary the version of a release, which its User-Agent shows: the version
+/// in `go.mod`.
 fn link_flags(sources: &Path) -> anyhow::Result<String> {
     let path = sources.join("go.mod");
     let text =

@@ -24,8 +24,8 @@ use crate::pki::{CertificateFiles, Pki};
 use crate::process::{self, Process};
 use crate::slot::{self, Slot};
 
-/// The content of etcd when a control plane was stopped, from which others can start: see [`ControlPlane::into_snapshot`]. It
-/// is removed with its last clone.
+/// The content of etcd when a control plane was stopped, from which others can start: see
+/// [`ControlPlane::into_snapshot`]. It is removed with its last clone.
 #[derive(Clone)]
 pub struct Snapshot(Arc<ControlPlane>);
 
@@ -39,7 +39,8 @@ impl fmt::Debug for Snapshot {
 
 /// A running control plane with data, ports and certificates of its own.
 ///
-/// Dropping it kills its processes and removes its folder. In a panic the logs are kept, and their path is printed.
+/// Dropping it kills its processes and removes its folder. In a panic the logs are kept, and their
+/// path is printed.
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
@@ -62,7 +63,8 @@ pub struct ControlPlane {
     kcm_kubeconfig: PathBuf,
     keep_logs: bool,
     kcms: AtomicU32,
-    // In the order in which they are dropped: a part before the one that it uses, and the folder last.
+    // In the order in which they are dropped: a part before the one that it uses, and the folder
+    // last.
     scheduler: Option<Process>,
     apiserver: Option<Process>,
     etcd: Process,
@@ -70,8 +72,9 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the parts and waits until the API server serves, has its RBAC roles and has the namespaces that every
-    /// cluster has. The first call on a machine builds the binaries, which takes minutes: see [`Assets::find_or_build`].
+    /// Starts the parts and waits until the API server serves, has its RBAC roles and has the
+    /// namespaces that every cluster has. The first call on a machine builds the binaries, which
+    /// takes minutes: see [`Assets::find_or_build`].
     ///
     /// The error names the part that failed to become ready, and quotes the end of its log.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
@@ -133,7 +136,8 @@ impl ControlPlane {
     }
 
     async fn start_parts(&mut self) -> anyhow::Result<()> {
-        // The API server waits for etcd itself; etcd is awaited first so that an error names the part that failed.
+        // The API server waits for etcd itself; etcd is awaited first so that an error names the
+        // part that failed.
         self.apiserver = Some(self.spawn_apiserver()?);
         let etcd = self.etcd_client()?;
         until(
@@ -154,12 +158,14 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// The URL of the API server: `https://127.0.0.1:` and a port, which stays the same over a restart.
+    /// The URL of the API server: `https://127.0.0.1:` and a port, which stays the same over a
+    /// restart.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The folder of this control plane's files, which is removed in the end. Tests may put files of theirs in it.
+    /// The folder of this control plane's files, which is removed in the end. Tests may put files
+    /// of theirs in it.
     pub fn dir(&self) -> &Path {
         self.slot.dir()
     }
@@ -169,7 +175,8 @@ impl ControlPlane {
         self.slot.spare_port()
     }
 
-    /// The binaries that it runs: a test asks [`Assets::has_kcm`] whether [`ControlPlane::start_kcm`] can work.
+    /// The binaries that it runs: a test asks [`Assets::has_kcm`] whether
+    /// [`ControlPlane::start_kcm`] can work.
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
@@ -193,12 +200,14 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// The kubeconfig of the user `system:kube-controller-manager`, with the rights that RBAC gives it and no others.
+    /// The kubeconfig of the user `system:kube-controller-manager`, with the rights that RBAC gives
+    /// it and no others.
     pub fn kcm_kubeconfig_path(&self) -> &Path {
         &self.kcm_kubeconfig
     }
 
-    /// Creates a kubeconfig for any user, in one group at most. `name` names the files, and must be new.
+    /// Creates a kubeconfig for any user, in one group at most. `name` names the files, and must be
+    /// new.
     pub fn kubeconfig_for(
         &self,
         name: &str,
@@ -214,7 +223,8 @@ impl ControlPlane {
         self.pki.ca_pem()
     }
 
-    /// The file of [`ControlPlane::ca_pem`]: what `--root-ca-file` and `--cluster-signing-cert-file` want.
+    /// The file of [`ControlPlane::ca_pem`]: what `--root-ca-file` and
+    /// `--cluster-signing-cert-file` want.
     pub fn root_ca_file(&self) -> PathBuf {
         self.pki.ca_file()
     }
@@ -224,7 +234,8 @@ impl ControlPlane {
         self.pki.ca_key_file()
     }
 
-    /// The private key (ECDSA P-256, PKCS #8) of service account tokens: what `--service-account-private-key-file` wants.
+    /// The private key (ECDSA P-256, PKCS #8) of service account tokens: what
+    /// `--service-account-private-key-file` wants.
     pub fn service_account_key_file(&self) -> PathBuf {
         self.pki.service_account_key_file()
     }
@@ -234,12 +245,14 @@ impl ControlPlane {
         client(self.admin_config()?)
     }
 
-    /// The configuration of [`ControlPlane::admin_client`], for tests that change it, such as the `user-agent` header.
+    /// The configuration of [`ControlPlane::admin_client`], for tests that change it, such as the
+    /// `user-agent` header.
     pub fn admin_config(&self) -> anyhow::Result<Config> {
         client_config(&self.url, &self.pki, &self.admin)
     }
 
-    /// The API server's audit log, if [`Options::audit`] is set: a JSON object in each line, one for each response.
+    /// The API server's audit log, if [`Options::audit`] is set: a JSON object in each line, one
+    /// for each response.
     pub fn audit_log_path(&self) -> Option<PathBuf> {
         self.options
             .audit
@@ -248,9 +261,10 @@ impl ControlPlane {
 
     /// The content of the audit log so far: objects of the API type `audit.k8s.io/v1` `Event`.
     ///
-    /// The server writes the entry of a request when its handler returns, and only then flushes the last bytes of the
-    /// response. So a short response that was read, such as that to a write, has its entry. That of a long list may come a little
-    /// later. A watch has one when it begins (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
+    /// The server writes the entry of a request when its handler returns, and only then flushes the
+    /// last bytes of the response. So a short response that was read, such as that to a write, has
+    /// its entry. That of a long list may come a little later. A watch has one when it begins
+    /// (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
     pub fn audit_events(&self) -> anyhow::Result<Vec<Value>> {
         let path = self
             .audit_log_path()
@@ -288,7 +302,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server and waits until it serves, as in [`ControlPlane::start`]. Does nothing if it is running.
+    /// Starts the API server and waits until it serves, as in [`ControlPlane::start`]. Does nothing
+    /// if it is running.
     pub async fn start_apiserver(&mut self) -> anyhow::Result<()> {
         if self.apiserver.is_none() {
             self.apiserver = Some(self.spawn_apiserver()?);
@@ -296,7 +311,8 @@ impl ControlPlane {
         self.apiserver_ready().await
     }
 
-    /// Freezes the API server: connections stay open and nothing responds, as if the network dropped all packets.
+    /// Freezes the API server: connections stay open and nothing responds, as if the network
+    /// dropped all packets.
     pub fn pause_apiserver(&mut self) -> anyhow::Result<()> {
         self.running_apiserver()?
             .pause()
@@ -310,12 +326,14 @@ impl ControlPlane {
             .context("can't resume kube-apiserver")
     }
 
-    /// Keeps the logs when this is dropped, whether or not there is a panic, and prints where they are.
+    /// Keeps the logs when this is dropped, whether or not there is a panic, and prints where they
+    /// are.
     pub fn keep_logs(&mut self) {
         self.keep_logs = true;
     }
 
-    /// Stops all parts and removes the folder, as a drop does. Fails if a part had ended by itself before.
+    /// Stops all parts and removes the folder, as a drop does. Fails if a part had ended by itself
+    /// before.
     pub async fn shutdown(mut self) -> anyhow::Result<()> {
         let parts = [
             Some(&mut self.etcd),
@@ -343,7 +361,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Stops all parts, and keeps the content of etcd, so that other control planes can start from it.
+    /// Stops all parts, and keeps the content of etcd, so that other control planes can start from
+    /// it.
     pub async fn into_snapshot(mut self) -> anyhow::Result<Snapshot> {
         if let Some(mut scheduler) = self.scheduler.take() {
             scheduler
@@ -366,7 +385,8 @@ impl ControlPlane {
         let admin = without_retry(self.admin_config()?)?;
         let limit = self.options.ready_within;
         let apiserver = self.running_apiserver()?;
-        // `readyz` includes the hook that creates the RBAC roles, but not the one that creates namespaces.
+        // `readyz` includes the hook that creates the RBAC roles, but not the one that creates
+        // namespaces.
         until(apiserver, limit, "become ready", async || {
             admin.request_text(get("/readyz")).await?;
             Ok(())

@@ -1,4 +1,5 @@
-//! The certificates, keys and kubeconfigs of one control plane. Each control plane has an authority of its own.
+//! The certificates, keys and kubeconfigs of one control plane. Each control plane has an authority
+//! of its own.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -74,7 +75,8 @@ impl Pki {
         self.issue("server", params)
     }
 
-    /// Issues the certificate of the Kubernetes user `user`, in `group` if there is one. `name` names the files.
+    /// Issues the certificate of the Kubernetes user `user`, in `group` if there is one. `name`
+    /// names the files.
     pub(crate) fn client(
         &self,
         name: &str,
@@ -86,7 +88,8 @@ impl Pki {
         self.issue(name, params)
     }
 
-    /// Writes a kubeconfig beside the keys in `files`, with which it reaches the API server at `url`.
+    /// Writes a kubeconfig beside the keys in `files`, with which it reaches the API server at
+    /// `url`.
     pub(crate) fn kubeconfig(
         &self,
         name: &str,
@@ -151,8 +154,8 @@ impl Pki {
     }
 }
 
-/// Kubernetes takes a client's user name from the common name and its groups from the organizations, of which rcgen
-/// writes one at most.
+/// Kubernetes takes a client's user name from the common name and its groups from the
+/// organizations, of which rcgen writes one at most.
 fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);

@@ -1,7 +1,9 @@
-//! Children that don't outlive this process, even if it is killed by SIGKILL and no destructor runs.
+//! Children that don't outlive this process, even if it is killed by SIGKILL and no destructor
+//! runs.
 //!
-//! The kernel kills them (`PR_SET_PDEATHSIG`). It does so when the *thread* that spawned them ends, not the process, so
-//! all are spawned by one thread that runs as long as the process. This is what ties the crate to Linux.
+//! The kernel kills them (`PR_SET_PDEATHSIG`). It does so when the *thread* that spawned them ends,
+//! not the process, so all are spawned by one thread that runs as long as the process. This is what
+//! ties the crate to Linux.
 
 mod die_with_parent;
 
@@ -87,7 +89,8 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Sends SIGTERM and waits. After ten seconds it kills the process. A paused process is resumed.
+    /// Sends SIGTERM and waits. After ten seconds it kills the process. A paused process is
+    /// resumed.
     pub async fn stop(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -166,7 +169,8 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
             let _ = job.reply.send(child);
         }
     };
-    // If the machine has no thread left, the queue is dropped with the closure, and each `spawn` says so.
+    // If the machine has no thread left, the queue is dropped with the closure, and each `spawn`
+    // says so.
     let _ = thread::Builder::new().name("spawner".to_owned()).spawn(run);
     jobs
 });

@@ -1,4 +1,5 @@
-//! The reference implementation of an OCI registry, on loopback and without TLS, for tests of packages.
+//! The reference implementation of an OCI registry, on loopback and without TLS, for tests of
+//! packages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,8 +33,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts an empty registry. The binary is built if it is missing or older than its sources, which takes Go and some
-    /// minutes.
+    /// Starts an empty registry. The binary is built if it is missing or older than its sources,
+    /// which takes Go and some minutes.
     pub async fn start() -> anyhow::Result<Self> {
         let binary = tokio::task::spawn_blocking(|| BINARY.build())
             .await

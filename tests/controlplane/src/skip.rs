@@ -1,4 +1,5 @@
-//! Tests that can't run where they are: each is recorded, and `cargo xtask test` lists them at its end.
+//! Tests that can't run where they are: each is recorded, and `cargo xtask test` lists them at its
+//! end.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,7 +13,8 @@ pub const SKIPPED_FILE: &str = "FLYBALL_SKIPPED_TESTS";
 /// Records that a test is skipped, or a part of it.
 ///
 /// # Errors
-/// [`SKIPPED_FILE`] isn't set: where nobody lists skipped tests, one that lacks what it needs fails.
+/// [`SKIPPED_FILE`] isn't set: where nobody lists skipped tests, one that lacks what it needs
+/// fails.
 pub fn skip(test: &str, reason: &str) -> anyhow::Result<()> {
     match std::env::var_os(SKIPPED_FILE) {
         Some(file) => record(Path::new(&file), test, reason),

@@ -1,9 +1,10 @@
 //! Ports and a folder that no other control plane on the machine uses, whichever process runs it.
 //!
-//! A slot is a number, from which the ports and the folder follow. A lock on a file reserves the folder, and a listener on one
-//! of the ports reserves them all, since a process with another folder for temporary files may choose the same ports. The
-//! kernel releases both when the process ends in any way. So the next holder can remove what a killed one left behind, and a
-//! restarted server finds its port still free.
+//! A slot is a number, from which the ports and the folder follow. A lock on a file reserves the
+//! folder, and a listener on one of the ports reserves them all, since a process with another
+//! folder for temporary files may choose the same ports. The kernel releases both when the process
+//! ends in any way. So the next holder can remove what a killed one left behind, and a restarted
+//! server finds its port still free.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,8 +14,9 @@ use std::{env, io, process};
 
 use anyhow::{Context, bail};
 
-/// The first port of the first slot. All ports are below those that the kernel gives to outgoing connections (from 32768 on, by
-/// default), which otherwise could take a port after it is found free and before it is bound.
+/// The first port of the first slot. All ports are below those that the kernel gives to outgoing
+/// connections (from 32768 on, by default), which otherwise could take a port after it is found
+/// free and before it is bound.
 const FIRST_PORT: u16 = 21_000;
 const PORTS_PER_SLOT: u16 = 5;
 const SLOTS: u16 = 256;
@@ -192,7 +194,8 @@ mod tests {
         let slot = Slot::take().unwrap();
         let dir = slot.dir().to_owned();
         fs::write(dir.join("data"), "").unwrap();
-        // The lock is held until the check, so that no other test takes the slot and creates the folder again.
+        // The lock is held until the check, so that no other test takes the slot and creates the
+        // folder again.
         let _lock = slot._lock.try_clone().unwrap();
         drop(slot);
         assert!(!dir.exists());

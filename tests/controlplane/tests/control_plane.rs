@@ -1,4 +1,5 @@
-//! What tests may rely on: that a control plane serves, is alone, can be disturbed, and leaves nothing behind.
+//! What tests rely on: a control plane serves, shares nothing, can be disturbed, and leaves nothing
+//! behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +54,7 @@ async fn two_at_once_know_nothing_of_each_other() -> Result<()> {
     let maps = Api::<ConfigMap>::default_namespaced(b.admin_client()?);
     assert!(maps.get_opt("only-in-a").await?.is_none());
     a.shutdown().await?;
-    // The end of one takes nothing from the other.
+    // The end of one leaves the other intact.
     maps.create(&PostParams::default(), &config_map("only-in-b", ""))
         .await?;
     b.shutdown().await
@@ -88,7 +89,8 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
     nodes
         .patch_status("node", &PatchParams::default(), &Patch::Merge(&node))
         .await?;
-    // Admission gives a new node the taint that its kubelet isn't ready, and no controller is there to take it away.
+    // Admission gives a new node the taint that its kubelet isn't ready, which no controller
+    // removes here.
     let untaint = json!({"spec": {"taints": null}});
     let _: k8s_openapi::api::core::v1::Node = nodes
         .patch("node", &PatchParams::default(), &Patch::Merge(&untaint))
@@ -214,7 +216,7 @@ async fn others_begin_with_what_one_had() -> Result<()> {
         .await?;
         let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
         assert_eq!(maps.get("kept").await?.metadata.uid, written.metadata.uid);
-        // Nobody else has it.
+        // No other control plane has it.
         maps.create(&PostParams::default(), &config_map("own", value_of_own))
             .await?;
         plane.shutdown().await?;
@@ -231,11 +233,11 @@ async fn a_paused_api_server_answers_once_it_is_resumed() -> Result<()> {
     let (params, late) = (PostParams::default(), config_map("late", ""));
     let mut answer = pin!(maps.create(&params, &late));
     let silence = tokio::time::timeout(Duration::from_secs(1), &mut answer).await;
-    assert!(silence.is_err(), "a paused server answered");
+    assert!(silence.is_err(), "a paused server responded");
     plane.resume_apiserver()?;
     tokio::time::timeout(LIMIT, answer)
         .await
-        .context("a resumed server didn't answer")??;
+        .context("a resumed server didn't respond")??;
     plane.shutdown().await
 }
 
@@ -363,7 +365,7 @@ async fn a_part_that_fails_to_start_is_named_with_its_log() -> Result<()> {
         ..quiet()
     };
     let Err(error) = ControlPlane::start(options).await else {
-        bail!("it started with a flag that doesn't exist")
+        bail!("the control plane started with a flag that doesn't exist")
     };
     let text = format!("{error:#}");
     assert!(
@@ -389,7 +391,8 @@ async fn a_part_that_fails_to_start_is_named_with_its_log() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_part_outlives_a_parent_that_was_killed() -> Result<()> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_controlplane-up"));
-    // A killed process can't remove its folder; the next that takes it does, and this test doesn't wait for one.
+    // A killed process can't remove its folder; the next holder of the slot does, and this test
+    // doesn't wait for one.
     let folder = tempfile::tempdir()?;
     command.env("TMPDIR", folder.path()).stdout(Stdio::piped());
     let mut parent = process::spawn(command)?;
@@ -413,7 +416,7 @@ async fn no_part_outlives_a_parent_that_was_killed() -> Result<()> {
     Ok(())
 }
 
-/// Starts one and says how long it took, for who looks at the output.
+/// Starts a control plane, and prints how long that took.
 async fn start(options: Options) -> Result<ControlPlane> {
     let begun = Instant::now();
     let plane = ControlPlane::start(options).await?;
@@ -464,7 +467,7 @@ async fn client_of(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Makes a few versions, and returns the resourceVersion of the first.
+/// Writes a few versions, and returns the resourceVersion of the first.
 async fn change_some(maps: &Api<ConfigMap>) -> Result<String> {
     let first = maps
         .create(&PostParams::default(), &config_map("changing", "0"))
@@ -480,7 +483,8 @@ async fn change_some(maps: &Api<ConfigMap>) -> Result<String> {
         .context("a stored object has a resourceVersion")
 }
 
-/// Watches from `version` on: nothing if the first event is a change, the status code if it is an error.
+/// Watches from `version` on. Returns `None` if the first event is a change, and the status code if
+/// it is an error.
 async fn watch_code(maps: &Api<ConfigMap>, version: &str) -> Result<Option<u16>> {
     let events = match maps.watch(&WatchParams::default(), version).await {
         Err(kube::Error::Api(status)) => return Ok(Some(status.code)),
@@ -506,16 +510,14 @@ async fn until(what: &str, holds: impl AsyncFn() -> Result<bool>) -> Result<()> 
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!(
-                "after {} s it isn't so that {what}: {found:?}",
-                LIMIT.as_secs()
-            );
+            bail!("waited {} s until {what}: {found:?}", LIMIT.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
 }
 
-/// Whether a process has that id; one that has ended and was not waited for by its new parent doesn't count.
+/// Whether a process with this ID runs. One that has ended, and that its new parent hasn't waited
+/// for, doesn't count.
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which is in parentheses.

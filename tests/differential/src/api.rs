@@ -39,8 +39,9 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ("Node", "api/v1", "nodes"),
 ];
 
-/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind is written with its version and
-/// group, as in `Widget.v1.example.com`; it must be namespaced, with a plural that only adds an s.
+/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind is written
+/// with its version and group, as in `Widget.v1.example.com`; it must be namespaced, with a plural
+/// that only adds an s.
 ///
 /// # Errors
 /// The kind is missing from the tables of this module.

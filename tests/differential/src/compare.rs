@@ -1,5 +1,5 @@
-//! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a table with a row for each
-//! scenario, for people and for the test alike.
+//! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a
+//! table with a row for each scenario, for people and for the test alike.
 
 use std::fmt;
 
@@ -35,8 +35,8 @@ struct Compared {
     differences: Differences,
 }
 
-/// Plays scenarios and compares them. One that only took more writes than stock ever did is played once more if its file
-/// says, as `repeat-writes`, why that number is a matter of time.
+/// Plays scenarios and compares them. One that only took more writes than stock ever did is played
+/// once more if its file says, as `repeat-writes`, why that number is a matter of time.
 ///
 /// # Errors
 /// A control plane or its controllers couldn't be started or stopped.

@@ -1,4 +1,5 @@
-//! Goldens: files that hold what the stock controllers left behind, and the comparison of an outcome with one.
+//! Goldens: files that hold what the stock controllers left behind, and the comparison of an
+//! outcome with one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -93,7 +94,8 @@ impl Golden {
         self.most_writes.total()
     }
 
-    /// Compares an outcome. `known` holds the prefixes of paths that are known to differ, with the reasons; they must differ.
+    /// Compares an outcome. `known` holds the prefixes of paths that are known to differ, with the
+    /// reasons; they must differ.
     pub fn compare(&self, outcome: &Outcome, known: &BTreeMap<String, String>) -> Differences {
         let objects = self.objects.iter().map(|objects| {
             let mut found = Vec::new();
@@ -160,7 +162,8 @@ fn path(scenario: &str) -> PathBuf {
     folder("goldens").join(format!("{scenario}.json"))
 }
 
-/// Collects the differences of two values, by paths such as `Deployment/web.status.conditions[Progressing].reason`.
+/// Collects the differences of two values, by paths such as
+/// `Deployment/web.status.conditions[Progressing].reason`.
 fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     match (stock, ours) {
         (Value::Object(a), Value::Object(b)) => {
@@ -188,7 +191,8 @@ fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The label of a list's item in a path, if it has one: an object's kind and name, or a condition's type.
+/// The label of a list's item in a path, if it has one: an object's kind and name, or a condition's
+/// type.
 fn label(item: &Value) -> Option<String> {
     match (
         item["kind"].as_str(),

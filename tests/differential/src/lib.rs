@@ -1,10 +1,11 @@
 //! The same scenarios under Flyball and under the stock kube-controller-manager.
 //!
-//! A [`Scenario`] is a file: objects to create, what happens to them, and what to wait for. [`play_all`] plays scenarios
-//! side by side, each in a namespace of its own, on fresh control planes with fake nodes ([`Plane`]), and returns what each
-//! left behind: the objects without what chance decides ([`normalise`]), which events there were, and how many writes it
-//! took ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], with which [`compare_all`] compares
-//! Flyball.
+//! A [`Scenario`] is a file: objects to create, what happens to them, and what to wait for.
+//! [`play_all`] plays scenarios side by side, each in a namespace of its own, on fresh control
+//! planes with fake nodes ([`Plane`]), and returns what each left behind: the objects without what
+//! chance decides ([`normalise`]), which events there were, and how many writes it took
+//! ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], with which
+//! [`compare_all`] compares Flyball.
 
 pub mod api;
 mod compare;
@@ -74,8 +75,8 @@ impl Subject {
         )
     }
 
-    /// As [`start`](Self::start), under this process name, with these controllers (in the syntax of `--controllers`) and more
-    /// flags. Leader election is disabled unless a flag enables it.
+    /// As [`start`](Self::start), under this process name, with these controllers (in the syntax of
+    /// `--controllers`) and more flags. Leader election is disabled unless a flag enables it.
     ///
     /// # Errors
     /// Its binary is missing or doesn't start.
@@ -117,8 +118,9 @@ impl Subject {
     }
 }
 
-/// Plays scenarios on fresh control planes: those of the same plane side by side, and each that must be alone on a control
-/// plane of its own. Returns each scenario's outcome, or why it didn't come to its end.
+/// Plays scenarios on fresh control planes: those of the same plane side by side, and each that
+/// must be alone on a control plane of its own. Returns each scenario's outcome, or why it didn't
+/// come to its end.
 ///
 /// # Errors
 /// A control plane or its controllers couldn't be started or stopped.
@@ -199,8 +201,9 @@ pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
     Ok(())
 }
 
-/// Plays scenarios side by side on a cluster with controllers, on which those with steps before the controllers' start are
-/// [`prepare`]d and the namespaces of the others don't exist. Counts writes if the cluster has an audit log.
+/// Plays scenarios side by side on a cluster with controllers, on which those with steps before the
+/// controllers' start are [`prepare`]d and the namespaces of the others don't exist. Counts writes
+/// if the cluster has an audit log.
 ///
 /// # Errors
 /// The audit log can't be read.

@@ -1,5 +1,5 @@
-//! Removes from objects what chance decides, so that two runs can be compared. Each rule here gives the reason why it removes
-//! nothing else.
+//! Removes from objects what chance decides, so that two runs can be compared. Each rule here gives
+//! the reason why it removes nothing else.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::secrets;
 
-/// Fields that are random, count requests of a whole cluster, or depend on the node that was chosen.
+/// Fields that are random, count requests of a whole cluster, or depend on the node that was
+/// chosen.
 const BY_CHANCE: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -28,7 +29,8 @@ const TIMES: &[&str] = &["Time", "Timestamp", "At"];
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// Each control plane has certificates of its own.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
-/// The label in which the cleaner of tokens stores the day: the day of the run, unless the scenario sets it.
+/// The label in which the cleaner of tokens stores the day: the day of the run, unless the scenario
+/// sets it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// Removes what chance decides from objects, and sorts them.
@@ -38,8 +40,9 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
             .as_str()
             .map(str::to_owned)
     };
-    // The hash of a template occurs in names, labels, selectors and messages; only its own controller reads it. UIDs occur in
-    // the labels and the selector of Jobs. Names come first, since they contain hashes.
+    // The hash of a template occurs in names, labels, selectors and messages; only its own
+    // controller reads it. UIDs occur in the labels and the selector of Jobs. Names come first,
+    // since they contain hashes.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -73,9 +76,9 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// The events: component, type, kind of the object and reason. Their counts, and the numbers in their messages, depend on the
-/// order in which pods become ready. The reporting component is left out: client-go drops it where it combines similar events,
-/// and Flyball keeps it.
+/// The events: component, type, kind of the object and reason. Their counts, and the numbers in
+/// their messages, depend on the order in which pods become ready. The reporting component is left
+/// out: client-go drops it where it combines similar events, and Flyball keeps it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     events
@@ -89,7 +92,8 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
             ];
             parts.map(text).join(" ")
         })
-        // The scheduler is the same on both sides, and what it tries before nodes are ready is a matter of time.
+        // The scheduler is the same on both sides, and what it tries before nodes are ready is a
+        // matter of time.
         .filter(|event| {
             !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling")
         })
@@ -105,8 +109,8 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
     ))
 }
 
-/// The number of steps in which a ReplicaSet is scaled depends on when its pods become ready. Whether its controller has
-/// observed the last one does not.
+/// The number of steps in which a ReplicaSet is scaled depends on when its pods become ready.
+/// Whether its controller has observed the last one does not.
 fn steps_of_a_rollout(object: &mut Value) {
     if object["kind"] != "ReplicaSet" {
         return;
@@ -149,7 +153,8 @@ fn clean_fields(fields: &mut Map<String, Value>) {
         !is_time && !BY_CHANCE.contains(&name.as_str()) && name != BY_BINARY
     });
     fields.values_mut().for_each(clean);
-    // In the API's schema, conditions are a map by their type. Their order follows the last changes, which is a matter of time.
+    // In the API's schema, conditions are a map by their type. Their order follows the last
+    // changes, which is a matter of time.
     if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
         conditions.sort_by_cached_key(|condition| condition["type"].to_string());
     }

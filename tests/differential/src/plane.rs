@@ -9,15 +9,16 @@ pub struct Plane {
     folders: &'static [&'static str],
     /// The controllers that run on it.
     controllers: &'static [&'static str],
-    /// Whether its scenarios keep the machine busy. Then no other control plane runs meanwhile, since the number of their writes
-    /// is a matter of time.
+    /// Whether its scenarios keep the machine busy. Then no other control plane runs meanwhile,
+    /// since the number of their writes is a matter of time.
     pub(crate) is_busy: bool,
     /// More flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
 }
 
-/// All of them. A controller that would interfere with the scenarios of others runs on a plane of its own: the garbage
-/// collector, or the cleaner of legacy tokens, which looks at Secrets only once, when it starts.
+/// All of them. A controller that would interfere with the scenarios of others runs on a plane of
+/// its own: the garbage collector, or the cleaner of legacy tokens, which looks at Secrets only
+/// once, when it starts.
 static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
 
 /// The control plane of the controllers that create pods.
@@ -77,7 +78,8 @@ const LEGACY_TOKENS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
-    // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets that the cleaner reads.
+    // With a key, stock always runs the serviceaccount-token-controller, which writes to the
+    // Secrets that the cleaner reads.
     flags: &["--service-account-private-key-file="],
 };
 

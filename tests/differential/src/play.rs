@@ -12,7 +12,8 @@ use crate::{api, rest};
 
 /// The kinds whose status has an observed generation.
 const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
-/// The placeholder of another object's UID: what stands before and after that object's kind and name.
+/// The placeholder of another object's UID: what stands before and after that object's kind and
+/// name.
 const UID: (&str, &str) = ("{uid ", "}");
 /// Stands for any value in a `wait`.
 const ANY: &str = "*";
@@ -248,8 +249,8 @@ async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<V
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The value at a path such as `status.conditions[Progressing].reason`: the brackets hold a `type` or a number in a
-/// list, or the name of a field with dots.
+/// The value at a path such as `status.conditions[Progressing].reason`: the brackets hold a `type`
+/// or a number in a list, or the name of a field with dots.
 fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     let mut value = object;
     for part in parts(path) {

@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::scenario::{Compared, Scenario};
 use crate::{api, secrets};
 
-/// A scenario is at rest when nothing has changed for this long, which is longer than any retry that may be due.
+/// A scenario is at rest when nothing has changed for this long, which is longer than any retry
+/// that may be due.
 const QUIET: Duration = Duration::from_secs(4);
 /// How often the objects are listed meanwhile.
 const POLL: Duration = Duration::from_millis(500);
@@ -104,7 +105,8 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
     })
 }
 
-/// Whether an object is being deleted. If a finalizer of the scenario holds one, none counts: the others may wait for it.
+/// Whether an object is being deleted. If a finalizer of the scenario holds one, none counts: the
+/// others may wait for it.
 fn is_being_deleted(objects: &[Value]) -> bool {
     let is_going = |object: &&Value| object["metadata"]["deletionTimestamp"].is_string();
     let is_held = |object: &Value| {

@@ -37,7 +37,8 @@ pub struct Scenario {
     /// Known differences from stock: prefixes of paths, and the reasons.
     #[serde(default)]
     pub known: BTreeMap<String, String>,
-    /// Why the number of writes is a matter of time, where it is: then a play that takes more writes than stock is repeated.
+    /// Why the number of writes is a matter of time, where it is: then a play that takes more
+    /// writes than stock is repeated.
     #[serde(default, rename = "repeat-writes")]
     pub(crate) repeat_writes: Option<String>,
     /// The steps before the controllers start.
@@ -51,8 +52,8 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) enum Step {
-    /// Creates an object, in the scenario's namespace if it names no other. In its texts `{uid ConfigMap/owner}` stands for the
-    /// UID of an object.
+    /// Creates an object, in the scenario's namespace if it names no other. In its texts `{uid
+    /// ConfigMap/owner}` stands for the UID of an object.
     Create(Value),
     /// Changes an object by a merge patch, with UIDs as above.
     Patch(Which, Value),
@@ -64,15 +65,15 @@ pub(crate) enum Step {
     DeleteWith(Which, Value),
     /// Waits until an object does not exist.
     Gone(Which),
-    /// Waits until an object has these values; `"*"` stands for any value. Where the status has an observed generation, it must
-    /// be the current one.
+    /// Waits until an object has these values; `"*"` stands for any value. Where the status has an
+    /// observed generation, it must be the current one.
     Wait(Which, BTreeMap<String, Value>),
     /// Waits until so many objects of a kind exist in the scenario's namespace.
     Count(String, usize),
 }
 
-/// An object: `Deployment/web`, `Deployment/another-namespace/web` in another namespace than the scenario's own, or, where names
-/// are generated, `Pod/#0` by its place in the order of names.
+/// An object: `Deployment/web`, `Deployment/another-namespace/web` in another namespace than the
+/// scenario's own, or, where names are generated, `Pod/#0` by its place in the order of names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Which {
@@ -88,8 +89,8 @@ pub(crate) enum Name {
     Place(usize),
 }
 
-/// What is compared: all objects of a namespaced kind in the scenario's namespaces, or one cluster-scoped object, written as
-/// `ClusterRole/reader`.
+/// What is compared: all objects of a namespaced kind in the scenario's namespaces, or one
+/// cluster-scoped object, written as `ClusterRole/reader`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Compared {
@@ -219,7 +220,8 @@ impl Scenario {
             .collect()
     }
 
-    /// The namespaces in which objects and writes count, including those that it creates itself and compares.
+    /// The namespaces in which objects and writes count, including those that it creates itself and
+    /// compares.
     pub(crate) fn compared_namespaces(&self) -> Vec<String> {
         let mut namespaces = self.all_namespaces();
         for compared in &self.compare {

@@ -1,5 +1,5 @@
-//! Makes Secrets comparable: texts instead of base64, and the claims of tokens instead of their signatures, with the API
-//! server's review of them.
+//! Makes Secrets comparable: texts instead of base64, and the claims of tokens instead of their
+//! signatures, with the API server's review of them.
 
 use anyhow::Result;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::api;
 
-/// Has the API server review the token of each Secret that has one: whom it identifies, if it is valid. The result becomes a
-/// field of the Secret.
+/// Has the API server review the token of each Secret that has one: whom it identifies, if it is
+/// valid. The result becomes a field of the Secret.
 pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()> {
     for secret in objects
         .iter_mut()
@@ -44,7 +44,8 @@ fn text(value: &Value) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(value.as_str()?).ok()?).ok()
 }
 
-/// The header and claims of a signed token. The signature differs with each token, and the key's ID with each control plane.
+/// The header and claims of a signed token. The signature differs with each token, and the key's ID
+/// with each control plane.
 fn token(text: &str) -> Option<Value> {
     let [header, claims, _signature] = text.split('.').collect::<Vec<_>>()[..] else {
         return None;

@@ -12,7 +12,8 @@ use crate::scenario::{Compared, Scenario};
 /// The prefix of the controllers' accounts, and the user that they share.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 const MANAGER: &str = "system:kube-controller-manager";
-/// The verbs that count. `deletecollection` doesn't: while something remains in a namespace, its number is a matter of time.
+/// The verbs that count. `deletecollection` doesn't: while something remains in a namespace, its
+/// number is a matter of time.
 const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 
 /// The numbers of writes by verb, resource and, if it is an error, the status code of the response.
@@ -21,7 +22,8 @@ const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 pub struct Writes(pub BTreeMap<String, usize>);
 
 impl Writes {
-    /// Counts the writes to a namespace in an audit log. Refused writes count as well; renewals of leases don't.
+    /// Counts the writes to a namespace in an audit log. Refused writes count as well; renewals of
+    /// leases don't.
     pub fn count(audit: &[Value], namespace: &str) -> Self {
         Self::all(
             audit
@@ -30,8 +32,9 @@ impl Writes {
         )
     }
 
-    /// Counts the writes of a scenario up to its end: those in its namespaces and those to the cluster-scoped objects that are
-    /// compared. How much happens after its end depends on how long other scenarios take.
+    /// Counts the writes of a scenario up to its end: those in its namespaces and those to the
+    /// cluster-scoped objects that are compared. How much happens after its end depends on how long
+    /// other scenarios take.
     pub(crate) fn of(scenario: &Scenario, audit: &[Value], end: Timestamp) -> Self {
         let namespaces = scenario.compared_namespaces();
         let is_of_it = |event: &Value| {

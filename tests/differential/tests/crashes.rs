@@ -1,4 +1,4 @@
-//! A host that is killed at its writes and started again leaves behind what stock leaves.
+//! A host that is killed at its writes and restarted leaves behind what stock leaves behind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use flyball_differential::plane::WORKLOADS;
 use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
 
-/// What is played, side by side.
+/// The scenarios that are played side by side.
 const PLAYED: [&str; 7] = [
     "deployment/rolling-update",
     "deployment/rollback",
@@ -21,7 +21,7 @@ const PLAYED: [&str; 7] = [
     "replicationcontroller/adopted-and-released",
     "root-ca-certificate-publisher/emptied",
 ];
-/// What is played besides where every write is a point: a scenario for each of the other controllers.
+/// More scenarios for the test that kills at every write: one for each of the other controllers.
 const PLAYED_ALONE: [&str; 5] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
@@ -29,11 +29,11 @@ const PLAYED_ALONE: [&str; 5] = [
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
 ];
-/// Where every write is a point: how many writes lie between two kills of one play.
+/// The distance, in writes, between two kills of one play in that test.
 const STRIDE: usize = 3;
-/// More kills than a scenario has room for.
+/// More kills than a scenario has writes.
 const MOST_KILLS: usize = 300;
-/// After how many writes of a host's it is killed: at the first one of the first host, and so on.
+/// The write at which each host is killed: the first host at its first write, and so on.
 const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +42,7 @@ async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
     scenarios.retain(|scenario| PLAYED.contains(&scenario.name.as_str()));
     ensure!(
         scenarios.len() == PLAYED.len(),
-        "some scenarios are not there"
+        "some of the scenarios don't exist"
     );
     let cluster = Cluster::start(Options::default()).await?;
     let mut crashes = Crashes::start(&cluster, &WORKLOADS, &KILLED_AT).await?;
@@ -52,7 +52,7 @@ async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
     };
     ensure!(
         crashes.left() == 0,
-        "{} kills did not come about: there were too few writes",
+        "{} kills did not happen: there were too few writes",
         crashes.left()
     );
     crashes.end(cluster).await?;
@@ -81,7 +81,7 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
         let scenario = all
             .iter()
             .find(|scenario| scenario.name == name)
-            .context("a scenario is not there")?;
+            .with_context(|| format!("the scenario {name} doesn't exist"))?;
         let mut killed = 0;
         for first in 1..=STRIDE {
             let cluster = Cluster::start(Options::default()).await?;
@@ -120,11 +120,11 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
     Ok(())
 }
 
-/// A host, and what kills it.
+/// A host that is killed at chosen writes.
 struct Crashes {
     host: Process,
     plane: &'static Plane,
-    /// Asks for the kill, and waits for it.
+    /// Receives requests for a kill, each with a sender that confirms it.
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     countdown: Arc<AtomicUsize>,
     points: Vec<usize>,
@@ -132,14 +132,14 @@ struct Crashes {
 }
 
 impl Crashes {
-    /// Starts a host that is to be killed after so many of its writes, then so many of the next one's, and so on.
+    /// Starts a host. `points` holds the writes at which it and each host after it are killed.
     async fn start(cluster: &Cluster, plane: &'static Plane, points: &[usize]) -> Result<Self> {
         let mut points: Vec<usize> = points.iter().rev().copied().collect();
         let countdown = Arc::new(AtomicUsize::new(points.pop().unwrap_or_default()));
         let (ask, asked) = mpsc::channel(1);
         let counted = countdown.clone();
         let interceptor = Interceptor::start(&cluster.client, move |write| {
-            // It stays at 0, where nothing is killed any more.
+            // At 0 it stays, and nothing is killed any more.
             let before = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
                 left.checked_sub(1)
             });
@@ -148,14 +148,15 @@ impl Crashes {
                 let (killed, is_killed) = oneshot::channel();
                 if before == Ok(1) && ask.send(killed).await.is_ok() {
                     println!("killed at: {write}");
-                    // The write is made once nobody waits for its answer. An error means that the test has ended.
+                    // The write is done once nobody waits for its response. An error means that the
+                    // test has ended.
                     let _ = is_killed.await;
                 }
             }
         })
         .await?;
         let host = Subject::Flyball.start(cluster, plane, 200, 300)?;
-        // The first kill is among the points that are left to come.
+        // The first kill is no longer among the points.
         Ok(Self {
             host,
             plane,
@@ -166,7 +167,7 @@ impl Crashes {
         })
     }
 
-    /// Kills and starts hosts for as long as it is polled.
+    /// Kills and starts hosts while it is polled.
     async fn happen(&mut self, cluster: &Cluster) -> anyhow::Error {
         loop {
             let Some(killed) = self.asked.recv().await else {
@@ -185,7 +186,7 @@ impl Crashes {
         }
     }
 
-    /// How many kills have not come about.
+    /// The number of kills that have not happened.
     fn left(&self) -> usize {
         self.points.len() + usize::from(self.countdown.load(Ordering::SeqCst) > 0)
     }

@@ -1,5 +1,5 @@
-//! Makes inputs of others: the usual small changes, tokens that the target knows, parts of other inputs, and repetitions, which
-//! nest deeply.
+//! Makes inputs of others: the usual small changes, tokens that the target knows, parts of other
+//! inputs, and repetitions, which nest deeply.
 
 /// Bytes that an input may have: most, and one in so many.
 const LENGTH: usize = 4096;

@@ -1,6 +1,7 @@
 //! What an answer looks like, without what it quotes: answers of one shape came by the same way.
 
-/// Letters of a sentence that count. What follows tells of the input more than of the way to the answer.
+/// Letters of a sentence that count. What follows tells of the input more than of the way to the
+/// answer.
 const LETTERS: usize = 64;
 
 /// The first words of a sentence, without numbers and without what stands in quotes.

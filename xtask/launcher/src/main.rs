@@ -1,5 +1,6 @@
-//! `cargo xtask`: builds xtask among the whole workspace, as the host and the tests are built, and runs it. Built by itself,
-//! with only those features of its dependencies that it asks for, it would have most of them compiled twice.
+//! `cargo xtask`: builds xtask with the features of the whole workspace, as the host and the tests
+//! are built, and runs it. Built with its own features alone, most of its dependencies would be
+//! compiled twice.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

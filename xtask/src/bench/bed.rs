@@ -1,4 +1,5 @@
-//! The test bed of a workload: a control plane, fake nodes in a process of their own, and the controllers that are measured.
+//! The test bed of a workload: a control plane, fake nodes in a process of their own, and the
+//! controllers that are measured.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,11 +22,13 @@ use super::wait;
 pub(super) const NAMESPACE: &str = "bench";
 /// Both subjects log as they do by default; tests log more.
 pub(super) const QUIET: &[&str] = &["--v=0"];
-/// The controllers that run, whether or not a workload needs them: what they cost is part of the figures.
+/// The controllers that run, whether or not a workload needs them: what they cost is part of the
+/// figures.
 const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
                            root-ca-certificate-publisher-controller,serviceaccount-controller";
 const PODS_PER_NODE: usize = 110;
-/// Rate limits of requests that are too high to bind, for the controllers, the scheduler and the fake nodes.
+/// Rate limits of requests that are too high to bind, for the controllers, the scheduler and the
+/// fake nodes.
 pub(super) const QPS: u32 = 5000;
 pub(super) const BURST: u32 = 10000;
 /// How many objects are created at once.
@@ -43,8 +46,8 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Starts a subject on a control plane with room for so many pods on fake nodes. For no pods there are no nodes and no
-    /// scheduler.
+    /// Starts a subject on a control plane with room for so many pods on fake nodes. For no pods
+    /// there are no nodes and no scheduler.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
         let cluster = plane(Options {
             scheduler: pods > 0,
@@ -91,13 +94,15 @@ impl Bed {
         Ok(())
     }
 
-    /// The CPU time, in seconds, that the controllers have used since the beginning, after they have come to rest.
+    /// The CPU time, in seconds, that the controllers have used since the beginning, after they
+    /// have come to rest.
     pub(super) async fn cpu(&self) -> Result<f64> {
         tokio::time::sleep(REST).await;
         self.span.used(&self.controllers)
     }
 
-    /// Adds the controllers' CPU time and peak memory, stops everything, and adds the number of their writes.
+    /// Adds the controllers' CPU time and peak memory, stops everything, and adds the number of
+    /// their writes.
     pub(super) async fn end(mut self, figures: &mut Figures) -> Result<()> {
         figures.push("CPU, s", self.cpu().await?);
         figures.push("peak memory, MiB", peak_mib(&self.controllers)?);

@@ -1,4 +1,5 @@
-//! Owners with many dependents, deleted in the background and in the foreground: what collecting them costs.
+//! Owners with many dependents, deleted in the background and in the foreground: what collecting
+//! them costs.
 
 use std::time::Instant;
 
@@ -106,7 +107,8 @@ async fn witness(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// Deletes the owners. Returns the seconds until all their dependents are deleted, and the CPU time that it took.
+/// Deletes the owners. Returns the seconds until all their dependents are deleted, and the CPU time
+/// that it took.
 async fn collect(
     cluster: &Cluster,
     collector: &Process,
@@ -127,7 +129,8 @@ async fn collect(
         .await?;
     }
     let all = OWNERS * (dependents + 1);
-    // A list of all would cost the server more than what is measured: the first object and the number of the others are enough.
+    // A list of all would cost the server more than what is measured: the first object and the
+    // number of the others are enough.
     wait("all are deleted", async || {
         Ok((all - left(cluster, family).await?.min(all), all))
     })

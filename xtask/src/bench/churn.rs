@@ -98,8 +98,8 @@ impl Churn {
     /// Stops the changes.
     ///
     /// # Errors
-    /// A change was refused, or fewer than nine in ten of the changes were done in time, so that what was measured meanwhile is
-    /// void.
+    /// A change was refused, or fewer than nine in ten of the changes were done in time, so that
+    /// what was measured meanwhile is void.
     pub(super) async fn stop(self) -> Result<()> {
         let _ = self.stop.send(());
         let done = self.task.await??;

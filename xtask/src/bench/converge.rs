@@ -1,4 +1,5 @@
-//! Objects that ask for pods: from nothing until all pods are ready, and from one image to the next.
+//! Objects that ask for pods: from nothing until all pods are ready, and from one image to the
+//! next.
 
 use std::time::Instant;
 

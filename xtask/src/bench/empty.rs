@@ -11,7 +11,8 @@ use super::process::{peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
-/// How long the controllers get to fill their caches and to release the memory that they needed for it.
+/// How long the controllers get to fill their caches and to release the memory that they needed for
+/// it.
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// Measures one subject with all its controllers.

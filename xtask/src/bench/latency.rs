@@ -1,5 +1,6 @@
-//! Pods of a ReplicaSet are deleted one by one: how soon the replacement of each is requested, while nothing else happens and
-//! while other pods change all the time. The times are those of the API server's audit log, for both subjects.
+//! Pods of a ReplicaSet are deleted one by one: how soon the replacement of each is requested,
+//! while nothing else happens and while other pods change all the time. The times are those of the
+//! API server's audit log, for both subjects.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,9 @@ const TURN: usize = 25;
 const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures so many deletions under each subject, first idle and then under changes. Each subject has a control plane of its
-/// own. They take turns of some seconds, so that none meets a slower machine than the others.
+/// Measures so many deletions under each subject, first idle and then under changes. Each subject
+/// has a control plane of its own. They take turns of some seconds, so that none meets a slower
+/// machine than the others.
 pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Vec<Figures>> {
     let mut beds = Vec::new();
     for &subject in subjects {
@@ -145,8 +147,9 @@ async fn delete(client: &Client, deletions: usize) -> Result<()> {
     Ok(())
 }
 
-/// When each deletion since `started` was requested, and the milliseconds until its replacement was. (That may be before the
-/// deletion's response.) Each deletion waits for the replacement before, so they pair in order.
+/// When each deletion since `started` was requested, and the milliseconds until its replacement
+/// was. (That may be before the deletion's response.) Each deletion waits for the replacement
+/// before, so they pair in order.
 fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
     let of = |verb: &str| -> Result<Vec<Timestamp>> {
         let is_it = |event: &&Value| {

@@ -1,4 +1,5 @@
-//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1, where Flyball and stock cost the same.
+//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1, where Flyball and
+//! stock cost the same.
 
 use std::fmt::Write;
 
@@ -9,7 +10,8 @@ pub(super) struct Group {
     pub(super) bars: Vec<(String, f64)>,
 }
 
-/// The left end of the bars and the length of the ratio 1, in pixels; the largest ratio that is drawn; the height of a line.
+/// The left end of the bars and the length of the ratio 1, in pixels; the largest ratio that is
+/// drawn; the height of a line.
 const LEFT: f64 = 300.0;
 const ONE: f64 = 240.0;
 const MOST: f64 = 2.0;

@@ -1,5 +1,5 @@
-//! Relays: plugins that copy values from one namespace to the next, and the host that runs them. Each is the component of
-//! `tests/bench/relay` with a number of its own.
+//! Relays: plugins that copy values from one namespace to the next, and the host that runs them.
+//! Each is the component of `tests/bench/relay` with a number of its own.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! A plugin that is replaced again and again while its keys change: how long a key waits because of it.
+//! A plugin that is replaced again and again while its keys change: how long a key waits because of
+//! it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -109,8 +110,9 @@ fn digest(relays: &Relays) -> Result<String> {
         .context("the relay isn't running")
 }
 
-/// How long each change in this namespace waited for its copy in the other one, in milliseconds, for changes within a span.
-/// The wait begins with the response to the change; it is 0 if the copy was requested before that.
+/// How long each change in this namespace waited for its copy in the other one, in milliseconds,
+/// for changes within a span. The wait begins with the response to the change; it is 0 if the copy
+/// was requested before that.
 fn waits(written: &[Written], from: &str, (begun, ended): Span) -> Result<Vec<f64>> {
     let (mut waiting, mut waits) = (HashMap::new(), Vec::new());
     for write in written.iter().filter(|write| write.at >= begun) {

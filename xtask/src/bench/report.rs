@@ -1,4 +1,4 @@
-//! Figures: their rounds, their medians, and the table, the file and the plot that they end in.
+//! Figures: their rounds and medians, and the table, the file and the plot that show them.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::plot;
 use crate::run::{command, output};
 
-/// Where a document shows the figures.
+/// The markers around the figures in a document.
 const BEGIN: &str = "<!-- figures: written by `cargo xtask bench` -->\n";
 const END: &str = "<!-- end of the figures -->";
 /// The file of the figures.
 const FILE: &str = "performance.json";
 
-/// What a run cost: figures by their name and unit.
+/// The figures of a run, by their name and unit.
 #[derive(Default)]
 pub(super) struct Figures(Vec<(String, f64)>);
 
@@ -27,7 +27,7 @@ impl Figures {
         self.0.is_empty()
     }
 
-    /// Adds the values below which these parts of all lie.
+    /// Adds percentiles of values, by the name and the part of each.
     ///
     /// # Errors
     /// There are no values.
@@ -64,7 +64,7 @@ pub(super) struct Workload {
     rows: Vec<Row>,
 }
 
-/// One figure: of Flyball, of stock, and of stock once more, each round's.
+/// One figure of each round: of Flyball, of stock, and of stock as a control.
 #[derive(Serialize, Deserialize)]
 struct Row {
     figure: String,
@@ -73,7 +73,7 @@ struct Row {
     again: Vec<f64>,
 }
 
-/// The rounds of one workload: of Flyball, of stock, and of stock once more.
+/// The rounds of one workload: of Flyball, of stock, and of stock as a control.
 pub(super) type Rounds = [Vec<Figures>; 3];
 
 impl Report {
@@ -103,7 +103,7 @@ impl Report {
         self.workloads.push(workload);
     }
 
-    /// What was written to a folder; nothing, if nothing was.
+    /// Reads the report in a folder. It is empty if there is none.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         match std::fs::read(&path) {
@@ -114,7 +114,8 @@ impl Report {
         }
     }
 
-    /// These figures, and of workloads that are not among them those that were measured before, in an order of names.
+    /// These figures, and of workloads that are not among them those that were measured before, in
+    /// an order of names.
     pub(super) fn join(self, before: Self, order: &[&str]) -> Self {
         let mut workloads = self.workloads;
         for workload in before.workloads {
@@ -126,7 +127,7 @@ impl Report {
         Self { workloads }
     }
 
-    /// The figures as tables of a document.
+    /// The figures as tables in Markdown.
     fn markdown(&self) -> String {
         let mut text = String::new();
         for Workload {
@@ -155,7 +156,7 @@ impl Report {
     /// Writes the figures as JSON and the ratios as a plot, both under this name in a folder.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("can't make {}", folder.display()))?;
+            .with_context(|| format!("can't create {}", folder.display()))?;
         let json = serde_json::to_string_pretty(self)? + "\n";
         let ratios: Vec<plot::Group> = self.workloads.iter().filter_map(Workload::group).collect();
         for (name, text) in [(FILE, json), ("performance.svg", plot::svg(&ratios))] {
@@ -168,15 +169,15 @@ impl Report {
     }
 }
 
-/// Puts the figures of a folder into a document, in place of those that it shows.
+/// Replaces the figures in a document with those of a folder.
 pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
     let text = std::fs::read_to_string(document)
         .with_context(|| format!("can't read {}", document.display()))?;
     let places = text
         .split_once(BEGIN)
         .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) =
-        places.with_context(|| format!("{} has no place for figures", document.display()))?;
+    let (before, after) = places
+        .with_context(|| format!("{} lacks the markers of the figures", document.display()))?;
     let text = [before, BEGIN, &Report::read(folder)?.markdown(), END, after].concat();
     std::fs::write(document, text).with_context(|| format!("can't write {}", document.display()))
 }
@@ -202,7 +203,7 @@ impl Workload {
         }
     }
 
-    /// Its bars; none of what stock does not do.
+    /// The bars of the plot; `None` if stock has no counterpart.
     fn group(&self) -> Option<plot::Group> {
         let bars = self
             .rows
@@ -221,7 +222,7 @@ impl Row {
         [&self.flyball, &self.stock, &self.again].map(|values| percentile(&mut values.clone(), 0.5))
     }
 
-    /// Ours to stock's; none without stock's.
+    /// The ratio of Flyball's figure to stock's, if there is one.
     fn ratio(&self) -> Option<f64> {
         let [ours, stock, _] = self.medians();
         Some(ours? / stock.filter(|stock| *stock > 0.0)?)

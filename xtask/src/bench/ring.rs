@@ -1,5 +1,5 @@
-//! A ring of plugins, each of which copies a value from its namespace to the next one: what memory a plugin takes, and how long
-//! a hop takes.
+//! A ring of plugins, each of which copies a value from its namespace to the next one: what memory
+//! a plugin takes, and how long a hop takes.
 
 use anyhow::{Result, ensure};
 

@@ -23,8 +23,8 @@ pub(super) fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// The argument of the example: for how many seconds `hostile` calls its victim beside each fault, or how many plugins `idle`
-/// loads.
+/// The argument of the example: for how many seconds `hostile` calls its victim beside each fault,
+/// or how many plugins `idle` loads.
 fn argument(name: &str, size: Size) -> Option<u32> {
     match (name, size) {
         ("hostile", Size::Whole) => Some(60),

@@ -1,4 +1,5 @@
-//! Two processes, of which the leader is killed: how soon the standby writes after it has acquired the lease.
+//! Two processes, of which the leader is killed: how soon the standby writes after it has acquired
+//! the lease.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use super::wait;
 
 const NAMESPACE: &str = "standby";
 const CONTROLLERS: &str = "replicaset-controller,serviceaccount-controller";
-/// A short lease, so that nobody waits long for its end. The measurement begins when it is acquired.
+/// A short lease, so that nobody waits long for its end. The measurement begins when it is
+/// acquired.
 const FLAGS: [&str; 5] = [
     "--v=0",
     "--leader-elect=true",
@@ -62,7 +64,8 @@ fn start(subject: Subject, cluster: &Cluster, name: &str) -> Result<Process> {
     subject.start_with(cluster, name, CONTROLLERS, 1000, 2000, &FLAGS)
 }
 
-/// The milliseconds from the response that gave the second holder the lease to the request that creates the first pod.
+/// The milliseconds from the response that gave the second holder the lease to the request that
+/// creates the first pod.
 fn first_write(audit: &[Value]) -> Result<f64> {
     let is = |event: &Value, verb: &str, resource: &str| {
         event["stage"] == "ResponseComplete"
@@ -74,7 +77,8 @@ fn first_write(audit: &[Value]) -> Result<f64> {
         .find(|event| is(event, "create", "pods"))
         .context("no pod was created")?;
     let asked = time(pod, "requestReceivedTimestamp")?;
-    // A holder renews the lease every half second; the first was killed seconds before the second acquired it.
+    // A holder renews the lease every half second; the first was killed seconds before the second
+    // acquired it.
     let mut updates = Vec::new();
     for event in audit.iter().filter(|event| is(event, "update", "leases")) {
         let at = time(event, "stageTimestamp")?;

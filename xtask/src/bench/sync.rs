@@ -1,4 +1,5 @@
-//! Controllers that are started on a cluster full of pods, and then see some of them change all the time.
+//! Controllers that are started on a cluster full of pods, and then see some of them change all the
+//! time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ const REST: Duration = Duration::from_secs(5);
 /// Changes in a second.
 const CHANGES: u32 = 100;
 
-/// Snapshots of control planes full of pods, by the number of pods. Each is filled once, and all measurements begin with the same.
+/// Snapshots of control planes full of pods, by the number of pods. Each is filled once, and all
+/// measurements begin with the same.
 #[derive(Default)]
 pub(super) struct Full(HashMap<usize, Snapshot>);
 
@@ -83,8 +85,9 @@ pub(super) async fn steady(
     Ok(figures)
 }
 
-/// Measures the CPU time of a change among few and among ten times as many pods. Each change makes a pod ready or not ready, so
-/// that its owner counts its pods again. What the controllers use while nothing changes is subtracted.
+/// Measures the CPU time of a change among few and among ten times as many pods. Each change makes
+/// a pod ready or not ready, so that its owner counts its pods again. What the controllers use
+/// while nothing changes is subtracted.
 pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Result<Figures> {
     let mut costs = Vec::new();
     for pods in [few, 10 * few] {

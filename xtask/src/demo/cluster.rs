@@ -1,5 +1,5 @@
-//! The demo on a cluster that the user has: no fake nodes, no built-ins, only the plugin `greeter`, which may write in one
-//! namespace of its own. The namespace is removed after, whatever happened.
+//! The demo on a cluster of the user's: no fake nodes and no built-in controllers, only the plugin
+//! `greeter`, which may write in one namespace of its own. The namespace is deleted in any case.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::since;
 use super::table::Table;
 use crate::build::{Built, Guest};
 
-/// The namespace that the demo makes and removes.
+/// The namespace that the demo creates and deletes.
 const NAMESPACE: &str = "flyball-demo";
 const ANNOTATION: &str = "greeter.flyball.dev/greeting";
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-/// What the greeter may do here.
+/// The greeter's policy.
 const POLICY: &str = r#"
 [[plugins.greeter.allow]]
 kinds = ["v1/Namespace", "v1/ConfigMap"]
@@ -46,9 +46,9 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
     let version = client
         .apiserver_version()
         .await
-        .with_context(|| format!("the cluster at {url} does not answer"))?;
+        .with_context(|| format!("the cluster at {url} does not respond"))?;
     println!(
-        "The cluster at {url} runs {}. The plugin greeter writes in the namespace {NAMESPACE} alone.",
+        "The cluster at {url} runs {}. The plugin greeter writes only in the namespace {NAMESPACE}.",
         version.git_version
     );
 
@@ -57,9 +57,14 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let namespace =
         serde_json::from_value(namespace).context("the demo's namespace is not valid")?;
-    namespaces.create(&PostParams::default(), &namespace).await.with_context(|| {
-        format!("can't make the namespace {NAMESPACE}; if it is left from an earlier run, delete it first")
-    })?;
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .with_context(|| {
+            format!(
+                "can't create the namespace {NAMESPACE}: if an earlier run left it, delete it first"
+            )
+        })?;
     let told = tokio::select! {
         told = play_in_namespace(&client, kubeconfig, built) => told,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
@@ -67,13 +72,13 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
     namespaces
         .delete(NAMESPACE, &DeleteParams::default())
         .await
-        .with_context(|| format!("can't remove the namespace {NAMESPACE}: delete it by hand"))?;
-    println!("\nThe namespace {NAMESPACE} is being removed.");
+        .with_context(|| format!("can't delete the namespace {NAMESPACE}: delete it by hand"))?;
+    println!("\nThe namespace {NAMESPACE} is being deleted.");
     told
 }
 
 async fn play_in_namespace(client: &Client, kubeconfig: &Path, built: &Built) -> Result<()> {
-    let dir = tempfile::tempdir().context("can't make a folder for the demo's plugin")?;
+    let dir = tempfile::tempdir().context("can't create a folder for the demo's plugin")?;
     let plugins = dir.path().join("plugins");
     std::fs::create_dir(&plugins)?;
     std::fs::copy(built.guest(Guest::Greeter), plugins.join("greeter.wasm"))
@@ -117,7 +122,7 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
         host,
         &table,
         start,
-        "The namespace is annotated with «hello»",
+        "The namespace is annotated with \"hello\"",
         Some("hello"),
     )
     .await?;
@@ -129,7 +134,7 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
         host,
         &table,
         start,
-        "The greeting is changed to «good day»",
+        "The greeting is changed to \"good day\"",
         Some("good day"),
     )
     .await?;
@@ -159,7 +164,7 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
         None,
     )
     .await?;
-    println!("\nThe story came true.");
+    println!("\nAll steps succeeded.");
     Ok(())
 }
 
@@ -181,7 +186,7 @@ async fn until(
         let done = greeting.as_deref() == expected;
         table.rows(start, &host.reconciled()?);
         let seen = greeting.map_or("no ConfigMap".into(), |greeting| {
-            format!("the ConfigMap says «{greeting}»")
+            format!("the ConfigMap says {greeting:?}")
         });
         if done {
             table.end(start, &seen);
@@ -189,7 +194,7 @@ async fn until(
         }
         if since(start) > PATIENCE {
             bail!(
-                "«{title}» did not come true within {} s: {seen}",
+                "\"{title}\" did not succeed within {} s: {seen}",
                 PATIENCE.as_secs()
             );
         }

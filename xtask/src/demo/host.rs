@@ -1,4 +1,4 @@
-//! The host as the demo runs it: a child that writes its log as JSON, of which the demo reads what was reconciled.
+//! The host as the demo runs it: a child that logs JSON, from which the demo reads the reconciles.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,39 +10,39 @@ use flyball_controlplane::Process;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-/// What the host's log calls its lines about reconciles.
+/// Marks the lines of the log that describe reconciles.
 const RECONCILED: &str = r#""target":"flyball::reconcile""#;
 
 /// A running host.
 pub(super) struct Host {
     process: Process,
     log: BufReader<File>,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of a line that is not complete yet.
     partial: String,
 }
 
-/// One reconcile that wrote something, as the host logs it.
+/// A reconcile, as the host logs it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Reconciled {
-    /// When it was done.
+    /// When it ended.
     pub(super) timestamp: Timestamp,
     pub(super) controller: String,
     pub(super) key: String,
-    /// What made it reconcile.
+    /// Why the key was queued.
     pub(super) why: String,
-    /// What it wrote, in words; empty if nothing.
+    /// Its writes in words; empty if there were none.
     #[serde(default)]
     pub(super) wrote: String,
     pub(super) took_ms: f64,
 }
 
 impl Host {
-    /// Starts the host that is shown.
+    /// Starts the host whose reconciles are shown.
     pub(super) fn start(binary: &Path, dir: &Path, args: &[String]) -> Result<Self> {
         Self::start_as("flyball", binary, dir, args)
     }
 
-    /// Starts a host whose log has this name.
+    /// Starts a host with this name for its log.
     pub(super) fn start_as(name: &str, binary: &Path, dir: &Path, args: &[String]) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let mut command = Command::new(binary);
@@ -70,7 +70,7 @@ impl Host {
         self.process.log_tail(20)
     }
 
-    /// What was reconciled since the last time that this was asked.
+    /// Returns the reconciles since the last call.
     pub(super) fn reconciled(&mut self) -> Result<Vec<Reconciled>> {
         let mut found = Vec::new();
         loop {
@@ -94,12 +94,12 @@ impl Host {
         Ok(found)
     }
 
-    /// Ends the host as an operator would, and checks that it drains.
+    /// Stops the host with SIGTERM, and checks that it drains.
     pub(super) async fn stop(mut self) -> Result<()> {
-        let status = self.process.stop().await.context("can't end the host")?;
+        let status = self.process.stop().await.context("can't stop the host")?;
         ensure!(
             status.success(),
-            "the host did not end well after SIGTERM: {status}"
+            "the host did not shut down cleanly on SIGTERM: {status}"
         );
         Ok(())
     }

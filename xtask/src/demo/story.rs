@@ -1,4 +1,4 @@
-//! The story: a Deployment's life, step by step, each with the condition by which it has come true.
+//! The story: a Deployment's life, step by step, each with the condition that ends it.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use super::host::Host;
 use super::since;
 use super::table::Table;
 
-/// How long a step may take to come true.
+/// How long a step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the cluster is looked at meanwhile.
+/// How often the condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What the story sees of the cluster.
+/// The part of the cluster in which the story happens.
 struct Stage {
     deployments: Api<Deployment>,
     pods: Api<Pod>,
@@ -99,7 +99,7 @@ pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
         })
         .await?;
 
-    println!("\nThe story came true.");
+    println!("\nAll steps succeeded.");
     Ok(())
 }
 
@@ -151,19 +151,19 @@ impl Stage {
         })
     }
 
-    /// Waits until the step has come true, then shows what happened.
+    /// Waits for the condition that ends a step, and shows the reconciles meanwhile.
     async fn until(
         &self,
         host: &mut Host,
         table: &Table,
         start: Timestamp,
         title: &str,
-        came_true: impl Fn(&Scene) -> bool,
+        is_reached: impl Fn(&Scene) -> bool,
     ) -> Result<()> {
         table.title(title);
         loop {
             let scene = self.look().await?;
-            let done = came_true(&scene);
+            let done = is_reached(&scene);
             table.rows(start, &host.reconciled()?);
             if done {
                 table.end(start, &scene.describe());
@@ -171,7 +171,7 @@ impl Stage {
             }
             if since(start) > PATIENCE {
                 bail!(
-                    "«{title}» did not come true within {} s: {}",
+                    "\"{title}\" did not succeed within {} s: {}",
                     PATIENCE.as_secs(),
                     scene.describe()
                 );
@@ -182,7 +182,8 @@ impl Stage {
 }
 
 impl Scene {
-    /// Whether the Deployment's status says that so many pods are up to date and available, and no others exist.
+    /// Whether the Deployment's status counts so many pods as up to date and available, and no
+    /// others exist.
     fn is_settled(&self, replicas: i32) -> bool {
         let Some(status) = &self.deployment.status else {
             return false;

@@ -1,4 +1,4 @@
-//! How the demo shows what happened: a title for each step, a row for each reconcile that wrote something.
+//! The demo's output: a title for each step, and a row for each reconcile that wrote something.
 
 use std::io::IsTerminal;
 
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// A text of so many characters at most; a longer one loses its middle, because names differ at their ends.
+/// Shortens a text to so many characters. It loses its middle, because names differ at their ends.
 fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

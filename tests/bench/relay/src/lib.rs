@@ -1,7 +1,8 @@
 //! Copies the values of the ConfigMaps of one namespace to those of the next.
 //!
-//! There may be many of it: whoever wants another one writes other numbers into the component, which one it is and of how many.
-//! They are in the plugin's name, which is the name of the namespace too.
+//! There may be many of it: whoever wants another one writes other numbers into the component,
+//! which one it is and of how many. They are in the plugin's name, which is the name of the
+//! namespace too.
 
 use flyball_sdk::prelude::*;
 

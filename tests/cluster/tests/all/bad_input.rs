@@ -1,4 +1,5 @@
-//! What an operator gets wrong: the host says it in one sentence and ends with code 1, or goes on without one plugin.
+//! Mistakes of an operator: the host names each in one sentence and exits with code 1, or runs
+//! without one plugin.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, host, log_of};
 use flyball_controlplane::Options;
 
-/// What the host says when it can't start: its only line at the level of an error.
+/// The error of a host that can't start: its only log line at that level.
 fn refusal(args: &[&str]) -> Result<String> {
     let mut command = Command::new(host()?);
     command
@@ -16,7 +17,7 @@ fn refusal(args: &[&str]) -> Result<String> {
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env_remove("RUST_LOG");
     let output = command.output().context("can't run the host")?;
-    let said = String::from_utf8(output.stderr).context("what it says is no text")?;
+    let said = String::from_utf8(output.stderr).context("its output is no text")?;
     ensure!(
         output.status.code() == Some(1),
         "{args:?} ended with {}: {said}",
@@ -38,7 +39,7 @@ fn refusal(args: &[&str]) -> Result<String> {
     Ok(sentences[0].to_owned())
 }
 
-/// A kubeconfig of a cluster that is not there.
+/// A kubeconfig of a cluster that doesn't exist.
 fn kubeconfig(name: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let text = "apiVersion: v1\nkind: Config\ncurrent-context: there\n\

@@ -1,4 +1,5 @@
-//! Deployments on a real API server: the whole life of one, and the corners of the rollout, side by side.
+//! Deployments on a real API server: the whole life of one, and corner cases of rollouts, side by
+//! side.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
@@ -63,7 +64,8 @@ async fn a_deployment_lives_its_life(space: Space) -> Result<()> {
     space.settled(5, "web:1").await?;
 
     space.redeploy(new_image("web:2")).await?;
-    // With the defaults, a quarter of 5: at most 7 pods at once, and never fewer than 4 that are ready.
+    // With the defaults, a quarter of 5: at most 7 pods at once, and never fewer than 4 that are
+    // ready.
     let scene = space
         .until_scene("5 pods run the new image, by and by", |scene| {
             let living = scene
@@ -118,7 +120,7 @@ async fn recreate_ends_all_before_it_begins_anew(space: Space) -> Result<()> {
                 .any(|pod| runs(pod, "web:1") && !has_ended(pod));
             assert!(
                 !old || scene.running("web:2") == 0,
-                "a new pod was made while an old one ran"
+                "a new pod was created while an old one ran"
             );
             scene.is_settled(3, "web:2")
         })

@@ -1,4 +1,4 @@
-//! What goes wrong around the host, in the middle of a rollout, and that the rollout comes to its end all the same.
+//! Faults around the host in the middle of a rollout, which must still complete.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, log_of, new_image, until};
@@ -6,7 +6,7 @@ use flyball_controlplane::{Options, Process};
 use serde_json::json;
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,serviceaccount-controller";
-/// So many pods that a rollout takes several steps.
+/// Enough pods that a rollout takes several steps.
 const PODS: i32 = 8;
 
 #[tokio::test]

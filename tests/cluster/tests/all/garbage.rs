@@ -1,5 +1,5 @@
-//! The garbage collector on an API server on which not all is well: a kind whose objects can't be converted. Its graph is
-//! shown over HTTPS.
+//! The garbage collector on an API server that has a kind whose objects can't be converted; and its
+//! graph, which the host serves over HTTPS.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, log_of, until};
@@ -56,8 +56,8 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
     finish(cluster, [host], result).await
 }
 
-/// Serves a kind in two versions with an object of the one that is stored, and nobody who converts it to the other, which
-/// is preferred.
+/// Serves a kind in two versions with an object of the stored version, and without the webhook that
+/// converts it to the other, preferred version.
 async fn break_a_kind(client: &Client) -> Result<()> {
     let version = |name: &str, stored: bool| {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
@@ -103,7 +103,7 @@ async fn break_a_kind(client: &Client) -> Result<()> {
         )
         .await
         .context("can't serve a second version")?;
-    // To list it is no proof: the server lets such a request wait for a cache that it can't fill.
+    // A list would prove nothing: the server lets it wait for a cache that it can't fill.
     until("the second version is served", async || {
         let served = client
             .request_text(Request::get("/apis/example.com/v2").body(Vec::new())?)
@@ -113,7 +113,7 @@ async fn break_a_kind(client: &Client) -> Result<()> {
     .await
 }
 
-/// Makes a ConfigMap with this owner.
+/// Creates a ConfigMap with this owner.
 async fn make(space: &Space, name: &str, owner: Option<&ConfigMap>) -> Result<ConfigMap> {
     let owners: Vec<Value> = match owner {
         Some(owner) => {
@@ -132,7 +132,7 @@ fn uid(object: &ConfigMap) -> Result<String> {
     object.uid().context("an object has no UID")
 }
 
-/// What the collector shows of its graph. Before the controller has started there is none.
+/// The collector's graph. Before the controller has started there is none.
 async fn graph(cluster: &Cluster, port: u16, query: &str) -> Result<String> {
     cluster
         .https(

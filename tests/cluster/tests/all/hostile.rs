@@ -1,4 +1,5 @@
-//! A plugin that misbehaves, in a real host beside one that does as it should: what the host refuses, and what it tells of it.
+//! A plugin that misbehaves, in a real host beside one that behaves well: what the host refuses,
+//! and what it reports.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, log_of, printed, until};
@@ -8,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::json;
 
-/// What the operator grants: ConfigMaps of all namespaces to read, those of one to write; and small limits.
+/// The policy: reads of ConfigMaps in all namespaces, writes in one, and small limits.
 const POLICY: &str = r#"
 [plugins.faulty]
 concurrency = 4
@@ -60,9 +61,9 @@ const TOLD: [(&str, &str); 14] = [
     ("events", "it used "),
     ("writes", "it took "),
 ];
-/// What succeeds, and is cut down to the plugin's limits.
+/// What succeeds, but is cut to the plugin's limits.
 const DROPPED: [&str; 3] = ["some-logs", "some-events", "labels"];
-/// The limits that all of it runs into.
+/// The limits that these reach.
 const HIT: [&str; 8] = [
     "cpu",
     "wall",
@@ -163,7 +164,7 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
     finish(cluster, [host], result).await
 }
 
-/// Makes the guest do what a namespace's name says.
+/// Has the guest do what a namespace's name says.
 async fn commit(cluster: &Cluster, fault: &str) -> Result<()> {
     let space = Space::create(cluster.client.clone(), fault).await?;
     space
@@ -172,7 +173,7 @@ async fn commit(cluster: &Cluster, fault: &str) -> Result<()> {
         .map(drop)
 }
 
-/// That no more was made than what the plugin may make, and it was not flooded with.
+/// Checks that only what the plugin may create was created, and no flood of it.
 async fn nothing_was_made(cluster: &Cluster) -> Result<()> {
     let maps = Api::<ConfigMap>::all(cluster.client.clone())
         .list(&ListParams::default())

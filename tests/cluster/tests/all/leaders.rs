@@ -1,4 +1,4 @@
-//! Several hosts, of which one acts at a time, whatever becomes of them.
+//! Several hosts, of which only one acts at a time, whatever happens to them.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
         space.deploy(PODS, "web:1", json!({})).await?;
         space.settled(PODS, "web:1").await?;
         first.pause()?;
-        // While nobody acts: both have it to do.
+        // While nobody acts, so that both hosts have work to do.
         space.redeploy(new_image("web:2")).await?;
         leads(&cluster, second).await?;
         first.resume()?;
@@ -76,7 +76,7 @@ async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
         ..Options::default()
     })
     .await?;
-    // Longer than the test is patient: who waits for it to run out fails.
+    // Longer than the test waits: a host that waits for its end fails the test.
     let times = [
         "--leader-elect-lease-duration=600s",
         "--leader-elect-retry-period=500ms",
@@ -147,7 +147,7 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
         Ok(())
     };
     let result = result.await;
-    // Without their proxies, the hosts could not end well.
+    // Without their proxies, the hosts could not shut down cleanly.
     let (hosts, _proxies, ended) = trouble.into_parts();
     finish(cluster, hosts, result.and(ended)).await
 }
@@ -202,8 +202,8 @@ impl<'a> Trouble<'a> {
         )
     }
 
-    /// Disturbs one of the hosts, most often the leader, and waits until the lease is held again and a host that lost it has
-    /// ended.
+    /// Disturbs one of the hosts, most often the leader, and waits until the lease is held again
+    /// and a host that lost it has ended.
     async fn happens(&mut self) -> Result<()> {
         let victim = self.choose_victim().await?;
         // At any moment of a rollout.
@@ -231,8 +231,8 @@ impl<'a> Trouble<'a> {
         Ok(leader.filter(|_| is_leader_chosen).unwrap_or(any))
     }
 
-    /// Stops a host from renewing the lease: for longer than the lease lasts, or, for a blink, for less than the renew
-    /// deadline.
+    /// Stops a host from renewing the lease: for longer than the lease lasts, or, for a blink, for
+    /// less than the renew deadline.
     async fn disturb(&mut self, victim: usize, fault: &str) -> Result<()> {
         let cluster = self.cluster;
         let Contender { host, proxy, .. } = &mut self.contenders[victim];
@@ -279,8 +279,8 @@ impl<'a> Trouble<'a> {
         Ok(())
     }
 
-    /// The hosts that run, what they reach the server through, and whether the others ended as they may: a machine that
-    /// stands still for longer than the short deadline takes the lease from a host at any time.
+    /// The running hosts, their proxies, and whether the others ended for a valid reason: a machine
+    /// that stalls for longer than the short deadline can cost a host its lease at any time.
     fn into_parts(self) -> (Vec<Process>, Vec<Proxy>, Result<()>) {
         let (mut running, mut proxies, mut rightly) = (Vec::new(), Vec::new(), Ok(()));
         for Contender {
@@ -297,10 +297,10 @@ impl<'a> Trouble<'a> {
     }
 }
 
-/// A host that nobody asked to end was killed, or it lost its lease and says so.
+/// Checks that a host that nobody stopped was killed, or logged that it lost its lease.
 fn ended_rightly(host: &mut Process) -> Result<()> {
     let log = log_of(host)?;
-    let status = host.exited().context("it runs")?;
+    let status = host.exited().context("it still runs")?;
     ensure!(!log.contains("panicked"), "{} panicked", host.name());
     let was_killed = status.code().is_none();
     ensure!(
@@ -316,7 +316,7 @@ fn contend(cluster: &Cluster, name: &str) -> Result<Process> {
     contend_with(cluster, name, cluster.plane.kcm_kubeconfig_path(), &TIMES)
 }
 
-/// Starts a host that takes part in the election.
+/// Starts a host with leader election.
 fn contend_with(
     cluster: &Cluster,
     name: &str,
@@ -339,7 +339,7 @@ fn contend_with(
     cluster.spawn_host(name, kubeconfig, &args)
 }
 
-/// The name by which the host takes the lease, from its log.
+/// The identity with which the host acquires the lease, from its log.
 fn identity(host: &Process) -> Result<String> {
     let log = log_of(host)?;
     let line = log
@@ -405,8 +405,8 @@ async fn leads(cluster: &Cluster, host: &Process) -> Result<()> {
     .await
 }
 
-/// The identities of the hosts that wrote, in the order in which the server received it, each once in a row. The election
-/// itself and the fake nodes don't count.
+/// The identities of the hosts that wrote, in the order in which the server received it, each once
+/// in a row. The election itself and the fake nodes don't count.
 fn turns(audit: &[Value]) -> Vec<String> {
     let mut writes: Vec<(&str, &str)> = audit.iter().filter_map(write).collect();
     writes.sort_unstable();
@@ -418,7 +418,8 @@ fn turns(audit: &[Value]) -> Vec<String> {
     turns
 }
 
-/// When the server received this write, and the identity of the host that made it: `flyball/1.0 (IDENTITY) PLUGIN`.
+/// When the server received this write, and the identity of the host that made it: `flyball/1.0
+/// (IDENTITY) PLUGIN`.
 fn write(event: &Value) -> Option<(&str, &str)> {
     let is_write = matches!(
         event["verb"].as_str()?,

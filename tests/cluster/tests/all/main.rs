@@ -1,4 +1,5 @@
-//! Whole behaviours against a real API server, in one binary, so that what they share is linked once.
+//! Whole behaviours against a real API server, in one binary, so that what they share is linked
+//! once.
 
 mod bad_input;
 mod deployments;

@@ -1,4 +1,5 @@
-//! Plugins as an operator runs them: under a policy, each with a service account and RBAC of its own.
+//! Plugins as an operator runs them: under a policy, each with a service account and RBAC of its
+//! own.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 
-/// The file of each greeter, and the name that it gives itself. The second is the first, built by a stock toolchain.
+/// The file and the name of each greeter. The second is the first, built by a stock toolchain.
 const GREETERS: [(&str, &str); 4] = [
     ("greeter", "greeter"),
     ("greeter-wasm32-wasip2", "greeter"),
@@ -32,7 +33,7 @@ async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their
     finish(cluster, [], result).await
 }
 
-/// One after another, since all would keep the same ConfigMaps.
+/// Runs one after another, since all would manage the same ConfigMaps.
 async fn each_greets(cluster: &Cluster) -> Result<()> {
     let space = Space::create(cluster.client.clone(), "flyball").await?;
     for (file, name) in GREETERS {
@@ -70,7 +71,7 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
         ..Options::default()
     })
     .await?;
-    // Beside it runs one that is granted, so that the host has something to run.
+    // A granted controller runs beside it, so that the host has something to run.
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let args = [
         "--controllers=serviceaccount-controller,greeter".to_owned(),
@@ -82,7 +83,7 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
         let greeting =
             json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
         annotate(&cluster.client, &space.name, greeting).await?;
-        // By then the host has seen the namespace: its own controller has worked on it.
+        // By then the host has seen the namespace: a built-in controller has reconciled it.
         space.wait_for_account().await?;
         let line = until("the log says what the plugin wants", async || {
             let log = log_of(&host)?;
@@ -142,7 +143,7 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
         let greeting =
             json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": "hello"}}});
         annotate(&cluster.client, &denied.name, greeting).await?;
-        until("an event tells of it", async || {
+        until("an event reports it", async || {
             let events = space.api::<Event>().list(&ListParams::default()).await?;
             let told = events
                 .items
@@ -187,7 +188,7 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
     finish(cluster, [host], result).await
 }
 
-/// How long a plugin may go on after its account has lost a right: it is asked for each minute.
+/// How long a plugin may run after its account has lost a right, which is reviewed each minute.
 const REVIEWED_WITHIN: Duration = Duration::from_secs(120);
 
 #[tokio::test]
@@ -254,7 +255,8 @@ verbs = ["get", "create", "update", "delete"]
     )
 }
 
-/// Makes the account, and gives it in the cluster what the policy grants the plugin in the host.
+/// Creates the service account, with the rights in the cluster that the policy grants the plugin in
+/// the host.
 async fn grant(space: &Space, account: &str) -> Result<()> {
     space
         .create_object::<ServiceAccount>(json!({"metadata": {"name": account}}))

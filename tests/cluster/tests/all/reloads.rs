@@ -1,4 +1,4 @@
-//! Plugins that come, change and go while the host runs.
+//! Plugins that are added, changed and removed while the host runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use flyball_cluster_tests::{
 use flyball_controlplane::{Options, Process};
 use serde_json::{Value, json};
 
-/// What `flyball status` calls the plugin of the greeter in Rust.
+/// The name of the greeter in Rust in `flyball status`.
 const GREETER: &str = "greeter";
 const HOST: &str = "host";
 
@@ -150,11 +150,11 @@ async fn files_change(
     };
     let first = digest(&until_plugin("runs", &|status| status["state"] == "running").await?);
 
-    // Renamed over.
+    // Replaced by a rename.
     replace(&file, &stamped(&wasm, "2"))?;
     let second = digest(&until_plugin("is replaced", &|status| runs_other(status, &first)).await?);
 
-    // A copy that stops half-way leaves the one before running, until it goes on.
+    // A half-written copy leaves the version before running, until the copy is complete.
     let third = stamped(&wasm, "3");
     fs::write(&file, &third[..third.len() / 2])?;
     until_plugin("can't be loaded", &|status| {
@@ -193,7 +193,7 @@ async fn files_change(
     cluster.ask(HOST, &["rollback", GREETER])?;
     until_plugin("goes on with its file", &runs(&fourth)).await?;
 
-    // A burst, and the last one counts.
+    // A burst of changes, of which the last counts.
     for number in 0..100 {
         replace(&file, &stamped(&wasm, &format!("burst {number}")))?;
     }
@@ -202,7 +202,7 @@ async fn files_change(
     let last = sha256(&last);
     until_plugin("is the last of a burst", &runs(&last)).await?;
 
-    // The folder itself goes, and comes back with another file.
+    // The folder is deleted, and created again with another file.
     let away = plugins.with_extension("away");
     fs::rename(plugins, &away)?;
     fs::create_dir(plugins)?;
@@ -226,7 +226,7 @@ async fn files_change(
     fs::rename(plugins.join("..new"), plugins.join("..data"))?;
     until_plugin("is the swapped one", &runs(&sha256(&stamped(&wasm, "..2")))).await?;
 
-    // Two files of one name: the one that runs goes on, and the other is told of.
+    // Two files of one name: the running one keeps running, and the other is reported.
     fs::write(plugins.join("another.wasm"), stamped(&wasm, "another"))?;
     let log = || log_of(host);
     until("the other is loaded", async || {
@@ -338,8 +338,8 @@ async fn replaced_under_load(cluster: &Cluster, file: &PathBuf) -> Result<()> {
     Ok(())
 }
 
-/// What the log tells: each version took over, no reconcile failed because of it, no key was worked on twice at once, and no
-/// reflector listed anew.
+/// Checks by the log that each version took over, that no reconcile failed because of it, that no
+/// key was processed twice at once, and that no reflector listed again.
 fn judge(log: &str) -> Result<()> {
     let lines: Vec<Value> = log
         .lines()
@@ -361,7 +361,8 @@ fn judge(log: &str) -> Result<()> {
         let Some(took_ms) = line["took_ms"].as_f64() else {
             continue;
         };
-        // Two controllers that write one object meet now and then: that is theirs, and is tried again.
+        // Two controllers that write one object conflict now and then: they retry, and it is not
+        // the reload's fault.
         let is_conflict = says(line, "Conflict") || says(line, "has been modified");
         ensure!(
             line["level"] == "DEBUG" || is_conflict,
@@ -394,7 +395,7 @@ fn judge(log: &str) -> Result<()> {
             .entry(line["resource"].as_str().unwrap_or_default())
             .or_default() += 1;
     }
-    ensure!(!lists.is_empty(), "the log tells of no list");
+    ensure!(!lists.is_empty(), "the log contains no list");
     ensure!(
         lists.values().all(|count| *count == 1),
         "reflectors listed anew: {lists:?}"
@@ -404,7 +405,10 @@ fn judge(log: &str) -> Result<()> {
 
 /// The second of the day of a time in RFC 3339.
 fn seconds(time: &str) -> Result<f64> {
-    let clock = time.split(['T', 'Z']).nth(1).context("it is no time")?;
+    let clock = time
+        .split(['T', 'Z'])
+        .nth(1)
+        .context("the timestamp has no time of day")?;
     let parts: Vec<f64> = clock
         .split(':')
         .map(|part| part.parse().unwrap_or(f64::NAN))

@@ -1,4 +1,5 @@
-//! ReplicaSets and service accounts on a real API server: whose pods are whose, which go first, and what a refusal does.
+//! ReplicaSets and service accounts on a real API server: which pods belong to which set, which are
+//! deleted first, and what a refusal causes.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
@@ -62,7 +63,7 @@ async fn replicasets_live_as_with_kube_controller_manager() -> Result<()> {
     finish(cluster, [host], result).await
 }
 
-/// Looked at last, so that a hot loop had the time of all other scenarios to show.
+/// Checked last, so that a hot loop has the time of all other scenarios to show.
 fn refusals_are_few(cluster: &Cluster) -> Result<()> {
     let events = cluster.plane.audit_events()?;
     let refused = events.iter().filter(|event| {
@@ -87,7 +88,7 @@ async fn an_orphan_that_matches_is_adopted(space: Space) -> Result<()> {
     let orphan = pods
         .iter()
         .find(|pod| pod.name_any() == "orphan")
-        .context("the orphan is gone")?;
+        .context("the orphan is deleted")?;
     let owner = controller(orphan).context("the orphan has no owner")?;
     ensure!(
         Some(&owner.uid) == set.metadata.uid.as_ref(),
@@ -107,7 +108,7 @@ async fn a_pod_whose_label_changed_is_released(space: Space) -> Result<()> {
         let released = pods
             .iter()
             .find(|pod| pod.name_any() == name)
-            .context("the released pod is gone")?;
+            .context("the released pod is deleted")?;
         let owned = pods.iter().filter(|&pod| controller(pod).is_some()).count();
         let done = controller(released).is_none() && owned == 2 && pods.len() == 3;
         Ok(if done {
@@ -144,7 +145,7 @@ async fn pods_that_are_not_ready_go_first(space: Space) -> Result<()> {
 }
 
 async fn a_refusal_is_a_condition_until_it_ends(space: Space) -> Result<()> {
-    // No controller counts quotas here: the test writes what it would.
+    // No controller counts quotas here: the test writes the status.
     let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}});
     space.create_object::<ResourceQuota>(quota).await?;
     allow_pods(&space, "1").await?;
@@ -203,7 +204,7 @@ async fn each_owner_is_named_for_the_cascade(space: Space) -> Result<()> {
         ),
     ];
     for (owner, kind, uid) in pairs {
-        let owner = owner.with_context(|| format!("what the {kind} made has no owner"))?;
+        let owner = owner.with_context(|| format!("what the {kind} created has no owner"))?;
         ensure!(
             owner.kind == kind
                 && owner.api_version == "apps/v1"
@@ -245,7 +246,7 @@ async fn make_set(space: &Space, replicas: i32) -> Result<ReplicaSet> {
         .await
 }
 
-/// Waits until so many pods are there, and the status counts them as ready.
+/// Waits until so many pods exist, and the status counts them as ready.
 async fn settled(space: &Space, replicas: usize) -> Result<Vec<Pod>> {
     until(&format!("{replicas} pods are ready"), async || {
         let (status, pods) = (status(space).await?, space.pods().await?);

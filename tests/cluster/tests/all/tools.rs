@@ -1,5 +1,5 @@
-//! The policy and the roles that the binary prints for a plugin, on a real API server: with them, and no more, it works. And a
-//! plugin that the policy names as a package.
+//! The policy and the roles that the binary prints for a plugin, on a real API server: with these
+//! rights alone the plugin works. And a plugin that the policy names as a package.
 
 use anyhow::{Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, printed};
@@ -47,7 +47,7 @@ async fn as_printed(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Nobody has the other half of it.
+/// The private key is not kept.
 const KEY: &str = "\
 -----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFiXzFncsxhiv0mpfCzaRfXRS5LRj

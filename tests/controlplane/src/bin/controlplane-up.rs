@@ -1,4 +1,5 @@
-//! Runs a control plane until Ctrl-C or SIGTERM, and prints how to reach it. If this process is killed, so are its children.
+//! Runs a control plane until Ctrl-C or SIGTERM, and prints how to reach it. If this process is
+//! killed, so are its children.
 
 use std::io::Write;
 

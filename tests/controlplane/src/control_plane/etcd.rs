@@ -18,12 +18,14 @@ use crate::slot::Slot;
 impl ControlPlane {
     /// Removes all versions but the newest from etcd, and returns that resourceVersion.
     ///
-    /// A watch from an older one then gets "410 Expired", but only where the API server asks etcd: with
-    /// [`Options::watch_cache`] off, or after [`ControlPlane::restart_apiserver`], which empties that cache.
+    /// A watch from an older one then gets "410 Expired", but only where the API server asks etcd:
+    /// with [`Options::watch_cache`] off, or after [`ControlPlane::restart_apiserver`], which
+    /// empties that cache.
     pub async fn compact_etcd(&self) -> anyhow::Result<i64> {
         let compact = async || -> anyhow::Result<i64> {
             let etcd = self.etcd_client()?;
-            // The key is the byte 0 in base64; numbers of 64 bits are strings in this form of the API.
+            // The key is the byte 0 in base64; numbers of 64 bits are strings in this form of the
+            // API.
             let range: Value = etcd
                 .request(post(
                     "/v3/kv/range",
@@ -41,8 +43,9 @@ impl ControlPlane {
         compact().await.context("can't compact etcd")
     }
 
-    /// Writes an object to etcd directly, for what the API server forbids, such as another creation time. `key` is the key under
-    /// which the server stores it: `/registry/secrets/default/token`. The server reads JSON there as well as its own format.
+    /// Writes an object to etcd directly, for what the API server forbids, such as another creation
+    /// time. `key` is the key under which the server stores it: `/registry/secrets/default/token`.
+    /// The server reads JSON there as well as its own format.
     pub async fn put_into_etcd(&self, key: &str, object: &Value) -> anyhow::Result<()> {
         let encode = |text: &str| BASE64_STANDARD.encode(text);
         let body = serde_json::json!({"key": encode(key), "value": encode(&object.to_string())})
@@ -55,7 +58,8 @@ impl ControlPlane {
             .with_context(|| format!("can't put {key} into etcd"))
     }
 
-    /// etcd's JSON gateway speaks plain HTTP and JSON, as the API server does, so that the same client serves for both.
+    /// etcd's JSON gateway speaks plain HTTP and JSON, as the API server does, so that the same
+    /// client serves for both.
     pub(super) fn etcd_client(&self) -> anyhow::Result<Client> {
         let url = format!("https://127.0.0.1:{}", self.slot.etcd_port());
         without_retry(client_config(&url, &self.pki, &self.server)?)

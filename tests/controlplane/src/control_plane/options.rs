@@ -7,15 +7,17 @@ use super::Snapshot;
 /// What to start, and how. The default suits most tests.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to run kube-scheduler, without leader election. It is started last, and not waited for.
+    /// Whether to run kube-scheduler, without leader election. It is started last, and not waited
+    /// for.
     pub scheduler: bool,
-    /// Whether the API server writes an audit log of every request, without bodies: see [`ControlPlane::audit_events`].
+    /// Whether the API server writes an audit log of every request, without bodies: see
+    /// [`ControlPlane::audit_events`].
     pub audit: bool,
-    /// Whether the API server serves watches from its own cache. Without it a watch begins in etcd, and expires as soon as etcd
-    /// is compacted.
+    /// Whether the API server serves watches from its own cache. Without it a watch begins in etcd,
+    /// and expires as soon as etcd is compacted.
     pub watch_cache: bool,
-    /// Admission plugins to disable. `ServiceAccount`, for example, refuses pods where no controller creates the namespaces'
-    /// default service accounts.
+    /// Admission plugins to disable. `ServiceAccount`, for example, refuses pods where no
+    /// controller creates the namespaces' default service accounts.
     pub disable_admission: Vec<String>,
     /// More flags for kube-apiserver. They come last, so that they override others.
     pub apiserver_args: Vec<String>,
@@ -23,7 +25,8 @@ pub struct Options {
     pub etcd_args: Vec<String>,
     /// More flags for kube-scheduler. They come last, so that they override others.
     pub scheduler_args: Vec<String>,
-    /// How long each part may take to become ready, at a start and at a restart. A build isn't counted.
+    /// How long each part may take to become ready, at a start and at a restart. A build isn't
+    /// counted.
     pub ready_within: Duration,
     /// The content of etcd at the start; empty if this is `None`.
     pub snapshot: Option<Snapshot>,

@@ -1,4 +1,5 @@
-//! The processes other than etcd: the flags that each is started with, and how its readiness is awaited.
+//! The processes other than etcd: the flags that each is started with, and how its readiness is
+//! awaited.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,9 @@ use crate::slot::Slot;
 const POLL: Duration = Duration::from_millis(25);
 /// How many lines of a part's log an error quotes.
 pub(super) const TAIL: usize = 30;
-/// The address that the API server advertises. Clients here use loopback, but the `kubernetes` Endpoints may not hold a loopback
-/// address, so this is one that is reserved for documentation (RFC 5737).
+/// The address that the API server advertises. Clients here use loopback, but the `kubernetes`
+/// Endpoints may not hold a loopback address, so this is one that is reserved for documentation
+/// (RFC 5737).
 const ADVERTISED: &str = "192.0.2.1";
 
 impl ControlPlane {
@@ -89,8 +91,9 @@ impl ControlPlane {
         Process::spawn("kube-scheduler", command, &self.log("kube-scheduler"))
     }
 
-    /// Runs the stock kube-controller-manager as `system:kube-controller-manager`, with leader election, a service account
-    /// for each controller, and no port. `args` come last, so that they win. It is not waited for; the caller owns it.
+    /// Runs the stock kube-controller-manager as `system:kube-controller-manager`, with leader
+    /// election, a service account for each controller, and no port. `args` come last, so that they
+    /// win. It is not waited for; the caller owns it.
     pub fn start_kcm(&self, args: &[&str]) -> anyhow::Result<Process> {
         let number = self.kcms.fetch_add(1, Ordering::Relaxed);
         let mut command = self.assets.kcm()?;
@@ -121,7 +124,8 @@ pub(super) fn flag(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
 }
 
-/// Waits until `check` succeeds. The error says what `part` failed to do and why, with the end of its log.
+/// Waits until `check` succeeds. The error says what `part` failed to do and why, with the end of
+/// its log.
 pub(super) async fn until(
     part: &mut Process,
     limit: Duration,

@@ -1,5 +1,6 @@
-//! `fuzz TARGET SECONDS SEED CURRENT`: feeds one target for so long. What is fed lies in the file CURRENT meanwhile, for the
-//! case that the process does not survive it. Ends with 1 if something failed, which is then in the corpus.
+//! `fuzz TARGET SECONDS SEED CURRENT`: feeds one target for so long. What is fed lies in the file
+//! CURRENT meanwhile, for the case that the process does not survive it. Ends with 1 if something
+//! failed, which is then in the corpus.
 
 use std::io::{Seek, Write};
 use std::process::ExitCode;
