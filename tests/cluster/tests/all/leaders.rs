@@ -236,7 +236,11 @@ impl<'a> Trouble<'a> {
     async fn disturb(&mut self, victim: usize, fault: &str) -> Result<()> {
         let cluster = self.cluster;
         let Contender { host, proxy, .. } = &mut self.contenders[victim];
-        let own = identity(host)?;
+        // A host that was just started has no identity yet.
+        let own = until(&format!("{} has an identity", host.name()), async || {
+            Ok(identity(host).map_err(|error| error.to_string()))
+        })
+        .await?;
         if fault == "cut" {
             proxy.cut();
         } else {
@@ -345,7 +349,7 @@ fn identity(host: &Process) -> Result<String> {
     let line = log
         .lines()
         .find(|line| line.contains("attempting to acquire the lease"))
-        .context("no attempt yet")?;
+        .context("it has not tried to acquire the lease yet")?;
     let (_, rest) = line
         .split_once("identity=")
         .context("the attempt names no identity")?;
