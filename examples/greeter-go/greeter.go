@@ -1,7 +1,7 @@
 // A ConfigMap kept in step with an annotated Namespace.
 //
 // A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose `data.greeting` is TEXT. It
-// follows changes of either, and goes when the annotation goes.
+// follows changes of either, and is deleted when the annotation is removed.
 //
 // bindings/ is generated from the world, but for its file guest.go:
 //
@@ -72,7 +72,7 @@ func reconcile(key Key) error {
 	case wanted && has == nil:
 		return Create(configMap, key.Name, M{"metadata": M{"name": "greeting"}, "data": M{"greeting": text}})
 	case wanted && has.Data.Greeting != text:
-		return Modify(configMap, has.Meta, M{"data": M{"greeting": text}})
+		return Update(configMap, has.Meta, M{"data": M{"greeting": text}})
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 """A ConfigMap kept in step with an annotated Namespace.
 
 A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose `data.greeting` is TEXT. It
-follows changes of either, and goes when the annotation goes."""
+follows changes of either, and is deleted when the annotation is removed."""
 
 import flyball
 
@@ -43,7 +43,7 @@ def reconcile(_, namespace):
         body = {"metadata": {"name": "greeting"}, "data": {"greeting": wanted}}
         flyball.create("v1/ConfigMap", namespace, body)
     elif wanted is not None and has.get("data", {}).get("greeting") != wanted:
-        flyball.modify("v1/ConfigMap", has["metadata"], {"data": {"greeting": wanted}})
+        flyball.update("v1/ConfigMap", has["metadata"], {"data": {"greeting": wanted}})
 
 
 Guest = flyball.guest(describe, reconcile)

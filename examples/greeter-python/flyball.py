@@ -1,4 +1,4 @@
-"""What a controller in Python needs of the world: objects as dicts, one write at a time, and no exception that gets out."""
+"""What a controller in Python needs of the world: objects as dicts, one write at a time, and no exception that escapes."""
 
 import json
 import traceback
@@ -10,16 +10,17 @@ from wit_world.imports.types import Error
 
 
 class ApiError(Exception):
-    """Why a call failed: the API server's answer, or the host's in its place."""
+    """Why a call failed: the API server's answer, or the host's."""
 
     def __init__(self, error: Error):
         super().__init__(f"{error.message} ({error.status} {error.reason})")
         self.status = error.status
         self.reason = error.reason
+        self.effect = error.effect
 
 
 def get(kind, namespace, name):
-    """The object of the cache, with the fields that were declared; None if there is none."""
+    """The cached object, with the fields that were declared; None if there is none."""
     try:
         found = lister.get(kind, namespace, name, [])
     except Err as error:
@@ -29,30 +30,30 @@ def get(kind, namespace, name):
 
 def create(kind, namespace, body):
     """Creates an object."""
-    _write(lambda batch: batch.create(_target(kind, namespace, ""), _bytes(body), "", []))
+    _write(lambda batch: batch.create(_target(kind, namespace, ""), _bytes(body), b"", []))
 
 
-def modify(kind, meta, change):
-    """Changes the object that was read with this metadata: `change` is a JSON merge patch."""
+def update(kind, meta, change):
+    """Updates the object that was read with this metadata: `change` is a JSON merge patch."""
     target = _target(kind, meta["namespace"], meta["name"])
-    _write(lambda batch: batch.modify(target, meta["resourceVersion"], _bytes(change), "", []))
+    _write(lambda batch: batch.update(target, meta["resourceVersion"], _bytes(change), b"", []))
 
 
 def delete(kind, meta):
     """Deletes the object that was read with this metadata, and no other of its name."""
     target = _target(kind, meta["namespace"], meta["name"])
-    options = json.dumps({"preconditions": {"uid": meta["uid"]}})
+    options = _bytes({"preconditions": {"uid": meta["uid"]}})
     _write(lambda batch: batch.delete(target, options, []))
 
 
 def guest(describe, reconcile):
     """The exports of a controller: `describe() -> dict` and `reconcile(namespace, name)`. A class named `Guest`.
 
-    An exception that got out would end the instance, so all are caught."""
+    An exception that escapes would end the instance, so all are caught."""
 
     class Guest:
         def describe(self):
-            return json.dumps(describe())
+            return _bytes(describe())
 
         def reconcile(self, queue, key, attempt):
             namespace, _, name = key.rpartition("/")

@@ -1,5 +1,5 @@
 // Package flyball is what a controller in Go needs of the world: objects in JSON, one write at a time, and no panic that
-// gets out.
+// escapes.
 package flyball
 
 import (
@@ -31,7 +31,7 @@ type Meta struct {
 // M is a JSON object.
 type M = map[string]any
 
-// Error is why a call failed: the API server's answer, or the host's in its place.
+// Error is why a call failed: the API server's answer, or the host's.
 type Error struct{ cause }
 
 type cause = api.Error
@@ -50,12 +50,12 @@ func Export(describes func() M, reconciles func(Key) error) {
 	describe, reconcile = describes, reconciles
 }
 
-// Describe answers the controller's description.
-func Describe() string {
-	return string(encode(describe()))
+// Describe returns the controller's description.
+func Describe() []byte {
+	return encode(describe())
 }
 
-// Reconcile reconciles a key. A panic that got out would end the instance.
+// Reconcile reconciles a key. A panic that escapes would end the instance.
 func Reconcile(key string) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -69,7 +69,7 @@ func Reconcile(key string) (err error) {
 	return reconcile(Key{namespace, name})
 }
 
-// Get reads the object of the cache, with the fields that were declared; nil if there is none.
+// Get reads the cached object, with the fields that were declared; nil if there is none.
 func Get[T any](kind, namespace, name string) (*T, error) {
 	result := lister.Get(kind, namespace, name, nil)
 	if result.IsErr() {
@@ -85,14 +85,14 @@ func Get[T any](kind, namespace, name string) (*T, error) {
 // Create creates an object.
 func Create(kind, namespace string, object M) error {
 	return write(func(batch *writer.Batch) {
-		batch.Create(target(kind, namespace, ""), encode(object), "", nil)
+		batch.Create(target(kind, namespace, ""), encode(object), nil, nil)
 	})
 }
 
-// Modify changes the object that was read with this metadata: the change is a JSON merge patch.
-func Modify(kind string, meta Meta, change M) error {
+// Update updates the object that was read with this metadata: the change is a JSON merge patch.
+func Update(kind string, meta Meta, change M) error {
 	return write(func(batch *writer.Batch) {
-		batch.Modify(target(kind, meta.Namespace, meta.Name), meta.ResourceVersion, encode(change), "", nil)
+		batch.Update(target(kind, meta.Namespace, meta.Name), meta.ResourceVersion, encode(change), nil, nil)
 	})
 }
 
@@ -100,7 +100,7 @@ func Modify(kind string, meta Meta, change M) error {
 func Delete(kind string, meta Meta) error {
 	options := encode(M{"preconditions": M{"uid": meta.UID}})
 	return write(func(batch *writer.Batch) {
-		batch.Delete(target(kind, meta.Namespace, meta.Name), string(options), nil)
+		batch.Delete(target(kind, meta.Namespace, meta.Name), options, nil)
 	})
 }
 

@@ -60,7 +60,7 @@ impl Controller for Greeter {
                 host.create(ConfigMap::KIND, namespace, &object)?;
             }
             (Some(text), Some(map)) if map.greeting.as_deref() != Some(text) => {
-                host.modify(
+                host.update(
                     ConfigMap::KIND,
                     &map.meta,
                     &json!({"data": {"greeting": text}}),

@@ -30,7 +30,7 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
     let orphans = if selector.is_nothing() {
         Vec::new()
     } else {
-        own().orphans().selector(&selector).all()?
+        own().orphans().labels(&selector).all()?
     };
 
     let Claims {
@@ -87,7 +87,7 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
 /// it is being deleted, and what it adopts then would be deleted with it.
 fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
     let key = deployment.meta.key();
-    match host.live_get::<Identity>(&key.namespace, &key.name)? {
+    match host.reader().get::<Identity>(&key.namespace, &key.name)? {
         Some(live) if live.meta.uid == deployment.meta.uid && !live.meta.is_deleting() => Ok(()),
         Some(live) if live.meta.uid == deployment.meta.uid => {
             Err(Error::failed(format!("{key} is being deleted")))

@@ -239,11 +239,11 @@ fn report_progress(rollout: &mut Rollout) -> Result<Outcome, Error> {
 /// A Deployment that would take all pods of its namespace gets none, and is told so.
 fn refuse_to_select_everything(host: &Host, deployment: Deployment) -> Result<Outcome, Error> {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
-    host.warn(
+    host.emit(Event::warning(
         &deployment.meta.reference(Deployment::KIND),
         "SelectingAll",
         message,
-    );
+    ));
     let mut rollout = Rollout::new(*host, deployment, Vec::new());
     let Deployment { meta, status, .. } = &mut rollout.deployment;
     status.observed_generation = status.observed_generation.max(meta.generation);

@@ -76,7 +76,7 @@ impl<'a> Rollout<'a> {
         if change != json!({}) {
             let answer = self
                 .host
-                .write(Write::modify(ReplicaSet::KIND, &new.meta, &change).returning(STAMP))?;
+                .write(Write::update(ReplicaSet::KIND, &new.meta, &change).returning(STAMP))?;
             stamp(&mut new.meta, &answer)?;
             new.meta.annotations = annotations;
             new.min_ready_seconds = min_ready_seconds;
@@ -119,11 +119,11 @@ impl<'a> Rollout<'a> {
                     error.message
                 );
                 progress::note(&mut self.deployment, Step::CreateFailed(&message), self.now);
-                self.host.warn(
+                self.host.emit(Event::warning(
                     &self.deployment.meta.reference(Deployment::KIND),
                     CREATE_FAILED,
                     &message,
-                );
+                ));
                 return Err(error.into());
             }
         };
@@ -138,7 +138,8 @@ impl<'a> Rollout<'a> {
     fn find_namesake(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
         let namesake = self
             .host
-            .live_get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
+            .reader()
+            .get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
         match namesake {
             Some(namesake) if create::is_own(&self.deployment, &namesake) => Ok(namesake),
             Some(_) => {
@@ -177,7 +178,7 @@ impl<'a> Rollout<'a> {
             }
             if change != json!({}) {
                 batch = batch
-                    .with(Write::modify(ReplicaSet::KIND, &set.meta, &change).returning(STAMP));
+                    .with(Write::update(ReplicaSet::KIND, &set.meta, &change).returning(STAMP));
                 changed.push(resize);
             }
         }
@@ -215,11 +216,11 @@ impl<'a> Rollout<'a> {
     fn tell_of_scaling(&self, name: &str, from: i64, to: i64) {
         let direction = if from < to { "up" } else { "down" };
         let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
-        self.host.event(
+        self.host.emit(Event::normal(
             &self.deployment.meta.reference(Deployment::KIND),
             "ScalingReplicaSet",
             &message,
-        );
+        ));
     }
 
     /// Whether a pod of an old ReplicaSet may still run.
@@ -270,12 +271,14 @@ impl<'a> Rollout<'a> {
         let rollback = rollback::answer(&self.deployment, &self.sets, wish);
         let about = self.deployment.meta.reference(Deployment::KIND);
         if rollback.warning {
-            self.host.warn(&about, rollback.reason, &rollback.message);
+            self.host
+                .emit(Event::warning(&about, rollback.reason, &rollback.message));
         }
         self.host
-            .modify(Deployment::KIND, &self.deployment.meta, &rollback.change)?;
+            .update(Deployment::KIND, &self.deployment.meta, &rollback.change)?;
         if !rollback.warning {
-            self.host.event(&about, rollback.reason, &rollback.message);
+            self.host
+                .emit(Event::normal(&about, rollback.reason, &rollback.message));
         }
         Ok(())
     }
@@ -286,21 +289,17 @@ impl<'a> Rollout<'a> {
     /// They could not be written.
     pub fn save(&mut self) -> Result<(), Error> {
         let Deployment { meta, status, .. } = &mut self.deployment;
-        let mut change = json!({});
+        let mut write = Write::update_status(Deployment::KIND, meta, status);
         let revision = meta.annotation(REVISION);
-        if revision != self.stored_revision.as_deref() {
+        let has_new_revision = revision != self.stored_revision.as_deref();
+        if has_new_revision {
             // The API server takes annotations of a Deployment along with its status, and does not raise its generation.
-            change["metadata"]["annotations"][REVISION] = revision.into();
+            write = write.with_metadata(&json!({"annotations": {REVISION: revision}}));
         }
-        if *status == self.stored && change == json!({}) {
+        if *status == self.stored && !has_new_revision {
             return Ok(());
         }
-        change["status"] = json!(status);
-        let answer = self.host.write(
-            Write::modify(Deployment::KIND, meta, &change)
-                .on("status")
-                .returning(STAMP),
-        )?;
+        let answer = self.host.write(write.returning(STAMP))?;
         self.stored_revision = meta.annotation(REVISION).map(str::to_owned);
         self.stored = status.clone();
         let Stamped { metadata } = answer.parse()?;

@@ -7,7 +7,9 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use flyball_sdk::wasm::bindings::export_controller;
-use flyball_sdk::wasm::bindings::exports::flyball::controller::guest::{Guest, Outcome, Routed};
+use flyball_sdk::wasm::bindings::exports::flyball::controller::guest::{
+    Delta, Guest, Outcome, RoutedKey,
+};
 use flyball_sdk::wasm::bindings::flyball::controller as host;
 use host::types::{Error, ObjectReference};
 use host::writer::{Batch, Target};
@@ -23,9 +25,9 @@ export_controller!(Faulty with_types_in flyball_sdk::wasm::bindings);
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 impl Guest for Faulty {
-    fn describe() -> String {
+    fn describe() -> Vec<u8> {
         log_panics();
-        match host::config::get("describe").as_deref() {
+        let text = match host::config::get("describe").as_deref() {
             Some("panic") => panic!("it can't say what it is"),
             Some("unreachable") => unreachable_instruction(),
             Some("spin") => spin(),
@@ -35,8 +37,9 @@ impl Guest for Faulty {
             Some("malformed") => "{\"name\": \"fau".into(),
             Some("long") => " ".repeat(LONG),
             Some("ungranted") => ungranted().join("; "),
-            _ => DESCRIPTION.into(),
-        }
+            _ => DESCRIPTION.to_owned(),
+        };
+        text.into_bytes()
     }
 
     fn reconcile(queue: String, key: String, _attempt: u32) -> Outcome {
@@ -73,10 +76,10 @@ impl Guest for Faulty {
             "memo" => memo(),
             "writes" => writes(),
             "handles" => loop {
-                std::mem::forget(host::lister::Query::new("v1/ConfigMap"));
+                std::mem::forget(Batch::new());
             },
             "kept-handles" => {
-                (0..100).for_each(|_| std::mem::forget(host::lister::Query::new("v1/ConfigMap")));
+                (0..100).for_each(|_| std::mem::forget(Batch::new()));
                 Outcome::Done
             }
             "labels" => {
@@ -103,14 +106,15 @@ impl Guest for Faulty {
         }
     }
 
-    fn route(deltas: Vec<u8>) -> Result<Vec<Routed>, String> {
+    fn route(deltas: Vec<Delta>) -> Result<Vec<RoutedKey>, String> {
         log_panics();
-        match deltas.as_slice() {
+        let first = deltas.first().and_then(|delta| delta.new.as_deref());
+        match first.unwrap_or_default() {
             b"panic" => panic!("it does not know where to go"),
             b"spin" => spin(),
             b"many" => Ok((0..10_000).map(|key| routed(&key.to_string())).collect()),
             b"long" => Ok(vec![routed(&"k".repeat(LONG))]),
-            b"unknown" => Ok(vec![Routed {
+            b"unknown" => Ok(vec![RoutedKey {
                 queue: "nobody's".into(),
                 key: "a".into(),
                 delay_ms: 0,
@@ -179,7 +183,7 @@ fn emit(message: &str) {
         name: "a".into(),
         uid: "u".into(),
     };
-    host::events::emit(&about, "Normal", "Fault", message);
+    host::events::emit(&about, "Normal", "Fault", message, &[]);
 }
 
 /// What the host says, as an outcome.
@@ -221,7 +225,7 @@ fn writes() -> ! {
         let batch = Batch::new();
         for place in 0..100 {
             let object = format!(r#"{{"metadata": {{"name": "flood-{number}-{place}"}}}}"#);
-            batch.create(&target("default", ""), object.as_bytes(), "", &[]);
+            batch.create(&target("default", ""), object.as_bytes(), &[], &[]);
         }
         batch.run();
     }
@@ -239,8 +243,15 @@ fn target(namespace: &str, name: &str) -> Target {
 
 fn write(target: Target, object: Vec<u8>) -> Outcome {
     let batch = Batch::new();
-    batch.create(&target, &object, "", &[]);
+    batch.create(&target, &object, &[], &[]);
     said(batch.run().pop().unwrap_or(Ok(Vec::new())))
+}
+
+/// Makes one live read.
+fn read(add: impl FnOnce(&host::reader::Batch)) -> Result<Vec<u8>, Error> {
+    let batch = host::reader::Batch::new();
+    add(&batch);
+    batch.run().pop().unwrap_or(Ok(Vec::new()))
 }
 
 /// A text that is none: the host must not take it for one.
@@ -266,7 +277,7 @@ fn forged() -> Outcome {
             host::lister::get("v1/ConfigMap", namespace, name, &[])
                 .is_ok_and(|found| found.is_some()),
         );
-        answers.push(host::reader::get("v1/ConfigMap", namespace, name, &[]).is_ok());
+        answers.push(read(|batch| batch.get("v1/ConfigMap", namespace, name, &[])).is_ok());
         answers.push(matches!(
             write(target(namespace, name), b"{}".to_vec()),
             Outcome::Done
@@ -301,11 +312,7 @@ fn ungranted() -> Vec<String> {
             "verify-jwt",
             host::signer::verify_jwt("service-account", "a.b.c").map(drop),
         ),
-        words(
-            "sign-certificate",
-            host::signer::sign_certificate("service-account", "", "").map(drop),
-        ),
-        words("raw", host::reader::raw("/api/v1/secrets").map(drop)),
+        words("raw", read(|batch| batch.raw("/api/v1/secrets")).map(drop)),
         words("kinds", host::discovery::kinds().map(drop)),
         words(
             "secrets",
@@ -313,7 +320,7 @@ fn ungranted() -> Vec<String> {
         ),
         words(
             "live-secrets",
-            host::reader::get("v1/Secret", "kube-system", "token", &[]).map(drop),
+            read(|batch| batch.get("v1/Secret", "kube-system", "token", &[])).map(drop),
         ),
     ]
 }
@@ -355,8 +362,8 @@ fn said_by(server: &str) -> Outcome {
     })
 }
 
-fn routed(key: &str) -> Routed {
-    Routed {
+fn routed(key: &str) -> RoutedKey {
+    RoutedKey {
         queue: "faulty".into(),
         key: key.into(),
         delay_ms: 0,

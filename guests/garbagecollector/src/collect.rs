@@ -121,16 +121,17 @@ fn doubt(host: &Host, named: &Reference, held: Option<&Node>) -> Result<Outcome,
 fn patience(host: &Host, owner: &Reference) -> Duration {
     let (first, most) = UNWATCHED;
     let key = format!("unwatched/{owner}");
-    let before: u32 = host.recall(&key).unwrap_or(0);
+    let before: u32 = host.memo().get(&key).unwrap_or(0);
     // Only a saving: without room for it, the owner is looked at more often.
-    let _ = host.remember_for(&key, &(before + 1), 2 * most);
+    let _ = host.memo().put(&key, &(before + 1), "", 2 * most);
     (first * 2_u32.saturating_pow(before.min(16))).min(most)
 }
 
 /// Has objects looked at that aren't going anyway.
 fn enqueue<'a>(host: &Host, objects: impl Iterator<Item = &'a Node>) -> Result<Outcome, Error> {
     for object in objects.filter(|object| !object.metadata.is_deleting()) {
-        host.enqueue(TO_DELETE, &Key::from(&object.reference()))?;
+        host.queue()
+            .add(TO_DELETE, &Key::from(&object.reference()))?;
     }
     Ok(Outcome::Done)
 }
@@ -148,5 +149,5 @@ fn warn(host: &Host, dependent: &Node, named: &Reference) {
     );
     let about = dependent.metadata.reference(&dependent.kind().to_string());
     let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
-    host.warn(&about, "OwnerRefInvalidNamespace", &message);
+    host.emit(Event::warning(&about, "OwnerRefInvalidNamespace", &message));
 }

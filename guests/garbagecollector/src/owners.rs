@@ -74,7 +74,7 @@ pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
     if let Some(held) = held.filter(|held| held.is(&named) || held.is(&everywhere)) {
         return Ok(fate(&held.metadata));
     }
-    if host.saw_go(&named) || host.saw_go(&everywhere) {
+    if host.deletion_observed(&named) || host.deletion_observed(&everywhere) {
         return Ok(Owner::Dangling);
     }
     if !is_namespaced(host, &named.kind)? {
@@ -83,14 +83,14 @@ pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
         return Ok(Owner::Misplaced);
     }
     let absent = format!("absent/{named}");
-    if host.recall::<bool>(&absent).is_some() {
+    if host.memo().get::<bool>(&absent).is_some() {
         return Ok(Owner::Dangling);
     }
     match live(host, &named)? {
         Some(owner) if owner.uid == named.uid => Ok(fate(&owner)),
         _ => {
             // Only a saving: without room for it, the server is asked again.
-            let _ = host.remember_for(&absent, &true, ABSENT_FOR);
+            let _ = host.memo().put(&absent, &true, "", ABSENT_FOR);
             Ok(Owner::Dangling)
         }
     }
@@ -114,23 +114,25 @@ pub fn live(host: &Host, named: &Reference) -> Result<Option<Meta>, Error> {
         metadata: Meta,
     }
     let kind = named.kind.to_string();
-    let found = host.live_get_of::<Live>(&kind, &named.namespace, &named.name, Node::FIELDS)?;
+    let found = host
+        .reader()
+        .get_of::<Live>(&kind, &named.namespace, &named.name, Node::FIELDS)?;
     Ok(found.map(|live| live.metadata))
 }
 
 /// Whether objects of this kind lie in namespaces.
 fn is_namespaced(host: &Host, kind: &Kind) -> Result<bool, Error> {
     let key = format!("namespaced/{kind}");
-    if let Some(known) = host.recall(&key) {
+    if let Some(known) = host.memo().get(&key) {
         return Ok(known);
     }
     let name = kind.to_string();
-    let discovered = host.discover()?;
+    let discovered = host.kinds()?;
     let Some(served) = discovered.kinds.iter().find(|served| served.kind == name) else {
         return Err(Error::failed(format!(
             "the API server serves no {kind}: what is owned by one waits until it does"
         )));
     };
-    let _ = host.remember_for(&key, &served.namespaced, SCOPE_FOR);
+    let _ = host.memo().put(&key, &served.namespaced, "", SCOPE_FOR);
     Ok(served.namespaced)
 }

@@ -82,21 +82,21 @@ pub fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
         match answer.found() {
             Ok(answer) => {
                 if answer.is_some() {
-                    host.event(
+                    host.emit(Event::normal(
                         &about,
                         "SuccessfulDelete",
                         &format!("Deleted pod: {}", pod.meta.name),
-                    );
+                    ));
                 }
                 done.removed += 1;
                 done.removed_ready += usize::from(pod.is_ready());
             }
             Err(error) => {
-                host.warn(
+                host.emit(Event::warning(
                     &about,
                     "FailedDelete",
                     &format!("Error deleting: {}", error.message),
-                );
+                ));
                 done.failure.get_or_insert(Error::Doing(
                     "unable to delete pods".into(),
                     Box::new(error.into()),
@@ -133,16 +133,20 @@ fn create(
         match answer {
             Ok(answer) => {
                 let name = created_name(&answer).unwrap_or_default();
-                host.event(&about, "SuccessfulCreate", &format!("Created pod: {name}"));
+                host.emit(Event::normal(
+                    &about,
+                    "SuccessfulCreate",
+                    &format!("Created pod: {name}"),
+                ));
                 done.made += 1;
             }
-            Err(error) if error.reason == "Skipped" || is_namespace_terminating(&error) => {}
+            Err(error) if error.is_skipped() || is_namespace_terminating(&error) => {}
             Err(error) => {
-                host.warn(
+                host.emit(Event::warning(
                     &about,
                     "FailedCreate",
                     &format!("Error creating: {}", error.message),
-                );
+                ));
                 refused += 1;
                 done.failure.get_or_insert(error.into());
             }

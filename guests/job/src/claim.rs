@@ -29,7 +29,7 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         .list::<Pod>()
         .namespace(namespace)
         .orphans()
-        .selector(&*job.selector)
+        .labels(&*job.selector)
         .all()?;
     let mut claims = Claims::of(&job.meta, &job.selector, own, orphans);
     // They have it once they are adopted; those that are not are left out.
@@ -37,7 +37,7 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         pod.meta.finalizers.push(FINALIZER.into());
     }
     let recheck = || {
-        let live = host.live_get::<Presence>(namespace, &job.meta.name)?;
+        let live = host.reader().get::<Presence>(namespace, &job.meta.name)?;
         may_adopt(&job.meta, live.as_ref().map(|live| &live.meta))
     };
     let owner = job.meta.controller_reference(Job::KIND);

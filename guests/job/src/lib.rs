@@ -35,7 +35,7 @@ pub mod views;
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Delta, controller::Routed, debug};
+use flyball_sdk::{Delta, controller::RoutedKey, debug};
 
 use act::Done;
 use backoff::Record;
@@ -73,23 +73,23 @@ impl Controller for JobController {
             return Ok(Outcome::Done);
         }
         if job.is_finished() {
-            host.unremember(&job.meta.uid);
+            host.memo().remove(&job.meta.uid);
             orphans::free_all_of(host, &job)?;
             return Ok(Outcome::Done);
         }
         if !job.has_known_mode() {
             let message = "Skipped Job sync because completion mode is unknown";
-            host.warn(
+            host.emit(Event::warning(
                 &job.meta.reference(Job::KIND),
                 "UnknownCompletionMode",
                 message,
-            );
+            ));
             return Ok(Outcome::Done);
         }
         measured(host, job)
     }
 
-    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
+    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         orphans::route(host, deltas)
     }
 }
@@ -104,8 +104,8 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
         if result.is_ok() { "success" } else { "error" },
         action,
     ];
-    host.count(metrics::SYNCS, &labels, 1.0);
-    host.observe(
+    host.metrics().add(metrics::SYNCS, &labels, 1.0);
+    host.metrics().observe(
         metrics::SYNC_DURATION,
         &labels,
         host.now().since(started).as_secs_f64(),
@@ -125,7 +125,7 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
 
     let tally = Tally::of(&job, &pods);
     let indexes = job.is_indexed().then(|| Indexes::of(&job, &pods));
-    let recalled: Record = host.recall(&job.meta.uid).unwrap_or_default();
+    let recalled: Record = host.memo().get(&job.meta.uid).unwrap_or_default();
     let record = recalled.after(&tally.new_succeeded, &tally.new_failed);
 
     let mut status = job.status.clone();
@@ -202,7 +202,8 @@ fn outcome(
         (Ok(()), look_again) => Ok(look_again.map_or(Outcome::Done, Outcome::RequeueAfter)),
         (Err(error), None) => Err(error),
         (Err(error), Some(delay)) => {
-            host.enqueue_after(describe::QUEUE, &job.meta.key(), delay)?;
+            host.queue()
+                .add_after(describe::QUEUE, &job.meta.key(), delay)?;
             Err(error)
         }
     }
@@ -217,7 +218,7 @@ fn note_suspension(host: &Host, job: &Job, status: &mut Status, now: Time) {
     };
     let condition = stamped("Suspended", said, &format!("Job{reason}"), message, now);
     if verdict::set_condition(&mut status.conditions, condition) {
-        host.event(&about, reason, message);
+        host.emit(Event::normal(&about, reason, message));
         status.start_time = (!job.suspend).then_some(now.to_second());
     }
 }

@@ -150,6 +150,6 @@ pub struct Replaces {
 
 fn add(host: &Host, metric: &str, labels: &[&str], count: i64) {
     if count > 0 {
-        host.count(metric, labels, count as f64);
+        host.metrics().add(metric, labels, count as f64);
     }
 }

@@ -3,7 +3,7 @@
 
 use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Delta, controller::Routed};
+use flyball_sdk::{Delta, controller::RoutedKey};
 
 use crate::claim;
 use crate::metrics;
@@ -57,7 +57,7 @@ pub fn free_all_of(host: &Host, job: &Job) -> Result<(), Error> {
 ///
 /// # Errors
 /// A read failed.
-pub fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
+pub fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
     let mut found = Vec::new();
     for delta in deltas {
         if delta.watch == Job::KIND {
@@ -69,12 +69,12 @@ pub fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
     Ok(found)
 }
 
-fn route_job(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), Error> {
+fn route_job(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(), Error> {
     let (before, after) = (delta.before::<Presence>()?, delta.after::<Presence>()?);
     if let (None, Some(job)) = (&before, &after)
         && let Some(other) = job.other_controller()
     {
-        host.count(metrics::BY_OTHERS, &[other], 1.0);
+        host.metrics().add(metrics::BY_OTHERS, &[other], 1.0);
     }
     let is_same = |gone: &Presence| {
         after
@@ -93,15 +93,15 @@ fn route_job(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), 
     Ok(())
 }
 
-fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), Error> {
+fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(), Error> {
     let (before, after) = (delta.before::<HeldPod>()?, delta.after::<HeldPod>()?);
     let is_tracked = |pod: &HeldPod| has_ended(&pod.phase) && is_held(&pod.meta.finalizers);
     match (
         before.is_some_and(|pod| is_tracked(&pod)),
         after.as_ref().is_some_and(is_tracked),
     ) {
-        (false, true) => host.count(metrics::TRACKED, &["add"], 1.0),
-        (true, false) => host.count(metrics::TRACKED, &["delete"], 1.0),
+        (false, true) => host.metrics().add(metrics::TRACKED, &["add"], 1.0),
+        (true, false) => host.metrics().add(metrics::TRACKED, &["delete"], 1.0),
         _ => {}
     }
     let Some(pod) = after.filter(|pod| is_held(&pod.meta.finalizers)) else {
@@ -115,10 +115,10 @@ fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<Routed>) -> Result<(), 
     Ok(())
 }
 
-fn routed(pod: &HeldPod) -> Routed {
-    Routed {
+fn routed(pod: &HeldPod) -> RoutedKey {
+    RoutedKey {
         queue: QUEUE.into(),
-        ..Routed::now(pod.meta.key())
+        ..RoutedKey::now(pod.meta.key())
     }
 }
 

@@ -1,8 +1,10 @@
 //! Writing the status, and letting go the pods that it counts: the steps of [`account`](crate::account), in their order.
 
+use std::time::Duration;
+
 use flyball_sdk::prelude::*;
 use flyball_sdk::warning;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::account::{self, Known};
 use crate::backoff::Record;
@@ -36,7 +38,9 @@ pub fn track(
         .write(&account.status)
         .doing(|| "adding uncounted pods to status".into())?;
     if let Some(record) = record
-        && let Err(error) = host.remember(&job.meta.uid, record, &job.meta.uid)
+        && let Err(error) = host
+            .memo()
+            .put(&job.meta.uid, record, &job.meta.uid, Duration::ZERO)
     {
         warning!(
             host,
@@ -47,7 +51,7 @@ pub fn track(
     account
         .policy_actions
         .iter()
-        .for_each(|action| host.count(metrics::POLICY_ACTIONS, &[*action], 1.0));
+        .for_each(|action| host.metrics().add(metrics::POLICY_ACTIONS, &[*action], 1.0));
 
     let mut status = account.status;
     let (freed, failure) = free(host, &account.free);
@@ -98,11 +102,11 @@ fn tell_end(host: &Host, job: &Job, status: &Status, verdict: &Verdict) {
             .is_some_and(|completions| status.succeeded > completions)
         {
             let message = "Too many succeeded pods running after completion count reached";
-            host.warn(&about, "TooManySucceededPods", message);
+            host.emit(Event::warning(&about, "TooManySucceededPods", message));
         }
-        host.event(&about, "Completed", "Job completed");
+        host.emit(Event::normal(&about, "Completed", "Job completed"));
     } else {
-        host.warn(&about, &verdict.reason, &verdict.message);
+        host.emit(Event::warning(&about, &verdict.reason, &verdict.message));
     }
     metrics::count_finished(host, job, verdict);
 }
@@ -123,15 +127,11 @@ impl Writer<'_> {
         if *status == self.written {
             return Ok(());
         }
-        #[derive(Serialize)]
-        struct Change<'a> {
-            status: &'a Status,
-        }
         #[derive(Deserialize)]
         struct Answered {
             metadata: Meta,
         }
-        let write = Write::modify(Job::KIND, &self.meta, &Change { status }).on("status");
+        let write = Write::update_status(Job::KIND, &self.meta, status);
         let answer = self
             .host
             .write(write.returning(&["metadata.resourceVersion"]))?;

@@ -110,7 +110,9 @@ fn period(host: &Host) -> Result<Duration, Error> {
 
 /// Since when each use is surely noted: the day after the one on which the API server began to.
 fn tracked_since(host: &Host) -> Result<Time, Error> {
-    let tracking = host.live_get::<Tracking>(TRACKING_NAMESPACE, TRACKING)?;
+    let tracking = host
+        .reader()
+        .get::<Tracking>(TRACKING_NAMESPACE, TRACKING)?;
     let Some(Tracking { since }) = tracking else {
         return Err(Error::failed(format!(
             "the ConfigMap {TRACKING} is not there: the API server has not made it"

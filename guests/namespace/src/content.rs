@@ -48,12 +48,13 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
 /// How long the pods of a namespace may take to end, in seconds; 0 once that time has passed since it was deleted.
 fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     let mut longest = 0;
-    host.live_each(Pod::KIND, &namespace.meta.name, Pod::FIELDS, |pod: Pod| {
-        if !pod.has_ended() {
-            longest = longest.max(pod.grace_seconds.unwrap_or(0));
-        }
-        Ok(())
-    })?;
+    host.reader()
+        .each(Pod::KIND, &namespace.meta.name, Pod::FIELDS, |pod: Pod| {
+            if !pod.has_ended() {
+                longest = longest.max(pod.grace_seconds.unwrap_or(0));
+            }
+            Ok(())
+        })?;
     let longest = longest.unsigned_abs();
     let since = namespace
         .meta
@@ -189,10 +190,12 @@ fn list(host: &Host, namespace: &str, kind: &Deletable) -> Result<Option<Vec<Ite
         return Ok(None);
     }
     let mut items = Vec::new();
-    let listed = host.live_each(&kind.kind, namespace, ITEM_FIELDS, |item: Item| {
-        items.push(item);
-        Ok(())
-    });
+    let listed = host
+        .reader()
+        .each(&kind.kind, namespace, ITEM_FIELDS, |item: Item| {
+            items.push(item);
+            Ok(())
+        });
     match listed {
         Ok(()) => Ok(Some(items)),
         Err(error) if error.api().is_some_and(is_not_supported) => Ok(None),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use flyball_sdk::Kind;
-use flyball_sdk::discovery::{Discovered, Served, Undiscovered};
+use flyball_sdk::discovery::{Catalogue, DiscoveryFailure, ServedKind};
 use flyball_sdk::prelude::*;
 
 use crate::failure::said;
@@ -50,7 +50,7 @@ impl Deletable {
 
 /// What is deletable of what discovery found. A group version whose discovery failed counts as not served: what is known of
 /// it may be out of date.
-pub fn deletable(found: Result<Discovered, Error>) -> Kinds {
+pub fn deletable(found: Result<Catalogue, Error>) -> Kinds {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
@@ -61,7 +61,7 @@ pub fn deletable(found: Result<Discovered, Error>) -> Kinds {
         }
     };
     let mut kinds = Kinds {
-        undiscovered: incomplete(&found.failed),
+        undiscovered: incomplete(&found.failures),
         ..Kinds::default()
     };
     let mut seen = BTreeSet::new();
@@ -70,7 +70,7 @@ pub fn deletable(found: Result<Discovered, Error>) -> Kinds {
         .iter()
         .filter(|served| found.knows(served.group_version()))
     {
-        let is_deletable = served.namespaced && served.has("delete");
+        let is_deletable = served.namespaced && served.has_verb("delete");
         let Ok(Kind { group, version, .. }) = served.kind.parse() else {
             if is_deletable {
                 let message =
@@ -87,22 +87,22 @@ pub fn deletable(found: Result<Discovered, Error>) -> Kinds {
     kinds
 }
 
-fn of(served: &Served, group: String, version: String) -> Deletable {
+fn of(served: &ServedKind, group: String, version: String) -> Deletable {
     Deletable {
         kind: served.kind.clone(),
         group,
         version,
         plural: served.plural.clone(),
-        has_delete_collection: served.has("deletecollection"),
-        has_list: served.has("list"),
+        has_delete_collection: served.has_verb("deletecollection"),
+        has_list: served.has_verb("list"),
     }
 }
 
 /// What is said of group versions whose discovery failed; none if there are none.
-fn incomplete(failed: &[Undiscovered]) -> Option<String> {
-    let mut groups: Vec<String> = failed
+fn incomplete(failures: &[DiscoveryFailure]) -> Option<String> {
+    let mut groups: Vec<String> = failures
         .iter()
-        .map(|failed| format!("{}: {}", failed.group_version, failed.message))
+        .map(|failure| format!("{}: {}", failure.group_version, failure.message))
         .collect();
     groups.sort();
     (!groups.is_empty()).then(|| {

@@ -19,7 +19,7 @@ mod tests;
 
 use std::time::Duration;
 
-use flyball_sdk::controller::{Delta, Routed};
+use flyball_sdk::controller::{Delta, RoutedKey};
 use flyball_sdk::debug;
 use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::prelude::*;
@@ -67,14 +67,14 @@ impl Controller for NamespaceController {
         if !is_going {
             return Ok(Outcome::Done);
         }
-        match host.live_get("", name)? {
+        match host.reader().get("", name)? {
             Some(namespace) => empty(host, namespace),
             None => Ok(Outcome::Done),
         }
     }
 
     /// Namespaces that are being deleted, a while after each change.
-    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
+    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         // A period that makes no sense is told of by the reconcile.
         let delay = grace_period(host).unwrap_or(DEFAULT_GRACE_PERIOD);
         let mut routed = Vec::new();
@@ -82,9 +82,9 @@ impl Controller for NamespaceController {
             if let Some(namespace) = delta.after::<Presence>()?
                 && namespace.meta.is_deleting()
             {
-                routed.push(Routed {
+                routed.push(RoutedKey {
                     delay,
-                    ..Routed::now(namespace.meta.key())
+                    ..RoutedKey::now(namespace.meta.key())
                 });
             }
         }
@@ -112,7 +112,7 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     if !namespace.meta.is_deleting() || namespace.finalizers.is_empty() {
         return Ok(Outcome::Done);
     }
-    let kinds = kinds::deletable(host.discover());
+    let kinds = kinds::deletable(host.kinds());
     let content = content::delete(host, &namespace, &kinds.deletable);
     let namespace = update::tell(host, namespace, &conditions::of(&kinds, &content));
     if let Some(failure) = failure(&kinds, &content) {

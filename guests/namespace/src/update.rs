@@ -36,7 +36,7 @@ pub fn apply(
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error.into()),
         }
-        let Some(latest) = host.live_get::<Namespace>("", &namespace.meta.name)? else {
+        let Some(latest) = host.reader().get::<Namespace>("", &namespace.meta.name)? else {
             return Ok(None);
         };
         if latest.meta.uid != namespace.meta.uid {
@@ -62,7 +62,7 @@ pub fn finalize(namespace: &Namespace) -> Option<Write> {
     let is_due = others.len() < namespace.finalizers.len();
     is_due.then(|| {
         let change = json!({"spec": {"finalizers": others}});
-        Write::modify(Namespace::KIND, &namespace.meta, &change).on("finalize")
+        Write::update(Namespace::KIND, &namespace.meta, &change).on("finalize")
     })
 }
 
@@ -95,5 +95,5 @@ fn status(namespace: &Namespace, phase: &str, conditions: &[Condition]) -> Write
     if !conditions.is_empty() {
         status["conditions"] = json!(conditions);
     }
-    Write::modify(Namespace::KIND, &namespace.meta, &json!({"status": status})).on("status")
+    Write::update_status(Namespace::KIND, &namespace.meta, &status)
 }

@@ -32,7 +32,9 @@ pub fn claim<F: Flavored>(
 ) -> Result<Vec<Pod>, Error> {
     let is_active = |pods: Vec<Pod>| pods.into_iter().filter(Pod::is_active).collect();
     let recheck = || {
-        let live = host.live_get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
+        let live = host
+            .reader()
+            .get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
         may_adopt(&set.meta, live.as_ref().map(|live| &live.view.meta))
     };
     let owner = set.meta.controller_reference(F::FLAVOR.kind);

@@ -79,7 +79,7 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         .list::<Pod>()
         .namespace(&key.namespace)
         .orphans()
-        .selector(&selector)
+        .labels(&selector)
         .all()?;
     let terminating = claim::count_terminating(&selector, &own);
     let active = claim::claim::<F>(host, &set, &selector, own, orphans)?;
@@ -121,8 +121,8 @@ fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Report, 
     let about = set.meta.reference(F::FLAVOR.kind);
     for note in &report.notes {
         match note.is_warning {
-            true => host.warn(&about, note.reason, &note.message),
-            false => host.event(&about, note.reason, &note.message),
+            true => host.emit(Event::warning(&about, note.reason, &note.message)),
+            false => host.emit(Event::normal(&about, note.reason, &note.message)),
         }
     }
     Ok(report)
@@ -174,7 +174,7 @@ fn delete<F: Flavored>(
     let doomed = rank::least_useful(&candidates, surplus, &crowds, now);
     if let (true, Some(metric)) = (is_choice, F::FLAVOR.age_ratio) {
         for ratio in rank::age_ratios(&candidates, &doomed, now) {
-            host.observe(metric, &[], ratio);
+            host.metrics().observe(metric, &[], ratio);
         }
     }
     let answers = host
@@ -218,7 +218,7 @@ fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
         };
         host.list::<Bystander>()
             .namespace(namespace)
-            .selector(&selector)
+            .labels(&selector)
             .each(|pod| {
                 crowds.add(pod);
                 Ok(())
@@ -231,8 +231,8 @@ fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
 /// deleted bring within moments: one write then says all. False if one has waited lately: where pods fail as soon as they
 /// are made, each reconcile makes some.
 fn begins_to_wait(host: &Host, set: &Set) -> bool {
-    let waited = host.recall::<bool>(&set.meta.uid).is_some();
-    !waited && host.remember_for(&set.meta.uid, &true, WAIT).is_ok()
+    let waited = host.memo().get::<bool>(&set.meta.uid).is_some();
+    !waited && host.memo().put(&set.meta.uid, &true, "", WAIT).is_ok()
 }
 
 /// Writes the status. If that fails, most often because the set has changed since it was read, it tries once more, on the
@@ -247,7 +247,9 @@ fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<
         "the status of {} was refused: {first}",
         set.meta.key()
     );
-    let newest = host.live_get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
+    let newest = host
+        .reader()
+        .get::<Of<F, Presence>>(&set.meta.namespace, &set.meta.name)?;
     match newest {
         Some(Of { view: newest, .. }) if newest.meta.uid == set.meta.uid => {
             host.update_status(kind, &newest.meta, status)?;

@@ -87,7 +87,7 @@ pub fn report_creations(answers: impl IntoIterator<Item = Result<String, ApiErro
     for answer in answers {
         match answer {
             Ok(name) => report.tell(false, "SuccessfulCreate", format!("Created pod: {name}")),
-            Err(error) if was_skipped(&error) || is_namespace_terminating(&error) => {}
+            Err(error) if error.is_skipped() || is_namespace_terminating(&error) => {}
             Err(error) => {
                 report.tell(
                     true,
@@ -153,8 +153,4 @@ impl Report {
     fn fail(&mut self, reason: &'static str, message: String) {
         self.failure.get_or_insert(Failure { reason, message });
     }
-}
-
-fn was_skipped(error: &ApiError) -> bool {
-    error.status == 0 && error.reason == "Skipped"
 }

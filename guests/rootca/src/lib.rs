@@ -90,8 +90,9 @@ impl Controller for RootCa {
         let start = host.now();
         let result = publish(host, &request.key.name);
         let code = code(&result).to_string();
-        host.count(SYNCS, &[&code], 1.0);
-        host.observe(DURATION, &[&code], host.now().since(start).as_secs_f64());
+        host.metrics().add(SYNCS, &[&code], 1.0);
+        host.metrics()
+            .observe(DURATION, &[&code], host.now().since(start).as_secs_f64());
         result.map(|()| Outcome::Done)
     }
 }
@@ -108,7 +109,7 @@ fn publish(host: &Host, namespace: &str) -> Result<(), Error> {
         None => create(host, namespace, &bundle),
         Some(found) if is_right(&found, &bundle) => Ok(()),
         Some(found) => {
-            host.modify(ConfigMap::KIND, &found.meta, &repair(&found, &bundle))?;
+            host.update(ConfigMap::KIND, &found.meta, &repair(&found, &bundle))?;
             Ok(())
         }
     }

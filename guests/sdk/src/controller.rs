@@ -4,13 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use flyball_types::{Reference, ReferenceError};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::describe::Description;
 use crate::error::Error;
 use crate::host::Host;
-use crate::raw::Raw;
 
 /// A controller. [`export!`](crate::export) makes a guest of it.
 ///
@@ -39,7 +37,7 @@ pub trait Controller {
     ///
     /// # Errors
     /// The batch is repeated, one delta at a time, with backoff.
-    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
+    fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         let _ = (host, deltas);
         Ok(Vec::new())
     }
@@ -128,21 +126,17 @@ pub enum Outcome {
 }
 
 /// A change, as [`Controller::route`] gets it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Delta {
-    /// The kind whose watch saw it.
+    /// The watch's kind; of a discovery watch, the object's own kind.
     pub watch: String,
-    /// What happened.
-    #[serde(rename = "type")]
     pub delta_type: DeltaType,
-    /// The object before, reduced to the declared fields; null if it was added.
-    #[serde(default)]
-    pub old: Raw,
-    /// The object after; null if it was deleted.
-    #[serde(default)]
-    pub new: Raw,
-    /// Whether it is part of an initial list.
-    #[serde(default)]
+    /// The object before the change, reduced to the declared fields; none if it was added. Of an object that was added and
+    /// deleted since the last call, its last version.
+    pub old: Option<Vec<u8>>,
+    /// The object after the change; none if it was deleted.
+    pub new: Option<Vec<u8>>,
+    /// True if the object was there when the watch began.
     pub initial: bool,
 }
 
@@ -152,7 +146,7 @@ impl Delta {
     /// # Errors
     /// It is not as the view wants it.
     pub fn before<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.old.parse()
+        self.parse(self.old.as_deref())
     }
 
     /// The object after the change, if there is one.
@@ -160,15 +154,23 @@ impl Delta {
     /// # Errors
     /// It is not as the view wants it.
     pub fn after<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.new.parse()
+        self.parse(self.new.as_deref())
+    }
+
+    fn parse<T: DeserializeOwned>(&self, object: Option<&[u8]>) -> Result<Option<T>, Error> {
+        let parse = |object| {
+            flyball_types::read(object)
+                .map_err(|error| Error::Malformed(format!("a delta of {}", self.watch), error))
+        };
+        object.map(parse).transpose()
     }
 }
 
 pub use flyball_types::description::DeltaType;
 
-/// A key that [`Controller::route`] wants in a queue.
+/// A key that [`Controller::route`] enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Routed {
+pub struct RoutedKey {
     /// The queue; the first one, if empty.
     pub queue: String,
     /// The key.
@@ -177,7 +179,7 @@ pub struct Routed {
     pub delay: Duration,
 }
 
-impl Routed {
+impl RoutedKey {
     /// A key for the first queue, at once.
     pub fn now(key: Key) -> Self {
         Self {

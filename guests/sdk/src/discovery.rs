@@ -1,89 +1,27 @@
-//! What the API server serves, for controllers that are about kinds which they don't know by name.
+//! What the API server serves, for controllers of kinds that they do not know by name.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde::Deserialize;
+pub use flyball_types::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
 
 use crate::error::Error;
 use crate::host::Host;
 
-/// What the API server serves.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Discovered {
-    /// The kinds, in the server's order: within a group the preferred version first.
-    pub kinds: Vec<Served>,
-    /// The group versions whose discovery failed. What `kinds` has of them, if anything, may be out of date.
-    pub failed: Vec<Undiscovered>,
-}
-
-/// A kind that is served.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Served {
-    /// The kind, as in `apps/v1/Deployment`.
-    pub kind: String,
-    /// What its paths call it, as in `deployments`.
-    pub plural: String,
-    /// Whether its objects lie in namespaces.
-    pub namespaced: bool,
-    /// The API's verbs that it has.
-    pub verbs: BTreeSet<String>,
-    /// Its subresources, each with its verbs.
-    pub subresources: BTreeMap<String, BTreeSet<String>>,
-    /// Whether it is of the group's preferred version.
-    pub preferred: bool,
-}
-
-/// A group version whose discovery failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Undiscovered {
-    /// As in `metrics.k8s.io/v1beta1`.
-    pub group_version: String,
-    /// What is known of why.
-    pub message: String,
-}
-
-impl Discovered {
-    /// Whether the discovery of this group version succeeded.
-    pub fn knows(&self, group_version: &str) -> bool {
-        self.failed
-            .iter()
-            .all(|failed| failed.group_version != group_version)
-    }
-}
-
-impl Served {
-    /// Its group and version, as in `apps/v1`; the core group has no group part.
-    pub fn group_version(&self) -> &str {
-        self.kind
-            .rsplit_once('/')
-            .map_or("", |(group_version, _)| group_version)
-    }
-
-    /// Whether it has this verb.
-    pub fn has(&self, verb: &str) -> bool {
-        self.verbs.contains(verb)
-    }
-}
-
 /// Discovery.
 impl Host<'_> {
-    /// What the API server serves. Granted by the import `discovery`.
+    /// What the API server serves, at most one second old. Granted by the import `discovery`.
     ///
     /// # Errors
-    /// The server was not asked with success.
-    pub fn discover(&self) -> Result<Discovered, Error> {
-        let kinds = self.imports().kinds()?;
-        flyball_types::read(&kinds)
-            .map_err(|error| Error::Malformed("what discovery found".into(), error))
+    /// Discovery failed altogether.
+    pub fn kinds(&self) -> Result<Catalogue, Error> {
+        Ok(self.imports().discovery_kinds()?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Cluster, refusal};
+    use flyball_types::ApiError;
+
+    use super::Catalogue;
+    use crate::testing::Cluster;
 
     #[test]
     fn what_is_served_is_discovered_with_what_failed() {
@@ -96,29 +34,30 @@ mod tests {
         );
         cluster.serve("v1/Node", "nodes", false, &["list"]);
         cluster.fail_discovery("metrics.k8s.io/v1beta1", "no answer");
-        let found = cluster.host().discover().unwrap();
+        let found = cluster.host().kinds().unwrap();
         let (deployment, node) = (&found.kinds[0], &found.kinds[1]);
         assert_eq!(
             (deployment.group_version(), deployment.plural.as_str()),
             ("apps/v1", "deployments")
         );
-        assert!(deployment.namespaced && deployment.has("delete") && !deployment.has("watch"));
+        assert!(deployment.namespaced);
+        assert!(deployment.has_verb("delete") && !deployment.has_verb("watch"));
         assert_eq!(
             (node.group_version(), node.namespaced, node.preferred),
             ("v1", false, true)
         );
         assert!(found.knows("v1") && !found.knows("metrics.k8s.io/v1beta1"));
-        assert_eq!(found.failed[0].message, "no answer");
+        assert_eq!(found.failures[0].message, "no answer");
     }
 
     #[test]
     fn discovery_can_fail_altogether() {
         let cluster = Cluster::new();
-        cluster.fail("discover", "", refusal(0, "Unreachable"));
+        cluster.fail("discover", "", ApiError::unreachable("no route"));
         assert_eq!(
-            cluster.host().discover().unwrap_err().api().unwrap().reason,
+            cluster.host().kinds().unwrap_err().api().unwrap().reason,
             "Unreachable"
         );
-        assert_eq!(cluster.host().discover().unwrap(), Default::default());
+        assert_eq!(cluster.host().kinds().unwrap(), Catalogue::default());
     }
 }

@@ -57,7 +57,7 @@
 //!         match host.list::<Quota>().namespace(name).all()?.first() {
 //!             None => drop(host.create(Quota::KIND, name, &quota(wanted))?),
 //!             Some(quota) if quota.pods != Some(wanted) => {
-//!                 host.modify(Quota::KIND, &quota.meta, &json!({"spec": {"hard": {"pods": wanted}}}))?;
+//!                 host.update(Quota::KIND, &quota.meta, &json!({"spec": {"hard": {"pods": wanted}}}))?;
 //!             }
 //!             Some(_) => {}
 //!         }
@@ -93,6 +93,7 @@ pub mod describe;
 pub mod discovery;
 pub mod duration;
 pub mod error;
+pub mod event;
 pub mod hash;
 pub mod host;
 pub mod imports;
@@ -103,6 +104,8 @@ pub mod meta;
 pub mod pod;
 pub mod quantity;
 mod raw;
+pub mod reader;
+pub mod services;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod time;
@@ -113,9 +116,12 @@ pub mod wasm;
 pub mod write;
 
 pub use condition::Condition;
-pub use controller::{Controller, Delta, Key, Outcome, Request, Routed};
+pub use controller::{Controller, Delta, Key, Outcome, Request, RoutedKey};
 pub use error::{ApiResult, Context, Error};
-pub use flyball_types::{ApiError, FieldPath, Kind, KindPattern, LabelSelector, Labels, Reference};
+pub use event::Event;
+pub use flyball_types::{
+    ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Reference,
+};
 pub use host::Host;
 pub use imports::ObjectReference;
 pub use int_or_percent::IntOrPercent;
@@ -134,7 +140,7 @@ pub mod prelude {
     pub use crate::describe::{Change, DeltaType, Description, Mapping, Watch};
     pub use crate::describe::{describe, watch, watch_kind};
     pub use crate::{
-        Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Host,
+        Answer, ApiError, ApiResult as _, Condition, Context as _, Controller, Error, Event, Host,
         IntOrPercent, Key, LabelSelector, LabelSet, Labels, Meta, Outcome, OwnerReference,
         PatchType, Propagation, Quantity, Raw, Request, Selector, Time, View, Write, export,
     };

@@ -3,87 +3,79 @@
 use std::fmt::Display;
 use std::marker::PhantomData;
 
+use flyball_types::{Projection, Query};
+
 use crate::error::Error;
-use crate::imports::{Imports, Question};
+use crate::imports::Imports;
 use crate::view::View;
 
-/// A list of the cache, as views. The narrowing functions join with «and».
+/// A list of the cache, as views. All conditions must hold.
 #[must_use = "a list reads nothing until it is asked to"]
 pub struct List<'a, T> {
     imports: &'a dyn Imports,
-    question: Question,
+    query: Query,
     view: PhantomData<T>,
 }
 
 impl<'a, T: View> List<'a, T> {
     pub(crate) fn new(imports: &'a dyn Imports) -> Self {
-        let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
-        let kind = T::KIND.into();
-        let question = match T::COLUMNS {
-            [] => Question {
-                kind,
-                fields: owned(T::FIELDS),
-                ..Question::default()
-            },
-            columns => Question {
-                kind,
-                columns: owned(columns),
-                ..Question::default()
-            },
+        let query = Query {
+            kind: T::KIND.into(),
+            ..Query::default()
         };
         Self {
             imports,
-            question,
+            query,
             view: PhantomData,
         }
     }
 
-    /// Only those of this namespace.
+    /// Only objects of this namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
-        self.question.namespace = Some(namespace.into());
+        self.query.namespace = namespace.into();
         self
     }
 
-    /// Only those whose labels match: a [`LabelSelector`](crate::LabelSelector), or a text such as `app=web,!canary`.
-    pub fn selector(mut self, selector: &(impl Display + ?Sized)) -> Self {
-        self.question.label_selector = Some(selector.to_string());
+    /// Only objects whose labels match: a [`LabelSelector`](crate::LabelSelector), or a text such as `app=web,!canary`.
+    pub fn labels(mut self, selector: &(impl Display + ?Sized)) -> Self {
+        self.query.add_labels(&selector.to_string());
         self
     }
 
-    /// Only those of which a declared index holds this value.
+    /// Only objects of which a declared index holds this value.
     pub fn index(mut self, name: &str, value: &str) -> Self {
-        self.question.index = Some((name.into(), value.into()));
+        self.query.indexes.push((name.into(), value.into()));
         self
     }
 
-    /// Only the one that has this UID.
+    /// Only the object of this UID.
     pub fn uid(mut self, uid: &str) -> Self {
-        self.question.uid = Some(uid.into());
+        self.query.uid = Some(uid.into());
         self
     }
 
-    /// Only those that name this UID as an owner.
+    /// Only objects that have an owner of this UID.
     pub fn owner(mut self, uid: &str) -> Self {
-        self.question.owner = Some(uid.into());
+        self.query.owner = Some(uid.into());
         self
     }
 
-    /// Only those that name this UID as their controller.
+    /// Only objects whose controller has this UID.
     pub fn controller(mut self, uid: &str) -> Self {
-        self.question.controller = Some(uid.into());
+        self.query.controller = Some(uid.into());
         self
     }
 
-    /// Only those that name no controller.
+    /// Only objects without a controller.
     pub fn orphans(mut self) -> Self {
-        self.question.orphans = true;
+        self.query.orphans = true;
         self
     }
 
     /// All of them, in order of namespace and name.
     ///
     /// # Errors
-    /// The plugin may not read them, or one is not as the view wants it.
+    /// The plugin may not read them, or an object does not fit the view.
     pub fn all(self) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         self.each(|object| {
@@ -93,20 +85,20 @@ impl<'a, T: View> List<'a, T> {
         Ok(all)
     }
 
-    /// Hands out one after the other, with no more than a page of them in memory.
+    /// Calls `visit` for one object after the other, with no more than a page of them in memory.
     ///
     /// # Errors
-    /// As [`all`](Self::all), and what `visit` answers, which ends the list.
+    /// As [`all`](Self::all), and the errors of `visit`, which end the list.
     pub fn each(self, mut visit: impl FnMut(T) -> Result<(), Error>) -> Result<(), Error> {
-        let pages = self.imports.open(&self.question);
+        let mut page = self.imports.lister_list(self.query, projection::<T>(), 0)?;
         loop {
-            let page = pages.page(0)?;
-            let objects: Vec<T> = flyball_types::read(&page)
+            let objects: Vec<T> = flyball_types::read(&page.items)
                 .map_err(|error| Error::Malformed(format!("a list of {}", T::KIND), error))?;
-            if objects.is_empty() {
-                return Ok(());
-            }
             objects.into_iter().try_for_each(&mut visit)?;
+            match page.rest {
+                Some(rest) => page = rest.next(0)?,
+                None => return Ok(()),
+            }
         }
     }
 
@@ -115,6 +107,16 @@ impl<'a, T: View> List<'a, T> {
     /// # Errors
     /// The plugin may not read them.
     pub fn count(self) -> Result<u32, Error> {
-        Ok(self.imports.open(&self.question).count()?)
+        Ok(self.imports.lister_count(self.query)?)
+    }
+}
+
+/// What a view reads of each object.
+fn projection<T: View>() -> Projection {
+    let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
+    match (T::COLUMNS, T::FIELDS) {
+        ([], []) => Projection::All,
+        ([], fields) => Projection::Fields(owned(fields)),
+        (columns, _) => Projection::Columns(owned(columns)),
     }
 }

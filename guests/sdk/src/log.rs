@@ -19,8 +19,8 @@ pub enum Level {
 #[macro_export]
 macro_rules! log {
     ($host:expr, $level:expr, $($text:tt)+) => {
-        if $host.imports().logs($level) {
-            $host.imports().log($level, &format!($($text)+), &[]);
+        if $host.imports().log_enabled($level) {
+            $host.imports().log_write($level, &format!($($text)+), &[]);
         }
     };
 }

@@ -23,7 +23,7 @@
 //!
 //!     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
 //!         if let Some(namespace) = host.get_key::<Namespace>(&request.key)? {
-//!             host.modify(Namespace::KIND, &namespace.meta, &json!({"metadata": {"labels": {"marked": "yes"}}}))?;
+//!             host.update(Namespace::KIND, &namespace.meta, &json!({"metadata": {"labels": {"marked": "yes"}}}))?;
 //!         }
 //!         Ok(Outcome::Done)
 //!     }
@@ -49,14 +49,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use flyball_types::{ApiError, Kind};
-use serde_json::{Value, json};
+use flyball_types::{
+    ApiError, Catalogue, DiscoveryFailure, EventOptions, Kind, Projection, Query, ServedKind,
+};
+use serde_json::Value;
 
-use crate::controller::{Controller, Outcome, Request};
+use crate::controller::{Controller, Delta, DeltaType, Outcome, Request};
 use crate::describe::{Description, Permission};
 use crate::error::Error;
 use crate::host::Host;
-use crate::imports::{MetricOperation, ObjectReference, Pages, Question};
+use crate::imports::{MetricOperation, ObjectReference, Page};
 use crate::log::Level;
 use crate::time::Time;
 
@@ -72,8 +74,8 @@ struct State {
     store: Store,
     /// What live reads see in place of what the cache holds; none where the object is gone.
     live: HashMap<Id, Option<Value>>,
-    /// Owners that were seen to go.
-    gone: Vec<ObjectReference>,
+    /// Objects whose deletion was observed.
+    deleted: Vec<ObjectReference>,
     description: Option<Description>,
     faults: Vec<Fault>,
     writes: Vec<Written>,
@@ -89,13 +91,13 @@ struct State {
     signed: Vec<Signed>,
     memo: HashMap<String, (Vec<u8>, u32)>,
     raw: HashMap<String, Value>,
-    kinds: Value,
+    catalogue: Catalogue,
     random: u64,
     lister: Option<Box<Lister>>,
 }
 
-/// Answers a question to the cache.
-type Lister = dyn Fn(&Question) -> Box<dyn Pages>;
+/// Runs a query of the cache.
+type Lister = dyn Fn(&Query, &Projection) -> Page;
 
 /// A failure to be injected.
 struct Fault {
@@ -154,6 +156,8 @@ pub struct Event {
     pub reason: String,
     /// A sentence.
     pub message: String,
+    /// Its action, its related object and its annotations.
+    pub options: EventOptions,
 }
 
 /// `Normal SuccessfulCreate Created pod: web-1`
@@ -210,7 +214,7 @@ impl Default for Cluster {
         let state = State {
             store: Store::new("2026-01-01T00:00:00Z".parse().expect("it is a time")),
             live: HashMap::new(),
-            gone: Vec::new(),
+            deleted: Vec::new(),
             description: None,
             faults: Vec::new(),
             writes: Vec::new(),
@@ -224,7 +228,7 @@ impl Default for Cluster {
             signed: Vec::new(),
             memo: HashMap::new(),
             raw: HashMap::new(),
-            kinds: json!({"kinds": [], "failed": []}),
+            catalogue: Catalogue::default(),
             random: 0x9e37_79b9_7f4a_7c15,
             lister: None,
         };
@@ -294,10 +298,10 @@ impl Cluster {
             .insert(Id::new(kind, namespace, name), None);
     }
 
-    /// Lets the host have seen this object go.
-    pub fn see_go(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
+    /// Lets the host have observed the deletion of this object.
+    pub fn observe_deletion(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
         let [kind, namespace, name, uid] = [kind, namespace, name, uid].map(str::to_owned);
-        self.state.borrow_mut().gone.push(ObjectReference {
+        self.state.borrow_mut().deleted.push(ObjectReference {
             kind,
             namespace,
             name,
@@ -310,34 +314,37 @@ impl Cluster {
         self.state.borrow_mut().raw.insert(path.into(), answer);
     }
 
-    /// Answers `discovery.kinds`.
-    pub fn set_kinds(&self, kinds: Value) {
-        self.state.borrow_mut().kinds = kinds;
+    /// Sets what `discovery.kinds` returns.
+    pub fn set_catalogue(&self, catalogue: Catalogue) {
+        self.state.borrow_mut().catalogue = catalogue;
     }
 
-    /// Lets `discovery.kinds` answer this kind as well, after those that were served before; of two versions of a group the
+    /// Lets `discovery.kinds` return this kind as well, after those that were served before; of two versions of a group the
     /// first one served is the preferred one.
     pub fn serve(&self, kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) {
-        let kinds = &mut self.state.borrow_mut().kinds["kinds"];
-        let group = |kind: &Value| kind_of(kind["kind"].as_str().expect("it is a text")).group;
-        let version = |kind: &Value| kind_of(kind["kind"].as_str().expect("it is a text")).version;
-        let mut served = json!({"kind": kind, "plural": plural, "namespaced": namespaced, "verbs": verbs, "subresources": {}});
-        let kinds = kinds.as_array_mut().expect("the kinds are a list");
-        let first = kinds.iter().find(|known| group(known) == group(&served));
-        served["preferred"] = first
-            .is_none_or(|first| version(first) == version(&served))
-            .into();
-        kinds.push(served);
+        let kinds = &mut self.state.borrow_mut().catalogue.kinds;
+        let own = kind_of(kind);
+        let first = kinds
+            .iter()
+            .map(|known| kind_of(&known.kind))
+            .find(|known| known.group == own.group);
+        kinds.push(ServedKind {
+            kind: kind.into(),
+            plural: plural.into(),
+            namespaced,
+            preferred: first.is_none_or(|first| first.version == own.version),
+            verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+            subresources: Vec::new(),
+        });
     }
 
     /// Lets `discovery.kinds` name this group version as one whose discovery failed.
     pub fn fail_discovery(&self, group_version: &str, message: &str) {
-        let failed = json!({"groupVersion": group_version, "message": message});
-        let kinds = &mut self.state.borrow_mut().kinds;
-        kinds["failed"]
-            .as_array_mut()
-            .expect("the failures are a list")
-            .push(failed);
+        let failures = &mut self.state.borrow_mut().catalogue.failures;
+        failures.push(DiscoveryFailure {
+            group_version: group_version.into(),
+            message: message.into(),
+        });
     }
 
     /// Fails the next write (or live `get` or `list`) of this verb and kind; `discover` of no kind is discovery itself.
@@ -376,8 +383,8 @@ impl Cluster {
             .insert(key.into(), value.into());
     }
 
-    /// Answers lists from elsewhere, in bytes, in place of what the cluster holds.
-    pub fn set_lister(&self, lister: impl Fn(&Question) -> Box<dyn Pages> + 'static) {
+    /// Runs queries elsewhere, in place of on what the cluster holds.
+    pub fn set_lister(&self, lister: impl Fn(&Query, &Projection) -> Page + 'static) {
         self.state.borrow_mut().lister = Some(Box::new(lister));
     }
 
@@ -487,7 +494,28 @@ impl Cluster {
 
 /// An error as the API server writes it, for [`Cluster::fail`].
 pub fn refusal(status: u16, reason: &str) -> ApiError {
-    ApiError::new(status, reason, format!("the test refuses this: {reason}"))
+    ApiError::of_server(status, reason, format!("the test refuses this: {reason}"))
+}
+
+/// A change of an object, from its versions before and after, for [`Controller::route`].
+///
+/// # Panics
+/// If there is neither.
+pub fn delta(watch: &str, old: Option<&Value>, new: Option<&Value>) -> Delta {
+    let delta_type = match (old, new) {
+        (Some(_), Some(_)) => DeltaType::Modified,
+        (None, Some(_)) => DeltaType::Added,
+        (Some(_), None) => DeltaType::Deleted,
+        (None, None) => panic!("a delta has an old object or a new one"),
+    };
+    let json = |object: &Value| object.to_string().into_bytes();
+    Delta {
+        watch: watch.into(),
+        delta_type,
+        old: old.map(json),
+        new: new.map(json),
+        initial: false,
+    }
 }
 
 /// Reads a view from a literal object.

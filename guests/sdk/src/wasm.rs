@@ -1,11 +1,10 @@
 //! In the sandbox: the WIT imports as [`Imports`], and a [`Controller`] as the WIT exports.
 
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Catalogue, Effect, EventOptions, Projection, Query};
 
-use crate::controller::{Controller, Delta, Key, Outcome, Request};
-use crate::error::Error;
+use crate::controller::{Controller, Delta, DeltaType, Key, Outcome, Request, RoutedKey};
 use crate::host::{Host, millis};
-use crate::imports::{Imports, MetricOperation, ObjectReference, Pages, Question};
+use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
 use crate::log::Level;
 use crate::time::Time;
 use crate::write::{Action, Batch, Write};
@@ -34,9 +33,9 @@ pub mod bindings {
 pub struct Exported<C>(std::marker::PhantomData<C>);
 
 impl<C: Controller> guest::Guest for Exported<C> {
-    fn describe() -> String {
+    fn describe() -> Vec<u8> {
         log_panics();
-        serde_json::to_string(&C::describe_configured(&Host::new(&Sandbox)))
+        serde_json::to_vec(&C::describe_configured(&Host::new(&Sandbox)))
             .expect("a description is valid JSON")
     }
 
@@ -55,17 +54,38 @@ impl<C: Controller> guest::Guest for Exported<C> {
         }
     }
 
-    fn route(deltas: Vec<u8>) -> Result<Vec<guest::Routed>, String> {
+    fn route(deltas: Vec<guest::Delta>) -> Result<Vec<guest::RoutedKey>, String> {
         log_panics();
-        let deltas: Vec<Delta> = flyball_types::read(&deltas)
-            .map_err(|error| Error::Malformed("a batch of deltas".into(), error).to_string())?;
+        let deltas: Vec<Delta> = deltas.into_iter().map(lift_delta).collect();
         let routed = C::route(&Host::new(&Sandbox), &deltas).map_err(|error| error.to_string())?;
-        let raise = |one: crate::controller::Routed| guest::Routed {
+        let lower = |one: RoutedKey| guest::RoutedKey {
             queue: one.queue,
             key: one.key.to_string(),
             delay_ms: millis(one.delay),
         };
-        Ok(routed.into_iter().map(raise).collect())
+        Ok(routed.into_iter().map(lower).collect())
+    }
+}
+
+fn lift_delta(delta: guest::Delta) -> Delta {
+    let guest::Delta {
+        watch,
+        delta_type,
+        old,
+        new,
+        initial,
+    } = delta;
+    let delta_type = match delta_type {
+        guest::DeltaType::Added => DeltaType::Added,
+        guest::DeltaType::Modified => DeltaType::Modified,
+        guest::DeltaType::Deleted => DeltaType::Deleted,
+    };
+    Delta {
+        watch,
+        delta_type,
+        old,
+        new,
+        initial,
     }
 }
 
@@ -74,7 +94,7 @@ fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
-            Sandbox.log(Level::Error, &info.to_string(), &[])
+            Sandbox.log_write(Level::Error, &info.to_string(), &[])
         }))
     });
 }
@@ -83,7 +103,7 @@ fn log_panics() {
 struct Sandbox;
 
 impl Imports for Sandbox {
-    fn get(
+    fn lister_get(
         &self,
         kind: &str,
         namespace: &str,
@@ -93,71 +113,39 @@ impl Imports for Sandbox {
         wit::lister::get(kind, namespace, name, &owned(fields)).map_err(lift)
     }
 
-    fn open(&self, question: &Question) -> Box<dyn Pages> {
-        let query = wit::lister::Query::new(&question.kind);
-        if let Some(namespace) = &question.namespace {
-            query.namespace(namespace);
-        }
-        if let Some(selector) = &question.label_selector {
-            query.label_selector(selector);
-        }
-        if let Some((name, value)) = &question.index {
-            query.index(name, value);
-        }
-        if let Some(uid) = &question.uid {
-            query.uid(uid);
-        }
-        if let Some(uid) = &question.owner {
-            query.owner(uid);
-        }
-        if let Some(uid) = &question.controller {
-            query.controller(uid);
-        }
-        if question.orphans {
-            query.orphans();
-        }
-        if !question.fields.is_empty() {
-            query.fields(&question.fields);
-        }
-        if !question.columns.is_empty() {
-            query.columns(&question.columns);
-        }
-        Box::new(query)
-    }
-
-    fn gone(&self, object: &ObjectReference) -> bool {
-        wit::lister::gone(&named(object))
-    }
-
-    fn live_get(
+    fn lister_list(
         &self,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        fields: &[&str],
-    ) -> Result<Vec<u8>, ApiError> {
-        wit::reader::get(kind, namespace, name, &owned(fields)).map_err(lift)
+        query: Query,
+        projection: Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
+        let projection = match projection {
+            Projection::All => wit::lister::Projection::All,
+            Projection::Fields(paths) => wit::lister::Projection::Fields(paths),
+            Projection::Columns(paths) => wit::lister::Projection::Columns(paths),
+        };
+        lift_page(wit::lister::list(&lower_query(query), &projection, limit))
     }
 
-    fn live_list(
-        &self,
-        kind: &str,
-        namespace: &str,
-        parameters: &[(String, String)],
-        fields: &[&str],
-    ) -> Result<Vec<u8>, ApiError> {
-        wit::reader::list(kind, namespace, parameters, &owned(fields)).map_err(lift)
+    fn lister_count(&self, query: Query) -> Result<u32, ApiError> {
+        wit::lister::count(&lower_query(query)).map_err(lift)
     }
 
-    fn live_raw(&self, path: &str) -> Result<Vec<u8>, ApiError> {
-        wit::reader::raw(path).map_err(lift)
+    fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
+        wit::lister::deletion_observed(&named(object))
     }
 
-    fn kinds(&self) -> Result<Vec<u8>, ApiError> {
-        wit::discovery::kinds().map_err(lift)
+    fn reader_run(&self, reads: Vec<Read>) -> Vec<Result<Vec<u8>, ApiError>> {
+        let batch = wit::reader::Batch::new();
+        reads.into_iter().for_each(|read| add_read(&batch, read));
+        lift_results(batch.run())
     }
 
-    fn run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
+    fn discovery_kinds(&self) -> Result<Catalogue, ApiError> {
+        wit::discovery::kinds().map(lift_catalogue).map_err(lift)
+    }
+
+    fn writer_run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
         let writes = wit::writer::Batch::new();
         if let Some(initial) = batch.slow_start {
             writes.slow_start(initial);
@@ -169,34 +157,38 @@ impl Imports for Sandbox {
             .writes
             .into_iter()
             .for_each(|write| add(&writes, write));
-        writes
-            .run()
-            .into_iter()
-            .map(|result| result.map_err(lift))
-            .collect()
+        lift_results(writes.run())
     }
 
-    fn emit(&self, about: &ObjectReference, event_type: &str, reason: &str, message: &str) {
-        wit::events::emit(&named(about), event_type, reason, message);
+    fn events_emit(
+        &self,
+        about: &ObjectReference,
+        event_type: &str,
+        reason: &str,
+        message: &str,
+        options: &EventOptions,
+    ) {
+        let options = options.to_document();
+        wit::events::emit(&named(about), event_type, reason, message, &options);
     }
 
-    fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
-        match delay_ms {
-            0 => wit::queue::add(queue, key),
-            delay => wit::queue::add_after(queue, key, delay),
-        }
-        .map_err(lift)
+    fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        wit::queue::add(queue, key).map_err(lift)
     }
 
-    fn forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+    fn queue_add_after(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
+        wit::queue::add_after(queue, key, delay_ms).map_err(lift)
+    }
+
+    fn queue_forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
         wit::queue::forget(queue, key).map_err(lift)
     }
 
-    fn requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
+    fn queue_requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
         wit::queue::requeues(queue, key).map_err(lift)
     }
 
-    fn now(&self) -> Time {
+    fn clock_now(&self) -> Time {
         let wit::types::Time {
             seconds,
             nanoseconds,
@@ -207,19 +199,24 @@ impl Imports for Sandbox {
         }
     }
 
-    fn random(&self, count: u32) -> Vec<u8> {
+    fn random_bytes(&self, count: u32) -> Vec<u8> {
         wit::random::bytes(count)
     }
 
-    fn log(&self, level: Level, message: &str, fields: &[(String, String)]) {
-        wit::log::write(lower(level), message, fields);
+    fn log_write(&self, level: Level, message: &str, fields: &[(String, String)]) {
+        let field = |(name, value): &(String, String)| wit::log::Field {
+            name: name.clone(),
+            value: value.clone(),
+        };
+        let fields: Vec<_> = fields.iter().map(field).collect();
+        wit::log::write(lower(level), message, &fields);
     }
 
-    fn logs(&self, level: Level) -> bool {
+    fn log_enabled(&self, level: Level) -> bool {
         wit::log::enabled(lower(level))
     }
 
-    fn metric(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64) {
+    fn metrics(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64) {
         let labels = owned(labels);
         match operation {
             MetricOperation::Add => wit::metrics::add(name, &labels, value),
@@ -228,7 +225,7 @@ impl Imports for Sandbox {
         }
     }
 
-    fn config(&self, key: &str) -> Option<String> {
+    fn config_get(&self, key: &str) -> Option<String> {
         wit::config::get(key)
     }
 
@@ -251,35 +248,88 @@ impl Imports for Sandbox {
         wit::memo::remove(key);
     }
 
-    fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+    fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
         wit::signer::sign_jwt(key, claims).map_err(lift)
     }
 
-    fn verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
+    fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
         wit::signer::verify_jwt(key, token).map_err(lift)
-    }
-
-    fn sign_certificate(
-        &self,
-        key: &str,
-        request: &str,
-        options: &str,
-    ) -> Result<String, ApiError> {
-        wit::signer::sign_certificate(key, request, options).map_err(lift)
-    }
-
-    fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
-        wit::signer::trust_bundle(key).map_err(lift)
     }
 }
 
-impl Pages for wit::lister::Query {
-    fn page(&self, limit: u32) -> Result<Vec<u8>, ApiError> {
-        wit::lister::Query::page(self, limit).map_err(lift)
+impl Cursor for wit::lister::Cursor {
+    fn next(self: Box<Self>, limit: u32) -> Result<Page, ApiError> {
+        lift_page(wit::lister::next(*self, limit))
     }
+}
 
-    fn count(&self) -> Result<u32, ApiError> {
-        wit::lister::Query::count(self).map_err(lift)
+fn lift_page(page: Result<wit::lister::Page, wit::types::Error>) -> Result<Page, ApiError> {
+    let wit::lister::Page { items, rest } = page.map_err(lift)?;
+    let rest = rest.map(|rest| Box::new(rest) as Box<dyn Cursor>);
+    Ok(Page { items, rest })
+}
+
+fn lower_query(query: Query) -> wit::lister::Query {
+    let condition = |(name, value)| wit::lister::Condition { name, value };
+    let conditions = query.conditions().into_iter().map(condition).collect();
+    wit::lister::Query {
+        kind: query.kind,
+        namespace: query.namespace,
+        conditions,
+    }
+}
+
+fn lift_results(
+    results: Vec<Result<Vec<u8>, wit::types::Error>>,
+) -> Vec<Result<Vec<u8>, ApiError>> {
+    results
+        .into_iter()
+        .map(|result| result.map_err(lift))
+        .collect()
+}
+
+fn lift_catalogue(catalogue: wit::discovery::Catalogue) -> Catalogue {
+    let subresource = |one: wit::discovery::Subresource| flyball_types::Subresource {
+        name: one.name,
+        verbs: one.verbs,
+    };
+    let kind = |kind: wit::discovery::ServedKind| flyball_types::ServedKind {
+        kind: kind.kind,
+        plural: kind.plural,
+        namespaced: kind.namespaced,
+        preferred: kind.preferred,
+        verbs: kind.verbs,
+        subresources: kind.subresources.into_iter().map(subresource).collect(),
+    };
+    let failure = |failure: wit::discovery::Failure| flyball_types::DiscoveryFailure {
+        group_version: failure.group_version,
+        message: failure.message,
+    };
+    Catalogue {
+        kinds: catalogue.kinds.into_iter().map(kind).collect(),
+        failures: catalogue.failures.into_iter().map(failure).collect(),
+    }
+}
+
+fn add_read(batch: &wit::reader::Batch, read: Read) {
+    match read {
+        Read::Get {
+            kind,
+            namespace,
+            name,
+            fields,
+        } => batch.get(&kind, &namespace, &name, &fields),
+        Read::List {
+            kind,
+            namespace,
+            parameters,
+            fields,
+        } => {
+            let parameter = |(name, value)| wit::reader::Parameter { name, value };
+            let parameters: Vec<_> = parameters.into_iter().map(parameter).collect();
+            batch.list(&kind, &namespace, &parameters, &fields);
+        }
+        Read::Raw { path } => batch.raw(&path),
     }
 }
 
@@ -297,16 +347,28 @@ fn add(batch: &wit::writer::Batch, write: Write) {
         subresource: target.subresource,
     };
     let options = if options.is_empty() {
-        String::new()
+        Vec::new()
     } else {
         // Not by `Value`'s `to_string`, which would bring a second serializer into every guest.
-        serde_json::to_string(&options).expect("options are valid JSON")
+        serde_json::to_vec(&options).expect("options are valid JSON")
     };
     match action {
         Action::Create(object) => batch.create(&target, &object, &options, &returns),
-        Action::Modify(version, change) => {
-            batch.modify(&target, &version, &change, &options, &returns)
+        Action::Update(version, change) => {
+            batch.update(&target, &version, &change, &options, &returns)
         }
+        Action::UpdateStatus {
+            resource_version,
+            status,
+            metadata,
+        } => batch.update_status(
+            &target,
+            &resource_version,
+            &status,
+            &metadata,
+            &options,
+            &returns,
+        ),
         Action::Patch(patch_type, patch) => {
             batch.patch(&target, patch_type.as_str(), &patch, &options, &returns)
         }
@@ -341,6 +403,11 @@ fn lift(error: wit::types::Error) -> ApiError {
         status: error.status,
         reason: error.reason,
         message: error.message,
+        effect: match error.effect {
+            wit::types::Effect::None => Effect::None,
+            wit::types::Effect::Refused => Effect::Refused,
+            wit::types::Effect::Unknown => Effect::Unknown,
+        },
         retry_after_ms: error.retry_after_ms,
     }
 }

@@ -1,4 +1,4 @@
-//! Writes: what a guest asks the API server to change, alone or as a batch that the host runs side by side.
+//! Writes: what a guest asks the API server to change, alone or as a batch that the host runs concurrently.
 
 use flyball_types::ApiError;
 use serde::Serialize;
@@ -27,8 +27,16 @@ pub struct Target {
 pub enum Action {
     /// Creates this object.
     Create(Vec<u8>),
-    /// Changes the object of this resource version by this merge patch, as the API's `update`.
-    Modify(String, Vec<u8>),
+    /// Updates the object of this resource version by this merge patch.
+    Update(String, Vec<u8>),
+    /// Replaces the status of the object of this resource version.
+    UpdateStatus {
+        resource_version: String,
+        /// The whole new status.
+        status: Vec<u8>,
+        /// A merge patch of the metadata; empty for none.
+        metadata: Vec<u8>,
+    },
     /// Patches with this type of patch.
     Patch(PatchType, Vec<u8>),
     /// Deletes the object.
@@ -118,10 +126,21 @@ impl Write {
         Self::new(kind, namespace, "", Action::Create(bytes(object)))
     }
 
-    /// Changes the object that was read with this metadata: `change` is a JSON merge patch. If the object has changed since
-    /// then, it is a `Conflict`. With [`on`](Self::on)`("status")` the change carries the whole status.
-    pub fn modify(kind: &str, meta: &Meta, change: &impl Serialize) -> Self {
-        let action = Action::Modify(meta.resource_version.clone(), bytes(change));
+    /// Updates the object that was read with this metadata: `change` is a JSON merge patch. If the object has changed since
+    /// then, it is a `Conflict`.
+    pub fn update(kind: &str, meta: &Meta, change: &impl Serialize) -> Self {
+        let action = Action::Update(meta.resource_version.clone(), bytes(change));
+        Self::new(kind, &meta.namespace, &meta.name, action)
+    }
+
+    /// Replaces the status of the object that was read with this metadata: `status` is the whole new status. If the object
+    /// has changed since then, it is a `Conflict`.
+    pub fn update_status(kind: &str, meta: &Meta, status: &impl Serialize) -> Self {
+        let action = Action::UpdateStatus {
+            resource_version: meta.resource_version.clone(),
+            status: bytes(status),
+            metadata: Vec::new(),
+        };
         Self::new(kind, &meta.namespace, &meta.name, action)
     }
 
@@ -170,6 +189,19 @@ impl Write {
         object: &impl Serialize,
     ) -> Self {
         Self::new(kind, namespace, name, Action::Create(bytes(object))).on(subresource)
+    }
+
+    /// Changes metadata along with a status: `change` is a JSON merge patch of it. The API server takes annotations with the
+    /// status of some kinds, such as Deployments.
+    ///
+    /// # Panics
+    /// If the write is not an [`update_status`](Self::update_status).
+    pub fn with_metadata(mut self, change: &impl Serialize) -> Self {
+        match &mut self.action {
+            Action::UpdateStatus { metadata, .. } => *metadata = bytes(change),
+            action => panic!("metadata goes along with a status, not with {action:?}"),
+        }
+        self
     }
 
     /// Writes to this subresource.
@@ -230,7 +262,7 @@ impl Write {
     }
 }
 
-/// Writes to be run side by side.
+/// Writes to be run concurrently.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The writes, in order.
@@ -297,7 +329,7 @@ impl<'a> BatchBuilder<'a> {
             return Vec::new();
         }
         self.imports
-            .run(self.batch)
+            .writer_run(self.batch)
             .into_iter()
             .map(|result| result.map(Answer))
             .collect()

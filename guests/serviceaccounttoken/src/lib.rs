@@ -11,7 +11,7 @@ pub mod keys;
 
 use flyball_sdk::describe::{Queue, queue};
 use flyball_sdk::prelude::*;
-use flyball_sdk::{Delta, Routed, StringMap, debug};
+use flyball_sdk::{Delta, RoutedKey, StringMap, debug};
 
 use fill::{SECRET_TYPE, Secret};
 use keys::{AccountKey, SecretKey};
@@ -87,7 +87,7 @@ impl Controller for Tokens {
             .concurrency(5)
     }
 
-    fn route(_: &Host, deltas: &[Delta]) -> Result<Vec<Routed>, Error> {
+    fn route(_: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         let mut routed = Vec::new();
         for delta in deltas {
             if delta.watch == Account::KIND {
@@ -115,10 +115,10 @@ impl Controller for Tokens {
     }
 }
 
-fn to(queue: &str, key: Key) -> Routed {
-    Routed {
+fn to(queue: &str, key: Key) -> RoutedKey {
+    RoutedKey {
         queue: queue.into(),
-        ..Routed::now(key)
+        ..RoutedKey::now(key)
     }
 }
 
@@ -167,7 +167,7 @@ fn find_account(
     if let Some(account) = cached_account(host, namespace, name, uid)? {
         return Ok(Some(account));
     }
-    let found = host.live_get::<Account>(namespace, name)?;
+    let found = host.reader().get::<Account>(namespace, name)?;
     Ok(found.filter(|account| is_it(&account.meta, uid)))
 }
 
@@ -197,7 +197,7 @@ fn fill(host: &Host, secret: &Secret, account: &Account) -> Result<(), Error> {
         let token = token.map_err(|error| Error::terminal(format!("signing a token: {error}")))?;
         missing.put_token(&token);
     }
-    match host.modify(Secret::KIND, &secret.meta, &missing.change(account)) {
+    match host.update(Secret::KIND, &secret.meta, &missing.change(account)) {
         Err(error) if error.is_conflict() || error.is_not_found() => {
             debug!(host, "the secret has changed or gone: {error}");
             Ok(())
@@ -233,7 +233,7 @@ fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
         return Ok(());
     }
     // By the server's word: what is not taken out now would stay.
-    let found = host.live_get::<Referring>(namespace, account)?;
+    let found = host.reader().get::<Referring>(namespace, account)?;
     let Some(found) = found.filter(|account| is_it(&account.meta, uid)) else {
         return Ok(());
     };
@@ -242,7 +242,7 @@ fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     if others.len() == found.secrets.len() {
         return Ok(());
     }
-    host.modify(Account::KIND, &found.meta, &json!({"secrets": others}))
+    host.update(Account::KIND, &found.meta, &json!({"secrets": others}))
         .found()?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! What the controller does, natively.
 
+use flyball_sdk::base64;
 use flyball_sdk::prelude::*;
-use flyball_sdk::testing::{Cluster, refusal};
-use flyball_sdk::{Delta, base64, serde_json};
+use flyball_sdk::testing::{Cluster, delta, refusal};
 use flyball_serviceaccounttoken::{ACCOUNTS, ROOT_CA, SECRETS, SIGNING_KEY, Tokens};
 
 const CA: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
@@ -423,13 +423,12 @@ fn a_conflict_over_the_references_is_retried_and_a_lost_account_is_not() {
 fn routed(old: Value, new: Value) -> Vec<(String, String)> {
     let object = if new.is_null() { &old } else { &new };
     let watch = format!("v1/{}", object["kind"].as_str().unwrap());
-    let kind = match (old.is_null(), new.is_null()) {
-        (true, _) => "added",
-        (_, true) => "deleted",
-        _ => "modified",
-    };
-    let delta = json!({"watch": watch, "type": kind, "old": old, "new": new});
-    let delta: Delta = serde_json::from_str(&delta.to_string()).unwrap();
+    let present = |object: &Value| !object.is_null();
+    let delta = delta(
+        &watch,
+        Some(&old).filter(|old| present(old)),
+        Some(&new).filter(|new| present(new)),
+    );
     let routed = Tokens::route(&Cluster::new().host(), &[delta]).unwrap();
     routed
         .into_iter()

@@ -155,10 +155,10 @@ impl Scope {
     }
 }
 
-/// Appends a query parameter: `?key=value` as the first one, `&key=value` else.
+/// Appends a query parameter: `?key=value` as the first one, `&key=value` after it. Both are escaped.
 pub fn push_parameter(path: &mut String, key: &str, value: &str) {
     path.push(if path.contains('?') { '&' } else { '?' });
-    path.push_str(key);
+    escape(path, key);
     path.push('=');
     escape(path, value);
 }

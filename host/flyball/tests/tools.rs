@@ -61,7 +61,7 @@ fn a_plugin_is_shown_with_what_it_reads_and_asks_for() {
     let text = printed(&["inspect", &greeter]);
     for line in [
         "name          greeter",
-        "world         flyball:controller/controller@0.1.0",
+        "world         flyball:controller/controller@0.2.0",
         "watches       v1/Namespace",
         "v1/ConfigMap, with metadata.name=greeting",
         "reads metadata.name, data.greeting",
@@ -82,7 +82,7 @@ fn a_plugin_is_shown_with_what_it_reads_and_asks_for() {
             .as_array()
             .expect("a list")
             .iter()
-            .any(|name| name == "flyball:controller/lister@0.1.0")
+            .any(|name| name == "flyball:controller/lister@0.2.0")
     );
     // Where the toolchain says so, the language is known.
     let go = json(&["inspect", "-o", "json", &guest("greeter-go")]);

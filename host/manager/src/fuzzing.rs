@@ -4,7 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::writer::merge;
-pub use crate::writer::merge::changed;
+pub use crate::writer::merge::{updated, with_status};
 
 /// What a merge patch makes of a JSON value.
 ///

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Effect};
 use ring::error::Unspecified;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -63,13 +63,7 @@ impl Signer {
     }
 
     fn key(&self, name: &str) -> Result<&Key, ApiError> {
-        let missing = || {
-            ApiError::new(
-                404,
-                "NotFound",
-                format!("the host holds no key named `{name}`"),
-            )
-        };
+        let missing = || ApiError::not_found(format!("the host holds no key named `{name}`"));
         self.keys.get(name).ok_or_else(missing)
     }
 }
@@ -86,9 +80,8 @@ impl SigningKeys {
             ApiError::invalid(format!("the claims are not a JSON object: {error}"))
         })?;
         let failed = |_| {
-            ApiError::new(
-                500,
-                "InternalError",
+            ApiError::internal(
+                Effect::None,
                 format!("signing with the key `{name}` failed"),
             )
         };
@@ -98,34 +91,9 @@ impl SigningKeys {
     /// Returns the claims of a token that this key signed. The guest checks whether the token has expired.
     pub(crate) fn verify_jwt(&self, name: &str, token: &str) -> Result<Bytes, ApiError> {
         let claims = self.key(name)?.claims(token);
-        let other = || {
-            ApiError::new(
-                401,
-                "Unauthorized",
-                format!("the token was not signed by the key `{name}`"),
-            )
-        };
+        let other =
+            || ApiError::unauthorized(format!("the token was not signed by the key `{name}`"));
         claims.map(Bytes::from).ok_or_else(other)
-    }
-
-    /// Not implemented yet: checks the grant and fails.
-    pub(crate) fn sign_certificate(&self, name: &str) -> Result<String, ApiError> {
-        self.key(name)?;
-        Err(ApiError::new(
-            501,
-            "NotImplemented",
-            format!("the host signs no certificates with the key `{name}`"),
-        ))
-    }
-
-    /// Not implemented yet: checks the grant and fails.
-    pub(crate) fn trust_bundle(&self, name: &str) -> Result<String, ApiError> {
-        self.key(name)?;
-        Err(ApiError::new(
-            501,
-            "NotImplemented",
-            format!("the host has no certificates of the key `{name}`"),
-        ))
     }
 
     /// Checks the grant before the key's existence, so that a plugin without the grant cannot learn which keys exist.

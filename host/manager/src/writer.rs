@@ -12,8 +12,9 @@ use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{Answer, ApiResource, Discovery, DiscoveryError, Object};
 use flyball_plugin::{Batch, Operation, Write};
-use flyball_types::{ApiError, Kind, Mask};
-use serde_json::Value;
+use flyball_types::{ApiError, Effect, Kind, Mask};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use self::journal::verb;
@@ -89,10 +90,11 @@ impl Writer {
         name: &mut String,
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
+        check_subresource(write)?;
         self.policy.check(
             verb(&write.operation),
             kind,
-            &target.subresource,
+            write.subresource(),
             &target.namespace,
         )?;
         let returns = self.views.mask(&write.returns)?;
@@ -113,9 +115,9 @@ impl Writer {
         };
 
         let unreadable = |error: &dyn std::error::Error| {
-            ApiError::unanswered(format!(
-                "the server's answer to the write of {kind} can't be read: {error}"
-            ))
+            let message =
+                format!("the server's answer to the write of {kind} can't be read: {error}");
+            ApiError::internal(Effect::Unknown, message)
         };
         let seen = if options.is_dry_run() {
             None
@@ -157,7 +159,7 @@ impl Writer {
     /// The form in which the server is asked to answer a write: in protobuf where it can be read, and where nobody looks at
     /// more than the metadata, that alone.
     fn form(&self, write: &Write, kind: &Kind, returns: Option<&Mask>) -> &'static str {
-        let subresource = &*write.target.subresource;
+        let subresource = write.subresource();
         let wants_metadata = subresource.is_empty()
             && returns.is_none_or(|returns| Mask::metadata().covers(returns))
             && self.views.shows_metadata_alone(kind);
@@ -185,7 +187,7 @@ impl Writer {
             .await
             .map_err(|error| match error {
                 DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
-                DiscoveryError::Source(_) => ApiError::new(0, "Unreachable", error.to_string()),
+                DiscoveryError::Source(_) => ApiError::unreachable(error.to_string()),
             })
     }
 
@@ -226,7 +228,7 @@ impl Writer {
         let collection = || resource.collection(&target.namespace).map_err(invalid);
         let object = || {
             resource
-                .object(&target.namespace, &target.name, &target.subresource)
+                .object(&target.namespace, &target.name, write.subresource())
                 .map_err(invalid)
         };
         Ok(match &write.operation {
@@ -242,12 +244,22 @@ impl Writer {
             Operation::Create { object: body } => {
                 ApiRequest::post(options.append(object()?), body.clone())
             }
-            Operation::Modify {
+            Operation::Update {
                 resource_version,
                 change,
             } => {
                 let body = self
-                    .changed(write, resource, resource_version, change)
+                    .updated(write, resource, resource_version, change)
+                    .await?;
+                ApiRequest::put(options.append(object()?), body)
+            }
+            Operation::UpdateStatus {
+                resource_version,
+                status,
+                metadata,
+            } => {
+                let body = self
+                    .with_status(write, resource, resource_version, status, metadata)
                     .await?;
                 ApiRequest::put(options.append(object()?), body)
             }
@@ -260,7 +272,7 @@ impl Writer {
                     other => {
                         let known = "`json`, `merge`, `strategic` or `apply`";
                         return Err(ApiError::invalid(format!(
-                            "`{other}` is no type of patch: use {known}"
+                            "`{other}` is not a type of patch: use {known}"
                         )));
                     }
                 };
@@ -285,22 +297,65 @@ impl Writer {
         })
     }
 
-    /// The whole object to put for a `modify`.
-    async fn changed(
+    /// The whole object to put for an `update`.
+    async fn updated(
         &self,
         write: &Write,
         resource: &ApiResource,
         resource_version: &str,
         change: &[u8],
     ) -> Result<Bytes, ApiError> {
-        let target = &write.target;
+        let kind = &resource.kind;
         let change: Value = serde_json::from_slice(change).map_err(|error| {
-            ApiError::invalid(format!(
-                "the change of {} is not JSON: {error}",
-                resource.kind
-            ))
+            ApiError::invalid(format!("the change of {kind} is not JSON: {error}"))
         })?;
-        let whole = target.subresource != "status";
+        let base = self.base(write, resource, resource_version).await?;
+        let object = merge::updated(&base, change, kind, resource_version)
+            .map_err(|error| unreadable(kind, &error))?;
+        object.map(Bytes::from).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "the change of {kind} leaves no object, or an object without metadata"
+            ))
+        })
+    }
+
+    /// The whole object to put for an `update-status`.
+    async fn with_status(
+        &self,
+        write: &Write,
+        resource: &ApiResource,
+        resource_version: &str,
+        status: &[u8],
+        metadata: &[u8],
+    ) -> Result<Bytes, ApiError> {
+        let kind = &resource.kind;
+        let metadata = if metadata.is_empty() {
+            Map::new()
+        } else {
+            serde_json::from_slice(metadata).map_err(|error| {
+                ApiError::invalid(format!(
+                    "the metadata that goes with the status of {kind} is not a JSON object: {error}"
+                ))
+            })?
+        };
+        let status: &RawValue = serde_json::from_slice(status).map_err(|error| {
+            ApiError::invalid(format!("the status of {kind} is not JSON: {error}"))
+        })?;
+        let base = self.base(write, resource, resource_version).await?;
+        merge::with_status(&base, status, metadata, kind, resource_version)
+            .map(Bytes::from)
+            .map_err(|error| unreadable(kind, &error))
+    }
+
+    /// What an update is applied to: the object of this version, from the cache where it holds enough of it.
+    async fn base(
+        &self,
+        write: &Write,
+        resource: &ApiResource,
+        resource_version: &str,
+    ) -> Result<Bytes, ApiError> {
+        let target = &write.target;
+        let whole = write.subresource() != "status";
         let cached = self.views.base(
             &resource.kind,
             &target.namespace,
@@ -308,24 +363,10 @@ impl Writer {
             resource_version,
             whole,
         );
-        let base = match cached {
-            Some(base) => base,
-            None => self.fresh(write, resource, resource_version).await?,
-        };
-        let object = merge::changed(
-            &base,
-            change,
-            &resource.kind,
-            &target.subresource,
-            resource_version,
-        )
-        .map_err(|error| unreadable(&resource.kind, &error))?;
-        object.map(Bytes::from).ok_or_else(|| {
-            ApiError::invalid(format!(
-                "the change of {} leaves no object, or none with metadata",
-                resource.kind
-            ))
-        })
+        match cached {
+            Some(base) => Ok(base),
+            None => self.fresh(write, resource, resource_version).await,
+        }
     }
 
     /// The object as the server has it, where the cache does not hold all of it: a conflict if it has changed.
@@ -348,10 +389,10 @@ impl Writer {
             .resource_version;
         if found != resource_version {
             let message = format!(
-                "the {} {} changed: the modification was made against version {resource_version}, and it is at {found}",
+                "the {} {} has changed: the update was made against version {resource_version}, and it is at {found}",
                 resource.kind, target.name
             );
-            return Err(ApiError::new(409, "Conflict", message));
+            return Err(ApiError::conflict(message));
         }
         answer
             .json(&Mask::whole())
@@ -359,11 +400,61 @@ impl Writer {
     }
 }
 
-/// An object that is to be modified is not one.
+/// `update` and `update-status` each have their own subresources.
+fn check_subresource(write: &Write) -> Result<(), ApiError> {
+    let subresource = &*write.target.subresource;
+    match write.operation {
+        Operation::Update { .. } if subresource == "status" => Err(ApiError::invalid(
+            "`update` does not write the subresource `status`: use `update-status`",
+        )),
+        Operation::UpdateStatus { .. } if !subresource.is_empty() => Err(ApiError::invalid(
+            format!("`update-status` takes no subresource, and has `{subresource}`"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The base of an update can't be read.
 fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {
-    ApiError::new(
-        500,
-        "InternalError",
-        format!("can't read the {kind}: {error}"),
-    )
+    ApiError::internal(Effect::None, format!("can't read the {kind}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_plugin::Target;
+
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_by_update_status_alone() {
+        let update = Operation::Update {
+            resource_version: "1".into(),
+            change: Bytes::new(),
+        };
+        let update_status = Operation::UpdateStatus {
+            resource_version: "1".into(),
+            status: Bytes::new(),
+            metadata: Bytes::new(),
+        };
+        let check = |operation: &Operation, subresource: &str| {
+            let write = Write {
+                target: Target {
+                    kind: "v1/Pod".into(),
+                    namespace: "a".into(),
+                    name: "b".into(),
+                    subresource: subresource.into(),
+                },
+                operation: operation.clone(),
+                options: Bytes::new(),
+                returns: Vec::new(),
+            };
+            check_subresource(&write).map_err(|error| error.reason)
+        };
+        assert_eq!(check(&update, ""), Ok(()));
+        assert_eq!(check(&update, "scale"), Ok(()));
+        assert_eq!(check(&update, "status"), Err("Invalid".into()));
+        assert_eq!(check(&update_status, ""), Ok(()));
+        assert_eq!(check(&update_status, "status"), Err("Invalid".into()));
+        assert_eq!(check(&update_status, "scale"), Err("Invalid".into()));
+    }
 }

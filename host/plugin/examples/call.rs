@@ -9,17 +9,15 @@ mod pods;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flyball_cache::{InformerFactory, ListQuery, Lister, OverlayWriter, Uid, View};
-use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Listing, Outcome, Plugin, Query};
+use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Outcome, Page, Plugin};
 use flyball_scan::Scan;
 use flyball_sdk::controller::{Controller, Request};
-use flyball_sdk::imports::{Pages, Question};
 use flyball_sdk::testing::Cluster;
-use flyball_types::{ApiError, Columns, Mask};
+use flyball_types::{Columns, Mask, Projection, Query};
 use flyball_workqueue::{Config, Priority, WorkQueue};
 use pods::{Pods, owner, synced};
 use support::{Fake, component_file, plain};
@@ -55,8 +53,9 @@ async fn measure() -> bool {
     let key = format!("{EACH}/{}", owner(3));
     let from_cache = cache.clone();
     let imports: Arc<dyn Imports> = Fake::new(|fake| {
-        fake.lister = Some(Box::new(move |query: &Query| {
-            Box::new(Answer(Cell::new(from_cache.rows(query))))
+        fake.lister = Some(Box::new(move |query, projection| Page {
+            items: from_cache.rows(query, projection),
+            rest: None,
         }));
     });
     let (mut idle, mut sandboxed, mut native) = (Vec::new(), Vec::new(), Vec::new());
@@ -128,13 +127,9 @@ async fn scan(plugin: &Plugin, imports: &Arc<dyn Imports>, key: &str) -> Duratio
 fn scan_natively(cache: &Arc<Cache>, key: &str) -> Duration {
     let cluster = Cluster::new();
     let lister = cache.clone();
-    cluster.set_lister(move |question: &Question| {
-        let query = Query {
-            controller: question.controller.clone(),
-            columns: question.columns.clone(),
-            ..Query::default()
-        };
-        Box::new(Answer(Cell::new(lister.rows(&query))))
+    cluster.set_lister(move |query, projection| flyball_sdk::imports::Page {
+        items: lister.rows(query, projection),
+        rest: None,
     });
     let (host, request) = (cluster.host(), Request::new("scan", key));
     let start = Instant::now();
@@ -179,8 +174,11 @@ impl Cache {
     }
 
     /// The rows of an owner's pods, in one page.
-    fn rows(&self, query: &Query) -> Vec<u8> {
-        assert_eq!(query.columns, COLUMNS);
+    fn rows(&self, query: &Query, projection: &Projection) -> Vec<u8> {
+        assert_eq!(
+            *projection,
+            Projection::Columns(COLUMNS.map(String::from).into())
+        );
         let owner = query.controller.as_deref().map(Uid::new);
         let mut projection = self.lister.rows(self.columns.clone()).unwrap();
         let mut page = b"[".to_vec();
@@ -206,31 +204,6 @@ const COLUMNS: [&str; 5] = [
     "status.conditions[type=Ready].status",
     "status.podIP",
 ];
-
-/// The one page of a list; empty once it was given.
-struct Answer(Cell<Vec<u8>>);
-
-impl Answer {
-    fn take(&self) -> Result<Vec<u8>, ApiError> {
-        Ok(self.0.replace(b"[]".to_vec()))
-    }
-}
-
-impl Listing for Answer {
-    fn page(&mut self, _: u32) -> Result<Vec<u8>, ApiError> {
-        self.take()
-    }
-}
-
-impl Pages for Answer {
-    fn page(&self, _: u32) -> Result<Vec<u8>, ApiError> {
-        self.take()
-    }
-
-    fn count(&self) -> Result<u32, ApiError> {
-        unreachable!("nobody counts")
-    }
-}
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();

@@ -4,14 +4,15 @@ wasmtime::component::bindgen!({
     path: "../../wit",
     world: "controller",
     imports: {
-        "flyball:controller/reader": async | trappable,
         "flyball:controller/discovery": async | trappable,
+        "flyball:controller/reader.[method]batch.run": async | trappable,
         "flyball:controller/writer.[method]batch.run": async | trappable,
         default: trappable,
     },
     exports: { default: async },
     with: {
-        "flyball:controller/lister.query": crate::world::lister::OpenQuery,
+        "flyball:controller/lister.cursor": crate::world::lister::OpenCursor,
+        "flyball:controller/reader.batch": crate::world::reader::OpenBatch,
         "flyball:controller/writer.batch": crate::world::writer::OpenBatch,
     },
 });

@@ -33,7 +33,7 @@ pub(crate) fn load(
     Ok(Component::new(code, &digest, wasm.len()))
 }
 
-/// Compiles a component on all cores, as far as nobody else wants them: what comes must not hold up what runs.
+/// Compiles a component on all cores, at a low priority: plugins that run go first.
 fn compile(
     engine: &wasmtime::Engine,
     wasm: &[u8],

@@ -1,4 +1,4 @@
-//! A compiled component, ready to be made a [`crate::Plugin`].
+//! A compiled component, from which a [`crate::Plugin`] is created.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ pub struct EngineOptions {
     /// Where compiled plugins are kept over restarts; none to compile each time. Made if it isn't there. It must belong to
     /// this process's user and be closed to all others, because what lies there is run. Default: none.
     pub cache: Option<PathBuf>,
-    /// Bytes that the cache may hold; what was not used for longest goes first. Default: 1 GiB.
+    /// Bytes that the cache may hold; the least recently used is deleted first. Default: 1 GiB.
     pub cache_bytes: u64,
     /// How often a guest that computes is interrupted, to let others run and to check its limits. It is about what a call of
     /// one plugin may have to wait for one of another where there are fewer cores than threads that compute. Default: 2 ms.
@@ -58,7 +58,7 @@ pub struct Precompiled {
     pub digest: &'static str,
     /// The component.
     pub wasm: &'static [u8],
-    /// What [`Engine::precompile`] made of it.
+    /// The result of [`Engine::precompile`].
     pub cwasm: &'static [u8],
 }
 
@@ -145,8 +145,8 @@ impl Engine {
             .await
     }
 
-    /// A component that is part of the host's own binary, together with what [`Engine::precompile`] made of it when the
-    /// host was built. Compiles it if that does not fit this engine or machine.
+    /// A component that is part of the host's own binary, together with the result of [`Engine::precompile`] of when
+    /// the host was built. Compiles it if that does not fit this engine or machine.
     pub async fn load_precompiled(&self, code: Precompiled) -> Result<Component, LoadError> {
         self.shared
             .block(move |shared| {

@@ -7,15 +7,15 @@ use std::time::Duration;
 /// The runtime could not be set up. No retry helps: the options or the machine must change.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// An option makes no sense.
-    #[error("the option {option} of the plugin runtime is {value}, which makes no sense")]
+    /// An option has an impossible value.
+    #[error("the option {option} of the plugin runtime is {value}, which is not a possible value")]
     Option {
         /// The name of the option.
         option: &'static str,
         /// What it was.
         value: String,
     },
-    /// The engine refused its settings, or the pool of instances could not be reserved.
+    /// The engine refused its settings, or the instance pool could not be reserved.
     #[error("the plugin runtime could not reserve room for {instances} instances: {source:#}")]
     Engine {
         /// How many instances were asked for.
@@ -36,7 +36,7 @@ pub enum EngineError {
     },
 }
 
-/// A file could not be made a plugin. No retry helps: the file must change, or the host.
+/// A file could not be loaded as a plugin. No retry helps: the file must change, or the host.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file is larger than the host takes.
@@ -47,7 +47,7 @@ pub enum LoadError {
         /// The limit.
         limit: usize,
     },
-    /// The file is no WebAssembly.
+    /// The file is not WebAssembly.
     #[error("the file is not WebAssembly in its binary format")]
     NotWasm,
     /// The file is a core module.
@@ -56,11 +56,24 @@ pub enum LoadError {
          `wasm-tools component new`"
     )]
     CoreModule,
-    /// The file begins like a component and then is none.
+    /// The file begins like a component and is malformed.
     #[error("the file is not a valid component: {0}")]
     Malformed(String),
-    /// The component is for another world, or for another version of this one.
-    #[error("the component does not export `{expected}`, so it is no Flyball controller: {found}")]
+    /// The component was compiled against a version of the world that this host does not run.
+    #[error(
+        "the component was compiled against version {compiled} of the world `flyball:controller`, and this host provides \
+         version {provided}: rebuild it with an SDK of version {}", minor(.provided)
+    )]
+    OtherWorld {
+        /// As in `0.1.0`.
+        compiled: String,
+        /// As in `0.2.0`.
+        provided: &'static str,
+    },
+    /// The component is for another world.
+    #[error(
+        "the component does not export `{expected}`, so it is not a Flyball controller: {found}"
+    )]
     NoGuest {
         /// What is expected of it.
         expected: &'static str,
@@ -74,7 +87,7 @@ pub enum LoadError {
         Vec<String>,
     ),
     /// The component's imports or exports have other types than those of the world.
-    #[error("the component does not fit the world `flyball:controller/controller@0.1.0`: {0}")]
+    #[error("the component does not fit the world `flyball:controller/controller@0.2.0`: {0}")]
     Mismatch(String),
     /// The component needs more instances, memories or tables than the host's pool gives to one plugin.
     #[error("the component can't be compiled: {0}")]
@@ -84,7 +97,7 @@ pub enum LoadError {
     Shutdown,
 }
 
-/// A call that did not return. Its instance is gone. A retry may help, because the next call has a fresh instance and may
+/// A call that did not return. Its instance is thrown away. A retry may help, because the next call has a fresh instance and may
 /// see another cache, unless [`CallFailure::Shutdown`].
 #[derive(Debug, thiserror::Error)]
 #[error("{call} {failure}")]
@@ -142,10 +155,10 @@ pub enum CallFailure {
         /// The guest's functions, one a line, the innermost first.
         backtrace: Option<String>,
     },
-    /// No instance could be made.
+    /// No instance could be created.
     #[error("found no instance: {0}")]
     Instantiate(String),
-    /// What answers the guest's imports panicked: a fault of the host.
+    /// The implementation of the guest's imports panicked: a fault of the host.
     #[error("failed by a fault of the host: {0}")]
     Host(String),
     /// The host is shutting down.
@@ -154,7 +167,7 @@ pub enum CallFailure {
 }
 
 impl CallError {
-    /// Whether the guest is to blame: it trapped, or went beyond a limit.
+    /// True if the guest is at fault: it trapped, or exceeded a limit.
     pub fn is_of_guest(&self) -> bool {
         !matches!(self.failure, CallFailure::Host(_) | CallFailure::Shutdown)
     }
@@ -173,6 +186,11 @@ impl CallError {
             _ => None,
         }
     }
+}
+
+/// A version without its patch version.
+fn minor(version: &str) -> &str {
+    version.rsplit_once('.').map_or(version, |(minor, _)| minor)
 }
 
 /// The end of a sentence that quotes the guest.

@@ -1,18 +1,24 @@
-//! Looks at a file before any of it is compiled: is it a component for our world, and does the host have what it wants?
-//! Each answer is a sentence that tells the author what to do.
+//! Checks a file before any of it is compiled: that it is a component for our world, and that the host provides what it
+//! imports. Each error tells the author what to do.
 
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::error::LoadError;
 
-/// What a controller exports, up to its patch version.
-const GUEST: &str = "flyball:controller/guest@0.1.0";
+/// The version of the world that this host provides, as in `wit/`.
+const WORLD: &str = "0.2.0";
+/// What a controller exports.
+const GUEST: &str = "flyball:controller/guest@0.2.0";
+/// The package of the world.
+const PACKAGE: &str = "flyball:controller";
+/// The versions of the world whose components this host runs.
+const COMPATIBLE: &str = "0.2.";
 
 /// The interfaces that the host offers, by package and the prefix of the versions that it is compatible with.
 const OFFERED: [(&str, &str, &[&str]); 8] = [
     (
-        "flyball:controller",
-        "0.1.",
+        PACKAGE,
+        COMPATIBLE,
         &[
             "types",
             "lister",
@@ -90,9 +96,15 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     }
     let Outside { imports, exports } =
         outside(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
+    if let Some(compiled) = other_world(exports.iter().chain(&imports)) {
+        return Err(LoadError::OtherWorld {
+            compiled,
+            provided: WORLD,
+        });
+    }
     if !exports
         .iter()
-        .any(|name| is_version_of(name, "flyball:controller/guest", "0.1."))
+        .any(|name| is_version_of(name, "flyball:controller/guest", COMPATIBLE))
     {
         return Err(LoadError::NoGuest {
             expected: GUEST,
@@ -145,6 +157,16 @@ fn outside(bytes: &[u8]) -> wasmparser::Result<Outside> {
     Ok(found)
 }
 
+/// The version of the world that a component was compiled against, if this host does not run it.
+fn other_world<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<String> {
+    let version = |name: &'a String| {
+        let interface = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
+        let (_, version) = interface.split_once('@')?;
+        (!version.starts_with(COMPATIBLE)).then(|| version.to_owned())
+    };
+    names.into_iter().find_map(version)
+}
+
 fn is_offered(name: &str) -> bool {
     OFFERED.iter().any(|(package, version, interfaces)| {
         name.strip_prefix(package)
@@ -191,24 +213,51 @@ mod tests {
     fn a_component_of_another_world_is_told_what_is_expected() {
         let sentence = check(b"\0asm\x0d\0\x01\0", 100).unwrap_err().to_string();
         assert!(
-            sentence.contains("flyball:controller/guest@0.1.0")
-                && sentence.contains("exports nothing"),
+            sentence.contains(GUEST) && sentence.contains("exports nothing"),
             "{sentence}"
         );
     }
 
     #[test]
+    fn the_version_is_that_of_the_world() {
+        let world = include_str!("../../../wit/world.wit");
+        let package = format!("package {PACKAGE}@{WORLD};");
+        assert_eq!(world.lines().next(), Some(package.as_str()));
+        assert_eq!(GUEST, format!("{PACKAGE}/guest@{WORLD}"));
+        assert!(WORLD.starts_with(COMPATIBLE));
+    }
+
+    #[test]
+    fn a_component_of_another_version_of_the_world_is_told_to_rebuild() {
+        let exports = r#"(component
+            (instance $instance)
+            (export "flyball:controller/guest@0.1.0" (instance $instance)))"#;
+        let imports = r#"(component (import "flyball:controller/clock@0.1.3" (instance)))"#;
+        for (component, version) in [(exports, "0.1.0"), (imports, "0.1.3")] {
+            let wasm = wat::parse_str(component).unwrap();
+            let sentence = check(&wasm, 1000).unwrap_err().to_string();
+            assert_eq!(
+                sentence,
+                format!(
+                    "the component was compiled against version {version} of the world `flyball:controller`, and this host \
+                     provides version 0.2.0: rebuild it with an SDK of version 0.2"
+                )
+            );
+        }
+    }
+
+    #[test]
     fn interfaces_are_offered_by_their_compatible_versions() {
         for name in [
-            "flyball:controller/lister@0.1.0",
-            "flyball:controller/types@0.1.7",
+            "flyball:controller/lister@0.2.0",
+            "flyball:controller/types@0.2.7",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.11",
         ] {
             assert!(is_offered(name), "{name}");
         }
         for name in [
-            "flyball:controller/lister@0.2.0",
+            "flyball:controller/lister@0.1.0",
             "wasi:http/incoming-handler@0.2.0",
             "wasi:io/poll@0.3.0",
             "wasi:io/poll",

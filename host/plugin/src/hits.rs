@@ -1,4 +1,4 @@
-//! How often each limit of a plugin has held it back or ended a call: what an operator looks at before raising one.
+//! How often each limit of a plugin has delayed or ended a call. Operators look at it before they raise a limit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,11 +15,11 @@ pub enum Limit {
     Memory,
     /// A call waited for another of the plugin's to end.
     Instances,
-    /// An import's answer was too large.
+    /// The result of an import was too large.
     Answer,
-    /// What the guest gave to the host, in arguments, batches, queries or an outcome, was too large.
+    /// What the guest gave to the host, in arguments, batches or an outcome, was too large.
     Staged,
-    /// The guest held too many queries and batches.
+    /// The guest held too many cursors and batches.
     Handles,
 }
 

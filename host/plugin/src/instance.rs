@@ -102,13 +102,13 @@ impl Instance {
             .await
     }
 
-    /// Begins a call, which these imports answer.
+    /// Begins a call with these imports.
     pub(crate) fn begin_call(&mut self, imports: Arc<dyn Imports>) {
         self.calls += 1;
         self.store.data_mut().begin_call(imports);
     }
 
-    /// Ends a call that has returned. Answers whether the instance may serve another.
+    /// Ends a call that has returned. Returns whether the instance may serve another.
     pub(crate) fn end_call(&mut self) -> bool {
         let state = self.store.data_mut();
         state.end_call();

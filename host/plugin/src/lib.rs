@@ -1,5 +1,5 @@
-//! The plugin runtime: compiles, instantiates, limits and calls guest components. It knows no Kubernetes client: what a
-//! guest imports is answered by an [`Imports`] that the manager gives to each call.
+//! The plugin runtime: compiles, instantiates, limits and calls guest components. It knows no Kubernetes client: the
+//! manager gives each call an [`Imports`], which implements what the guest imports.
 //!
 //! In the order of a plugin's life: [`Engine::load`] checks and compiles a file, [`Plugin::new`] links it to the world,
 //! and each call takes an instance from the plugin's pool, runs it on the engine's own threads within the plugin's
@@ -37,7 +37,8 @@ pub use error::{CallError, CallFailure, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};
 pub use imports::{
-    Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Operation, Query, Target, Write,
+    Batch, Cursor, Imports, LogLevel, MemoEntry, ObjectReference, Operation, Page, Read, Target,
+    Write,
 };
 pub use limits::Limits;
-pub use plugin::{Outcome, Plugin, Routed, Stats};
+pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};

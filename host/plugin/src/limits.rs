@@ -1,4 +1,4 @@
-//! What a plugin may use, and the part of it that wasmtime asks about while a guest runs: its memory.
+//! The limits of a plugin, and the one that wasmtime checks while a guest runs: its memory.
 
 use std::time::Duration;
 
@@ -29,16 +29,16 @@ pub struct Limits {
     pub memory: usize,
     /// Instances, and so calls at once. Default: 10.
     pub max_instances: usize,
-    /// Bytes that one import may answer. Default: 64 MiB.
+    /// Bytes that one import may return. Default: 64 MiB.
     pub answer_bytes: usize,
-    /// Bytes that the host holds for a call: one argument of an import, and all queries and batches together.
+    /// Bytes that the host holds for a call: one argument of an import, and all cursors and batches together.
     /// Default: 64 MiB.
     pub staged_bytes: usize,
-    /// Queries and batches that an instance may hold. Default: 1,024.
+    /// Cursors and batches that an instance may hold. Default: 1,024.
     pub handles: usize,
     /// An instance is thrown away after so many calls, so that leaks and fragments can't gather. Default: 10,000.
     pub recycle_calls: u32,
-    /// An instance is thrown away if its memory has grown by more than this since it was made, in bytes: linear memory
+    /// An instance is thrown away if its memory has grown by more than this since it was created, in bytes: linear memory
     /// never shrinks. Default: 64 MiB.
     pub recycle_growth: usize,
 }

@@ -1,9 +1,9 @@
-//! A plugin: a component with its limits and its instances. Calls go in here, each with the [`Imports`] that answer it.
+//! A plugin: a component with its limits and its instances. Each call is given its [`Imports`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use flyball_types::description::DeltaType;
 
 use crate::bindings::ControllerPre;
 use crate::component::Component;
@@ -28,12 +28,26 @@ pub enum Outcome {
     Terminal(String),
 }
 
-/// A key that `route` wants in a queue.
+/// A change of an object, for `route`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Routed {
+pub struct Delta {
+    /// The object's kind, as in `v1/Pod`.
+    pub watch: String,
+    pub delta_type: DeltaType,
+    /// The object before the change, in JSON, reduced to the declared fields; the last version of an object that was added
+    /// and deleted since the last call.
+    pub old: Option<Vec<u8>>,
+    /// The object after the change.
+    pub new: Option<Vec<u8>>,
+    /// True if the object was there when the watch began.
+    pub initial: bool,
+}
+
+/// A key that `route` enqueues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutedKey {
     /// The queue; the plugin's first one, if empty.
     pub queue: String,
-    /// The key.
     pub key: String,
     /// Enqueue it only after this time.
     pub delay: Duration,
@@ -48,7 +62,7 @@ pub struct Stats {
     pub idle: usize,
     /// Bytes of linear memory of all instances.
     pub memory: usize,
-    /// Instances made since the start.
+    /// Instances created since the start.
     pub instantiated: u64,
     /// Calls since the start.
     pub calls: u64,
@@ -84,8 +98,8 @@ impl Plugin {
         })
     }
 
-    /// What the guest says of itself: JSON, not yet checked.
-    pub async fn describe(&self, imports: Arc<dyn Imports>) -> Result<String, CallError> {
+    /// The guest's description of itself: JSON, not yet checked.
+    pub async fn describe(&self, imports: Arc<dyn Imports>) -> Result<Vec<u8>, CallError> {
         self.pool.call(imports, Describe).await
     }
 
@@ -111,17 +125,16 @@ impl Plugin {
             .await
     }
 
-    /// Turns changes (a JSON array) into keys; `Ok(Err(sentence))` if the guest says that it failed. The caller makes one
-    /// such call at a time.
+    /// Turns deltas into keys; `Ok(Err(sentence))` if the guest reports a failure. The caller makes one such call at a time.
     pub async fn route(
         &self,
         imports: Arc<dyn Imports>,
-        deltas: Bytes,
-    ) -> Result<Result<Vec<Routed>, String>, CallError> {
-        self.pool.call(imports, Route(deltas)).await
+        deltas: Vec<Delta>,
+    ) -> Result<Result<Vec<RoutedKey>, String>, CallError> {
+        self.pool.call(imports, Route::new(deltas)).await
     }
 
-    /// Drops instances that no call has used for this long; answers how many. Zero drops all idle ones. Where none is left
+    /// Drops instances that no call has used for this long; returns how many. Zero drops all idle ones. Where none is left
     /// and none was used for this long, the pages of the plugin's code are given back to the system too, if they come from
     /// the cache: the next call reads them again. To be called now and then; may block for a millisecond.
     pub fn trim_idle(&self, max_idle: Duration) -> usize {

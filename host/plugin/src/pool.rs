@@ -1,4 +1,4 @@
-//! The instances of one plugin. A call takes an idle one or makes one, and puts it back; after a
+//! The instances of one plugin. A call takes an idle one or creates one, and puts it back; after a
 //! failure, or when it has served long enough, it is thrown away. No lock is held while a guest runs.
 
 use std::collections::VecDeque;
@@ -215,7 +215,7 @@ impl Pool {
         }
     }
 
-    /// Drops instances that have been idle for this long, and answers how many.
+    /// Drops instances that have been idle for this long, and returns how many.
     pub(crate) fn trim_idle(&self, max_idle: Duration) -> usize {
         let dropped: Vec<Idle> = {
             let mut idle = self.idle();

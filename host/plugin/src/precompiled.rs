@@ -10,8 +10,8 @@ use wasmtime::component::Component;
 
 use crate::cache::Kept;
 
-/// Loads what [`wasmtime::Engine::precompile_component`] or [`Component::serialize`] made in this program. Fails if it was
-/// made with other settings, by another version or for another machine.
+/// Loads what [`wasmtime::Engine::precompile_component`] or [`Component::serialize`] created in this program. Fails if it was
+/// created with other settings, by another version or for another machine.
 ///
 /// Called only by `compile.rs`, with bytes that are part of this binary.
 pub(crate) fn deserialize(

@@ -1,14 +1,14 @@
-//! The three calls that a guest answers, each as a value that carries its arguments to the guest's thread.
+//! The three calls to a guest, each as a value that carries its arguments to the guest's thread.
 
 use std::future::Future;
 use std::time::Duration;
 
-use bytes::Bytes;
+use flyball_types::description::DeltaType;
 use flyball_types::printable;
 use wasmtime::Store;
 
 use crate::bindings::exports::flyball::controller::guest::{self, Guest};
-use crate::plugin::{Outcome, Routed};
+use crate::plugin::{Delta, Outcome, RoutedKey};
 use crate::world::State;
 
 /// Bytes of a guest's sentence that are kept: it goes to logs and to people.
@@ -16,7 +16,7 @@ const SENTENCE: usize = 4096;
 
 /// A call to a guest.
 pub(crate) trait Request: Send + Sync + 'static {
-    /// What the guest answers.
+    /// What the guest returns.
     type Answer: Send + 'static;
 
     /// Makes the call.
@@ -40,13 +40,19 @@ pub(crate) struct Reconcile {
     pub(crate) attempt: u32,
 }
 
-/// `route`, of a JSON array of deltas.
-pub(crate) struct Route(pub(crate) Bytes);
+/// `route`.
+pub(crate) struct Route(Vec<guest::Delta>);
+
+impl Route {
+    pub(crate) fn new(deltas: Vec<Delta>) -> Self {
+        Self(deltas.into_iter().map(guest::Delta::from).collect())
+    }
+}
 
 impl Request for Describe {
-    type Answer = String;
+    type Answer = Vec<u8>;
 
-    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<String> {
+    async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Vec<u8>> {
         guest.call_describe(store).await
     }
 
@@ -82,7 +88,7 @@ impl Request for Reconcile {
 }
 
 impl Request for Route {
-    type Answer = Result<Vec<Routed>, String>;
+    type Answer = Result<Vec<RoutedKey>, String>;
 
     async fn call(
         &self,
@@ -91,12 +97,12 @@ impl Request for Route {
     ) -> wasmtime::Result<Self::Answer> {
         let routed = guest.call_route(store, &self.0).await?;
         Ok(routed
-            .map(|keys| keys.into_iter().map(Routed::from).collect())
+            .map(|keys| keys.into_iter().map(RoutedKey::from).collect())
             .map_err(sentence))
     }
 
     fn what(&self) -> String {
-        format!("route of {} bytes of changes", self.0.len())
+        format!("route of {} deltas", self.0.len())
     }
 }
 
@@ -110,13 +116,37 @@ fn sentence(mut text: String) -> String {
     printable(&text)
 }
 
-impl From<guest::Routed> for Routed {
+impl From<Delta> for guest::Delta {
+    fn from(delta: Delta) -> Self {
+        let Delta {
+            watch,
+            delta_type,
+            old,
+            new,
+            initial,
+        } = delta;
+        let delta_type = match delta_type {
+            DeltaType::Added => guest::DeltaType::Added,
+            DeltaType::Modified => guest::DeltaType::Modified,
+            DeltaType::Deleted => guest::DeltaType::Deleted,
+        };
+        Self {
+            watch,
+            delta_type,
+            old,
+            new,
+            initial,
+        }
+    }
+}
+
+impl From<guest::RoutedKey> for RoutedKey {
     fn from(
-        guest::Routed {
+        guest::RoutedKey {
             queue,
             key,
             delay_ms,
-        }: guest::Routed,
+        }: guest::RoutedKey,
     ) -> Self {
         Self {
             queue,

@@ -23,7 +23,7 @@ use crate::share::Share;
 /// one; so long it may take until they do.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// What a call answers, or why it failed and what it had used by then.
+/// What a call returns, or why it failed and what it had used by then.
 pub(crate) type Answer<T> = Result<T, (CallFailure, Duration)>;
 
 /// The threads of all guests.
@@ -123,7 +123,7 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Polls a call to its answer, or gives it back once it has to leave this thread.
+/// Polls a call until it returns, or gives it back once it has to leave this thread.
 struct Leaving<T, F> {
     /// None once it was given back.
     call: Option<Call<T>>,
@@ -160,7 +160,7 @@ fn end_of_task(error: JoinError) -> CallFailure {
     }
 }
 
-/// What a call answers in which the host panicked.
+/// The result of a call in which the host panicked.
 fn host<T>(panic: &(dyn Any + Send)) -> Answer<T> {
     Err((CallFailure::Host(message(panic)), Duration::ZERO))
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use flyball_plugin::{CallFailure, Outcome, Plugin};
+use flyball_plugin::{CallFailure, Delta, Limit, Outcome, Plugin, RoutedKey};
+use flyball_types::description::DeltaType;
 use support::{Fake, engine_with, plain, plugin, plugin_of, plugin_with};
 
 fn requeue(ms: u64) -> Outcome {
@@ -19,10 +20,10 @@ async fn reconcile(plugin: &Plugin, key: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn describe_answers_what_the_guest_says() {
+async fn describe_returns_the_document_of_the_guest() {
     assert_eq!(
         plugin().await.describe(plain()).await.unwrap(),
-        r#"{"name":"a guest"}"#
+        br#"{"name":"a guest"}"#
     );
 }
 
@@ -41,27 +42,35 @@ async fn each_outcome_comes_back_as_it_is() {
     );
 }
 
+/// A delta whose new object is this text.
+fn delta(object: &str) -> Delta {
+    Delta {
+        watch: "v1/Pod".into(),
+        delta_type: DeltaType::Added,
+        old: None,
+        new: Some(object.into()),
+        initial: false,
+    }
+}
+
 #[tokio::test]
 async fn route_turns_deltas_into_keys_or_fails_or_traps() {
     let plugin = plugin().await;
-    let routed = plugin.route(plain(), "[1]".into()).await.unwrap().unwrap();
+    let deltas = vec![delta("[1]"), delta("[2]")];
+    let routed = plugin.route(plain(), deltas).await.unwrap().unwrap();
+    let key = |key: &str| RoutedKey {
+        queue: "default".into(),
+        key: key.into(),
+        delay: Duration::from_millis(7),
+    };
+    assert_eq!(routed, [key("[1]"), key("[2]")]);
     assert_eq!(
-        (&routed[0].queue[..], &routed[0].key[..]),
-        ("default", "[1]")
-    );
-    assert_eq!(
-        (routed.len(), routed[0].delay),
-        (1, Duration::from_millis(7))
-    );
-    assert_eq!(
-        plugin.route(plain(), "?".into()).await.unwrap(),
+        plugin.route(plain(), vec![delta("?")]).await.unwrap(),
         Err("it went wrong".into())
     );
-    let error = plugin.route(plain(), "!".into()).await.unwrap_err();
+    let error = plugin.route(plain(), vec![delta("!")]).await.unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("route of 1 bytes of changes trapped: "),
+        error.to_string().starts_with("route of 1 deltas trapped: "),
         "{error}"
     );
 }
@@ -231,7 +240,34 @@ async fn imports_are_let_go_when_their_call_ends() {
 }
 
 #[tokio::test]
-async fn a_query_does_not_outlive_its_call() {
+async fn reads_of_a_batch_run_concurrently_up_to_a_bound() {
+    let plugin = plugin().await;
+    let imports = Fake::new(|fake| fake.hangs = true);
+    let (call, reading) = (plugin.clone(), imports.clone());
+    let call = tokio::spawn(async move { call.reconcile(reading, "queue", "all", 20).await });
+    while imports.raws.load(SeqCst) < 16 {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    while Arc::strong_count(&imports) > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(imports.raws.load(SeqCst), 16);
+}
+
+#[tokio::test]
+async fn results_of_a_batch_beyond_the_limit_are_refused_one_by_one() {
+    let plugin = plugin_with(|limits| limits.answer_bytes = 30).await;
+    let imports = plain();
+    let outcome = plugin.reconcile(imports.clone(), "queue", "all", 3).await;
+    assert_eq!(outcome.unwrap(), requeue(2));
+    assert_eq!(imports.raws.load(SeqCst), 3);
+    assert_eq!(plugin.stats().hits.of(Limit::Answer), 1);
+}
+
+#[tokio::test]
+async fn a_cursor_does_not_outlive_its_call() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "keep").await, Outcome::Done);
     let error = plugin
@@ -239,7 +275,7 @@ async fn a_query_does_not_outlive_its_call() {
         .await
         .unwrap_err();
     assert!(
-        error.to_string().contains("a query of an earlier call"),
+        error.to_string().contains("a cursor of an earlier call"),
         "{error}"
     );
 }

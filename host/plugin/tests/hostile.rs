@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use flyball_plugin::{CallError, CallFailure, Engine, Limit, Limits, LoadError, Outcome, Plugin};
+use flyball_plugin::{
+    CallError, CallFailure, Delta, Engine, Limit, Limits, LoadError, Outcome, Plugin,
+};
+use flyball_types::description::DeltaType;
 use support::{Fake, component, engine, engine_with, faulty, plain, plugin_of};
 
 /// The faulty guest beside one that does as it should.
@@ -67,7 +69,7 @@ impl Neighbours {
             .await
     }
 
-    async fn describe(&self, how: &'static str) -> Result<String, CallError> {
+    async fn describe(&self, how: &'static str) -> Result<Vec<u8>, CallError> {
         self.during(
             self.faulty
                 .describe(Fake::new(|fake| fake.describe = Some(how))),
@@ -75,10 +77,16 @@ impl Neighbours {
         .await
     }
 
-    async fn route(&self, deltas: &'static str) -> Result<usize, CallError> {
-        let routed = self
-            .during(self.faulty.route(plain(), Bytes::from(deltas)))
-            .await?;
+    /// Routes a delta whose new object is this text.
+    async fn route(&self, object: &'static str) -> Result<usize, CallError> {
+        let delta = Delta {
+            watch: "v1/ConfigMap".into(),
+            delta_type: DeltaType::Added,
+            old: None,
+            new: Some(object.into()),
+            initial: false,
+        };
+        let routed = self.during(self.faulty.route(plain(), vec![delta])).await?;
         Ok(routed.unwrap().len())
     }
 
@@ -99,7 +107,7 @@ const FATAL: [(&str, &str, Option<Limit>); 13] = [
     ("huge", "ran out of memory: it wanted ", Some(Limit::Memory)),
     (
         "handles",
-        "holds more than its limit of 1024 queries and batches",
+        "holds more than its limit of 1024 cursors and batches",
         Some(Limit::Handles),
     ),
     (
@@ -200,13 +208,13 @@ async fn a_fault_in_each_export_is_told() {
     }
     assert_eq!(
         neighbours.describe("malformed").await.unwrap(),
-        r#"{"name": "fau"#
+        br#"{"name": "fau"#
     );
     for (deltas, expected) in [
-        ("panic", "route of 5 bytes of changes trapped: "),
+        ("panic", "route of 1 deltas trapped: "),
         ("panic", "it does not know where to go"),
-        ("spin", "route of 4 bytes of changes was stopped: it used "),
-        ("long", "route of 4 bytes of changes ran out of memory"),
+        ("spin", "route of 1 deltas was stopped: it used "),
+        ("long", "route of 1 deltas ran out of memory"),
     ] {
         let error = neighbours.route(deltas).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{deltas}: {error}");
@@ -344,9 +352,9 @@ fn idle_with(more: &str) -> Vec<u8> {
     let module = format!(
         r#"(module {memory} {more}
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
-        (func (export "flyball:controller/guest@0.1.0#describe") (result i32) (i32.const 0))
-        (func (export "flyball:controller/guest@0.1.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
-        (func (export "flyball:controller/guest@0.1.0#route") (param i32 i32) (result i32) (i32.const 0)))"#
+        (func (export "flyball:controller/guest@0.2.0#describe") (result i32) (i32.const 0))
+        (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
+        (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0)))"#
     );
     component(&module, None)
 }
@@ -397,7 +405,7 @@ async fn a_component_of_a_thousand_instances_is_refused() {
     let instances = "(core instance (instantiate $m))".repeat(1000);
     let text = format!(
         r#"(component (core module $m (memory 1)) {instances}
-        (instance $guest) (export "flyball:controller/guest@0.1.0" (instance $guest)))"#
+        (instance $guest) (export "flyball:controller/guest@0.2.0" (instance $guest)))"#
     );
     let error = engine()
         .load(wat::parse_str(text).unwrap().into())

@@ -210,7 +210,7 @@ async fn handles_without_end_are_refused() {
     assert!(
         error
             .to_string()
-            .contains("more than its limit of 1024 queries and batches"),
+            .contains("more than its limit of 1024 cursors and batches"),
         "{error}"
     );
 }

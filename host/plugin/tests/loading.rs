@@ -15,9 +15,12 @@ use support::{component, engine, engine_with, guest, plain};
 const IDLE: &str = r#"(module
     (memory (export "memory") 1)
     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
-    (func (export "flyball:controller/guest@0.1.0#describe") (result i32) (i32.const 0))
-    (func (export "flyball:controller/guest@0.1.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
-    (func (export "flyball:controller/guest@0.1.0#route") (param i32 i32) (result i32) (i32.const 0)))"#;
+    (func (export "flyball:controller/guest@0.2.0#describe") (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0)))"#;
+
+/// What [`guest`] says of itself.
+const GUEST: &[u8] = br#"{"name":"a guest"}"#;
 
 /// Loads bytes that must be refused.
 async fn refuse(bytes: Vec<u8>) -> LoadError {
@@ -58,7 +61,7 @@ async fn a_component_of_another_world_is_told_what_it_exports_and_what_is_expect
         .await
         .to_string();
     assert!(
-        error.contains("it exports test:other/run@2.0.0") && error.contains("guest@0.1.0"),
+        error.contains("it exports test:other/run@2.0.0") && error.contains("guest@0.2.0"),
         "{error}"
     );
 }
@@ -71,7 +74,7 @@ async fn imports_that_the_host_does_not_offer_are_named() {
         1,
     );
     let world = "package test:more@1.0.0; interface disk { format: func(); }
-        world more { include flyball:controller/controller@0.1.0; import disk; }";
+        world more { include flyball:controller/controller@0.2.0; import disk; }";
     let error = refuse(component(&module, Some(("more", world)))).await;
     assert!(
         matches!(&error, LoadError::UnknownImports(names) if names == &["test:more/disk@1.0.0"]),
@@ -82,8 +85,8 @@ async fn imports_that_the_host_does_not_offer_are_named() {
 #[tokio::test]
 async fn a_component_whose_guest_has_other_types_is_refused() {
     let module = r#"(module (memory (export "memory") 1)
-        (func (export "flyball:controller/guest@0.1.9#describe") (result i32) (i32.const 0)))"#;
-    let world = "package flyball:controller@0.1.9; interface guest { describe: func() -> u32; } world w { export guest; }";
+        (func (export "flyball:controller/guest@0.2.9#describe") (result i32) (i32.const 0)))"#;
+    let world = "package flyball:controller@0.2.9; interface guest { describe: func() -> u32; } world w { export guest; }";
     let mut core = wat::parse_str(module).unwrap();
     let mut resolve = wit_parser::Resolve::default();
     let package = resolve.push_str("test.wit", world).unwrap();
@@ -119,7 +122,7 @@ async fn the_smallest_controller_loads_and_is_known_by_its_digest() {
     let again = engine.load(wasm.into()).await.unwrap();
     assert_eq!(component.digest(), again.digest());
     let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
-    assert_eq!(plugin.describe(plain()).await.unwrap(), "");
+    assert_eq!(plugin.describe(plain()).await.unwrap(), b"");
 }
 
 /// The one compiled plugin in a cache.
@@ -140,7 +143,7 @@ async fn a_compiled_plugin_is_kept_and_a_broken_file_is_compiled_anew() {
     let load = async |engine: &Engine| {
         let component = engine.load(guest().into()).await.unwrap();
         let plugin = Plugin::new(engine, component, Limits::default()).unwrap();
-        assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
+        assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
     };
     load(&start()).await;
     let path = kept(&cache);
@@ -200,7 +203,7 @@ async fn an_idle_plugin_gives_the_pages_of_its_code_back_and_runs_them_again() {
     let path = kept(&cache);
     let plugin = Plugin::new(&engine, component.clone(), Limits::default()).unwrap();
     for _ in 0..3 {
-        assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
+        assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
         plugin.trim_idle(Duration::from_secs(60));
         assert!(resident_code(&path) > 0, "it was used just now");
         plugin.trim_idle(Duration::ZERO);
@@ -209,8 +212,8 @@ async fn an_idle_plugin_gives_the_pages_of_its_code_back_and_runs_them_again() {
     // The file may go meanwhile, and another plugin of the same code runs.
     fs::remove_file(&path).unwrap();
     let other = Plugin::new(&engine, component, Limits::default()).unwrap();
-    assert!(other.describe(plain()).await.unwrap().contains("a guest"));
-    assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
+    assert_eq!(other.describe(plain()).await.unwrap(), GUEST);
+    assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
 }
 
 #[tokio::test]
@@ -222,7 +225,7 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
     let engine = engine_with(|options| options.cache = Some(cache.clone()));
     let check = async |component| {
         let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
-        assert!(plugin.describe(plain()).await.unwrap().contains("a guest"));
+        assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
     };
     let digest: &'static str = digest(wasm).leak();
     let code = Precompiled {

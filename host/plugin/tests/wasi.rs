@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 const WORLD: &str = "
     package test:stock@1.0.0;
     world stock {
-        include flyball:controller/controller@0.1.0;
+        include flyball:controller/controller@0.2.0;
         import wasi:cli/exit@0.2.0;
         import wasi:cli/stderr@0.2.0;
         import wasi:cli/environment@0.2.0;
@@ -93,9 +93,9 @@ const GUEST: &str = r#"(module
     (memory (export "memory") 1)
     (data (i32.const 256) "panicked at 'it is broken'\nnote: run it again\n")
     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
-    (func (export "flyball:controller/guest@0.1.0#describe") (result i32) (i32.const 0))
-    (func (export "flyball:controller/guest@0.1.0#route") (param i32 i32) (result i32) (i32.const 0))
-    (func (export "flyball:controller/guest@0.1.0#reconcile") (param i32 i32 i32 i32 i32) (result i32)
+    (func (export "flyball:controller/guest@0.2.0#describe") (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0))
+    (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32)
         (local $do i32)
         (local.set $do (i32.load8_u (local.get 2)))
         (if (i32.eq (local.get $do) (i32.const 99)) (then

@@ -1,95 +1,347 @@
-//! The one shape in which the API server's refusals, and the host's own, travel to a guest.
+//! Why a read or a write failed: the API server's refusals, and the host's own, as they reach a guest.
 
 use std::fmt;
 
-/// Why a read or a write failed: the API server's answer, or the host's in its place.
+/// Why a call failed: the API server's answer, or the host's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status; 0 if no answer came, so that the call may have taken effect or not.
+    /// The HTTP status of the API server's answer, or the one of the [`HostReason`]. Never 0.
     pub status: u16,
-    /// The API's reason, an open set (`NotFound`, `Conflict`, …), or one of the host's (`Denied`, `Skipped`, …).
+    /// The API's reason, an open set (`NotFound`, `Conflict`, …), or a [`HostReason`].
     pub reason: String,
     /// A sentence for people.
     pub message: String,
+    /// Whether the call may have changed anything.
+    pub effect: Effect,
     /// How long the server asks to wait before the next try, in milliseconds.
     pub retry_after_ms: Option<u32>,
 }
 
+/// What a failed call may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: no request was sent, or requests that only read.
+    None,
+    /// Nothing: the API server refused the request (4xx).
+    Refused,
+    /// Not known: a request was sent, and no answer came, or the server failed (5xx).
+    Unknown,
+}
+
+/// A reason of the host's own. `wit/types.wit` lists them for guests; a test compares the two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostReason {
+    Denied,
+    Invalid,
+    NotFound,
+    UnknownKind,
+    Unauthorized,
+    Conflict,
+    Full,
+    Skipped,
+    Fenced,
+    Unreachable,
+    Timeout,
+    InternalError,
+}
+
+impl HostReason {
+    pub const ALL: [Self; 12] = [
+        Self::Denied,
+        Self::Invalid,
+        Self::NotFound,
+        Self::UnknownKind,
+        Self::Unauthorized,
+        Self::Conflict,
+        Self::Full,
+        Self::Skipped,
+        Self::Fenced,
+        Self::Unreachable,
+        Self::Timeout,
+        Self::InternalError,
+    ];
+
+    /// As in [`ApiError::reason`].
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Denied => "Denied",
+            Self::Invalid => "Invalid",
+            Self::NotFound => "NotFound",
+            Self::UnknownKind => "UnknownKind",
+            Self::Unauthorized => "Unauthorized",
+            Self::Conflict => "Conflict",
+            Self::Full => "Full",
+            Self::Skipped => "Skipped",
+            Self::Fenced => "Fenced",
+            Self::Unreachable => "Unreachable",
+            Self::Timeout => "Timeout",
+            Self::InternalError => "InternalError",
+        }
+    }
+
+    /// The HTTP status that fits the reason.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Invalid => 400,
+            Self::Unauthorized => 401,
+            Self::Denied => 403,
+            Self::NotFound | Self::UnknownKind => 404,
+            Self::Conflict => 409,
+            Self::Skipped => 424,
+            Self::InternalError => 500,
+            Self::Fenced | Self::Unreachable => 503,
+            Self::Timeout => 504,
+            Self::Full => 507,
+        }
+    }
+}
+
+/// Errors of the API server.
 impl ApiError {
-    /// An error of this status and reason.
-    pub fn new(status: u16, reason: &str, message: impl Into<String>) -> Self {
+    /// The server's answer to a request that may change something: refused if it is a 4xx, else its effect is unknown.
+    pub fn of_server(status: u16, reason: &str, message: impl Into<String>) -> Self {
+        let effect = if (400..500).contains(&status) {
+            Effect::Refused
+        } else {
+            Effect::Unknown
+        };
         Self {
             status,
             reason: reason.into(),
             message: message.into(),
+            effect,
             retry_after_ms: None,
         }
     }
 
-    /// The plugin was not granted what it asked for; no call was made.
+    /// The same error of a request that only reads: it has changed nothing.
+    #[must_use]
+    pub fn of_read(self) -> Self {
+        match self.effect {
+            Effect::Unknown => self.with_effect(Effect::None),
+            Effect::None | Effect::Refused => self,
+        }
+    }
+
+    #[must_use]
+    pub fn with_effect(self, effect: Effect) -> Self {
+        Self { effect, ..self }
+    }
+}
+
+/// Errors of the host. The call has changed nothing, unless the constructor says otherwise.
+impl ApiError {
+    fn of_host(reason: HostReason, message: impl Into<String>) -> Self {
+        Self {
+            status: reason.status(),
+            reason: reason.as_str().into(),
+            message: message.into(),
+            effect: Effect::None,
+            retry_after_ms: None,
+        }
+    }
+
+    /// The plugin's policy does not grant this.
     pub fn denied(message: impl Into<String>) -> Self {
-        Self::new(403, "Denied", message)
+        Self::of_host(HostReason::Denied, message)
     }
 
-    /// The arguments make no sense; no call was made.
+    /// An argument is malformed.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(400, "Invalid", message)
+        Self::of_host(HostReason::Invalid, message)
     }
 
-    /// Not run, because an earlier write of the batch failed.
+    /// The host holds nothing of this name.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::NotFound, message)
+    }
+
+    /// The API server serves no such kind. Says nothing about the object.
+    pub fn unknown_kind(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::UnknownKind, message)
+    }
+
+    /// A token was not signed by the key.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::Unauthorized, message)
+    }
+
+    /// What the call is based on has changed.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::Conflict, message)
+    }
+
+    /// A limit of the plugin is reached.
+    pub fn full(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::Full, message)
+    }
+
+    /// Not started, because an earlier write of the batch failed.
     pub fn skipped() -> Self {
-        Self::new(
-            0,
-            "Skipped",
-            "not run: an earlier write of the batch failed",
+        Self::of_host(
+            HostReason::Skipped,
+            "not started: an earlier write of the batch failed",
         )
     }
 
-    /// No answer came: what was asked for may have taken effect or not.
-    pub fn unanswered(message: impl Into<String>) -> Self {
-        Self::new(0, "Timeout", message)
+    /// Not started, because this process does not hold the lease.
+    pub fn fenced() -> Self {
+        Self::of_host(
+            HostReason::Fenced,
+            "not started: this process does not hold the lease",
+        )
     }
 
-    /// Whether no answer came to a call that was made, so that its effect is unknown.
-    pub fn is_unknown_outcome(&self) -> bool {
-        self.status == 0 && self.reason == "Timeout"
+    /// The API server could not be reached: no request was sent.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::Unreachable, message)
     }
 
-    /// The API server serves no such kind; no call was made. Whether an object of it exists is not known.
-    pub fn unknown_kind(message: impl Into<String>) -> Self {
-        Self::new(404, "UnknownKind", message)
+    /// No complete answer came to a request that may have taken effect.
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::Timeout, message).with_effect(Effect::Unknown)
     }
 
-    /// Whether the object does not exist.
+    /// A fault of the host or of the server.
+    pub fn internal(effect: Effect, message: impl Into<String>) -> Self {
+        Self::of_host(HostReason::InternalError, message).with_effect(effect)
+    }
+}
+
+impl ApiError {
+    /// True if the object does not exist.
     pub fn is_not_found(&self) -> bool {
-        self.status == 404 && self.reason != "UnknownKind"
+        self.status == 404 && self.reason != HostReason::UnknownKind.as_str()
     }
 
-    /// Whether the server does not know this verb for what was asked.
+    /// True if the server does not support this verb on the kind.
     pub fn is_method_not_supported(&self) -> bool {
         self.status == 405
     }
 
-    /// Whether the object changed since it was read.
+    /// True if the object has changed since it was read.
     pub fn is_conflict(&self) -> bool {
-        self.reason == "Conflict"
+        self.reason == HostReason::Conflict.as_str()
     }
 
-    /// Whether an object of that name exists already.
+    /// True if an object of that name exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason == "AlreadyExists"
+    }
+
+    /// True if the host did not start the write, because an earlier one of the batch failed.
+    pub fn is_skipped(&self) -> bool {
+        self.reason == HostReason::Skipped.as_str()
     }
 }
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.message)?;
-        match (self.status, self.reason.as_str()) {
-            (0, reason) => write!(f, " ({reason})"),
-            (status, "") => write!(f, " ({status})"),
-            (status, reason) => write!(f, " ({status} {reason})"),
+        let Self {
+            status,
+            reason,
+            message,
+            ..
+        } = self;
+        match reason.as_str() {
+            "" => write!(f, "{message} ({status})"),
+            reason => write!(f, "{message} ({status} {reason})"),
         }
     }
 }
 
 impl std::error::Error for ApiError {}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_world_lists_the_reasons_of_the_host() {
+        let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/types.wit");
+        let wit = std::fs::read_to_string(wit).unwrap();
+        let (_, list) = wit.split_once("The reasons of the host:").unwrap();
+        let (list, _) = list.split_once("reason: string").unwrap();
+        let entry = |line: &str| {
+            let (reason, rest) = line.trim().strip_prefix("/// - `")?.split_once("` (")?;
+            Some((reason.to_owned(), rest.split_once(')')?.0.parse().ok()?))
+        };
+        let listed: Vec<(String, u16)> = list.lines().filter_map(entry).collect();
+        let mut reasons =
+            HostReason::ALL.map(|reason| (reason.as_str().to_owned(), reason.status()));
+        let mut sorted = listed.clone();
+        sorted.sort();
+        reasons.sort();
+        assert_eq!(sorted, reasons);
+        assert_eq!(
+            listed.len(),
+            list.matches("/// - ").count(),
+            "a line of the list has another form"
+        );
+    }
+
+    #[test]
+    fn the_host_makes_errors_by_their_constructors_alone() {
+        let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = Vec::new();
+        let mut seen = 0;
+        for part in std::fs::read_dir(host).unwrap() {
+            rust_files(&part.unwrap().path().join("src"), &mut |path, text| {
+                seen += 1;
+                if path.ends_with("types/src/error.rs") || path.ends_with("tests.rs") {
+                    return;
+                }
+                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                // What the API server answers has the server's reasons, and one file reads it.
+                let is_client = path.ends_with("manager/src/api/client.rs");
+                let literal = code.lines().any(|line| {
+                    line.contains("ApiError {")
+                        && !line.contains("-> ApiError {")
+                        && !line.contains("for ApiError {")
+                        && !line.contains("let ApiError {")
+                });
+                if literal || code.contains("ApiError::of_server(") && !is_client {
+                    found.push(path.to_owned());
+                }
+            });
+        }
+        assert!(seen > 100, "only {seen} files were read");
+        assert_eq!(found, Vec::<std::path::PathBuf>::new());
+    }
+
+    fn rust_files(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                rust_files(&path, visit);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                visit(&path, &std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn the_effect_of_a_servers_error_follows_its_status() {
+        let effect = |status| ApiError::of_server(status, "", "").effect;
+        assert_eq!(
+            [404, 409, 429].map(effect),
+            [Effect::Refused, Effect::Refused, Effect::Refused]
+        );
+        assert_eq!(
+            [302, 500, 504].map(effect),
+            [Effect::Unknown, Effect::Unknown, Effect::Unknown]
+        );
+        let read = |status| ApiError::of_server(status, "", "").of_read().effect;
+        assert_eq!([404, 500].map(read), [Effect::Refused, Effect::None]);
+        assert_eq!(ApiError::timeout("").effect, Effect::Unknown);
+        assert_eq!(ApiError::unreachable("").effect, Effect::None);
+    }
+
+    #[test]
+    fn an_unknown_kind_says_nothing_about_the_object() {
+        assert!(ApiError::not_found("").is_not_found());
+        assert!(!ApiError::unknown_kind("").is_not_found());
+    }
+}

@@ -1,29 +1,35 @@
 //! The words that every part of Flyball shares, on both sides of the sandbox: kinds, objects, field masks, label selectors,
 //! errors of the API and what a plugin says of itself. No I/O, no clock, no runtime.
 
+mod catalogue;
 mod columns;
 pub mod description;
 mod error;
 mod error_chain;
+mod event;
 mod field_selector;
 mod kind;
 mod mask;
 mod path;
 mod printable;
 mod prune;
+mod query;
 mod reference;
 mod selector;
 mod text;
 
+pub use catalogue::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
 pub use columns::Columns;
-pub use error::ApiError;
+pub use error::{ApiError, Effect, HostReason};
 pub use error_chain::error_chain;
+pub use event::{EventOptions, EventReference};
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError, KindPattern};
 pub use mask::{Mask, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::printable;
 pub use prune::{MetadataSink, Prune, PruneError, separate};
+pub use query::{ALL_KINDS, Projection, Query};
 pub use reference::{Reference, ReferenceError};
 pub use selector::{LabelSelector, Labels, Operator, Requirement, SelectorError};
 pub use text::{Text, read, reader};

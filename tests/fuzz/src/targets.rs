@@ -9,7 +9,7 @@ use flyball_manager::policy::{Policy, parse_duration};
 use flyball_types::description::Description;
 use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Mask, Reference};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The answer in words, or which invariant it breaks.
 pub type Verdict = Result<String, String>;
@@ -31,7 +31,7 @@ pub const TARGETS: &[Target] = &[
         tokens: &[
             "\0asm\x0d\0\x01\0",
             "\0asm\x01\0\0\0",
-            "flyball:controller/guest@0.1.0",
+            "flyball:controller/guest@0.2.0",
             "wasi:io/poll@0.2.0",
             "\x0a",
             "\x0b",
@@ -407,9 +407,10 @@ fn resource_path(input: &[u8]) -> Verdict {
 /// An object, and after a newline a change of it.
 fn patch(input: &[u8]) -> Verdict {
     let (base, change) = two(input);
-    let (Ok(raw), Ok(change)) = (
+    let (Ok(raw), Ok(change), Ok(raw_change)) = (
         serde_json::from_slice::<&RawValue>(base),
         serde_json::from_slice::<Value>(change),
+        serde_json::from_slice::<&RawValue>(change),
     ) else {
         return Ok("not JSON".into());
     };
@@ -432,8 +433,12 @@ fn patch(input: &[u8]) -> Verdict {
     )?;
     let kind = Kind::new("apps", "v1", "Deployment");
     let mut answer = String::from("merged");
-    for subresource in ["", "status", "scale"] {
-        match fuzzing::changed(base, change.clone(), &kind, subresource, "7") {
+    let status = raw_change.to_owned();
+    for put in [
+        fuzzing::updated(base, change, &kind, "7"),
+        fuzzing::with_status(base, &status, Map::new(), &kind, "7").map(Some),
+    ] {
+        match put {
             Ok(Some(put)) => {
                 if merged(Ok(put))?["metadata"]["resourceVersion"] != "7" {
                     return Err("what is put does not say against which version".into());

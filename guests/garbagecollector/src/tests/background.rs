@@ -157,9 +157,9 @@ fn an_owner_that_was_seen_to_go_is_not_asked_for_and_its_kind_may_be_gone_too() 
     child["metadata"]["ownerReferences"] =
         json!([owner("lost.example.com/v1", "Gadget", "g", false)]);
     let cluster = cluster([child]);
-    cluster.see_go("lost.example.com/v2/Gadget", "a", "g", "u-g");
+    cluster.observe_deletion("lost.example.com/v2/Gadget", "a", "g", "u-g");
     collect(&cluster, &key("child")).unwrap_err();
-    cluster.see_go("lost.example.com/v1/Gadget", "a", "g", "u-g");
+    cluster.observe_deletion("lost.example.com/v1/Gadget", "a", "g", "u-g");
     collect(&cluster, &key("child")).unwrap();
     assert_eq!(
         (cluster.live_reads(), cluster.written()),

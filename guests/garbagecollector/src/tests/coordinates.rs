@@ -64,7 +64,7 @@ fn a_cluster_scoped_object_with_an_owner_in_a_namespace_is_told_of_and_stays() {
     collect(&cluster, &named("v1/ConfigMap", "", "owner")).unwrap();
     collect(&cluster, "v1/Node//n/u-n").unwrap();
     cluster.remove(MAP, "a", "owner");
-    cluster.see_go(MAP, "a", "owner", "u-owner");
+    cluster.observe_deletion(MAP, "a", "owner", "u-owner");
     collect(&cluster, "v1/Node//n/u-n").unwrap();
     assert_eq!(cluster.events().len(), 1);
     assert_eq!((cluster.written(), queued(&cluster)), (vec![], vec![]));

@@ -159,7 +159,7 @@ fn a_wait_survives_an_error_of_the_status() {
     // What was not written down is not remembered: the failure is one, not two.
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(10))));
     assert_eq!(
-        world.cluster.host().recall::<Record>("uid-work"),
+        world.cluster.host().memo().get::<Record>("uid-work"),
         Some(record(1, 0))
     );
 }
@@ -172,7 +172,7 @@ fn the_record_is_forgotten_when_the_job_has_ended() {
         job["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}])
     });
     world.sync();
-    assert_eq!(world.cluster.host().recall::<Record>("uid-work"), None);
+    assert_eq!(world.cluster.host().memo().get::<Record>("uid-work"), None);
 }
 
 #[test]

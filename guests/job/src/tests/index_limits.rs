@@ -40,7 +40,7 @@ fn the_last_failed_pod_of_an_index_is_kept_until_its_successor_is_made() {
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(20))));
     assert_eq!((world.holds("a"), world.counts()), (true, [1, 0, 0, 0]));
     // The pod is the memory: nothing else is.
-    assert_eq!(world.cluster.host().recall::<Record>("uid-work"), None);
+    assert_eq!(world.cluster.host().memo().get::<Record>("uid-work"), None);
     world.cluster.advance(seconds(20));
     world.sync();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Pods that keep the finalizer though no job counts them.
 
-use flyball_sdk::controller::{Delta, DeltaType};
 use flyball_sdk::prelude::*;
+use flyball_sdk::testing::delta;
 
 use super::world::*;
 use crate::JobController;
@@ -16,19 +16,8 @@ fn reconcile(world: &World, key: &str) -> Result<Outcome, String> {
 
 /// The keys that a change yields, each with its queue.
 fn route(world: &World, kind: &str, old: Option<&Object>, new: Option<&Object>) -> Vec<String> {
-    let raw = |object: Option<&Object>| object.map_or(Raw::default(), |object| Raw::of(&object.0));
-    let delta_type = match (old, new) {
-        (None, _) => DeltaType::Added,
-        (_, None) => DeltaType::Deleted,
-        _ => DeltaType::Modified,
-    };
-    let delta = Delta {
-        watch: kind.into(),
-        delta_type,
-        old: raw(old),
-        new: raw(new),
-        initial: false,
-    };
+    let value = |object: Option<&Object>| object.map(|object| object.0.clone());
+    let delta = delta(kind, value(old).as_ref(), value(new).as_ref());
     let routed = JobController::route(&world.cluster.host(), &[delta]).unwrap();
     routed
         .iter()

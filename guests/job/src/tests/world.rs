@@ -191,7 +191,7 @@ pub(super) fn names<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a str>
 
 /// A refusal as the API server makes it.
 pub(super) fn refusal(status: u16, reason: &str, message: &str) -> ApiError {
-    ApiError::new(status, reason, message)
+    ApiError::of_server(status, reason, message)
 }
 
 /// How many lines begin with this.

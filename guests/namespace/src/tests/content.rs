@@ -195,8 +195,8 @@ fn finalizers_are_waited_for_fifteen_seconds_whatever_else_remains() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
     world.cluster.put_live(object(DEPLOYMENT, "web"));
     let host = world.cluster.host();
-    let namespace = host.live_get("", "team").unwrap().unwrap();
-    let kinds = kinds::deletable(host.discover()).deletable;
+    let namespace = host.reader().get("", "team").unwrap().unwrap();
+    let kinds = kinds::deletable(host.kinds()).deletable;
     let content = content::delete(&host, &namespace, &kinds);
     assert_eq!((content.wait_seconds, content.failures.len()), (15, 1));
     assert_eq!(

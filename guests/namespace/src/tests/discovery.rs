@@ -1,8 +1,7 @@
 //! Which kinds are deleted, and what discovery that fails means.
 
-use flyball_sdk::discovery::Discovered;
+use flyball_sdk::discovery::{Catalogue, DiscoveryFailure, ServedKind};
 use flyball_sdk::prelude::*;
-use flyball_sdk::serde_json;
 use flyball_sdk::testing::refusal;
 
 use super::world::*;
@@ -10,16 +9,31 @@ use crate::kinds::{Kinds, deletable};
 
 const WIDGET: &str = "example.com/v1/Widget";
 
-fn found(kinds: Value) -> Kinds {
-    deletable(Ok(serde_json::from_value::<Discovered>(kinds).unwrap()))
+fn found(kinds: Vec<ServedKind>, failures: &[(&str, &str)]) -> Kinds {
+    let failure = |(group_version, message): &(&str, &str)| DiscoveryFailure {
+        group_version: (*group_version).into(),
+        message: (*message).into(),
+    };
+    let failures = failures.iter().map(failure).collect();
+    deletable(Ok(Catalogue { kinds, failures }))
+}
+
+fn served(kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) -> ServedKind {
+    ServedKind {
+        kind: kind.into(),
+        plural: plural.into(),
+        namespaced,
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..ServedKind::default()
+    }
 }
 
 /// The kinds that are deleted of these.
 fn kinds(kinds: &[(&str, &str, bool, &[&str])]) -> Vec<String> {
-    let served = kinds.iter().map(|(kind, plural, namespaced, verbs)| {
-        json!({"kind": kind, "plural": plural, "namespaced": namespaced, "verbs": verbs, "subresources": {"status": ["get"]}})
-    });
-    let found = found(json!({"kinds": served.collect::<Vec<_>>(), "failed": []}));
+    let kinds = kinds
+        .iter()
+        .map(|(kind, plural, namespaced, verbs)| served(kind, plural, *namespaced, verbs));
+    let found = found(kinds.collect(), &[]);
     assert_eq!((&found.undiscovered, &found.unreadable), (&None, &None));
     found.deletable.into_iter().map(|kind| kind.kind).collect()
 }
@@ -75,11 +89,8 @@ fn of_each_kind_the_preferred_version_alone_is_used() {
 
 #[test]
 fn of_a_group_version_whose_discovery_failed_nothing_is_used() {
-    let found = found(json!({
-        "kinds": [{"kind": "a.io/v2/A", "plural": "as", "namespaced": true, "verbs": ["delete"]},
-                  {"kind": "a.io/v1/A", "plural": "as", "namespaced": true, "verbs": ["delete"]}],
-        "failed": [{"groupVersion": "b.io/v1", "message": "late"}, {"groupVersion": "a.io/v2", "message": "stale"}],
-    }));
+    let kinds = ["a.io/v2/A", "a.io/v1/A"].map(|kind| served(kind, "as", true, &["delete"]));
+    let found = found(kinds.into(), &[("b.io/v1", "late"), ("a.io/v2", "stale")]);
     assert_eq!(
         found
             .deletable
@@ -117,7 +128,7 @@ fn what_is_known_is_deleted_but_the_namespace_stays_until_all_is() {
         json!(["kubernetes"])
     );
 
-    world.cluster.set_kinds(json!({"kinds": [], "failed": []}));
+    world.cluster.set_catalogue(Catalogue::default());
     world.cluster.serve(WIDGET, "widgets", true, ALL);
     assert_eq!(world.sync(), Outcome::Done);
     assert!(!world.has(WIDGET, "a") && world.namespace().is_none());
@@ -136,7 +147,7 @@ fn without_discovery_nothing_is_deleted_and_the_namespace_stays() {
     let world = World::of([object(MAP, "settings")]);
     world
         .cluster
-        .fail("discover", "", refusal(0, "Unreachable"));
+        .fail("discover", "", refusal(503, "Unreachable"));
     assert_eq!(world.fail(), "the test refuses this: Unreachable");
     assert_eq!(world.cluster.written(), [TELL]);
     assert_eq!(
@@ -150,10 +161,12 @@ fn without_discovery_nothing_is_deleted_and_the_namespace_stays() {
 #[test]
 fn a_group_version_that_makes_no_sense_keeps_the_namespace() {
     let world = World::of([object(MAP, "settings")]);
-    let served = |kind: &str| json!({"kind": kind, "plural": "as", "namespaced": true, "verbs": ["delete", "deletecollection"]});
-    world
-        .cluster
-        .set_kinds(json!({"kinds": [served("a/b/c/A"), served("v1/ConfigMap")], "failed": []}));
+    let kinds = ["a/b/c/A", "v1/ConfigMap"]
+        .map(|kind| served(kind, "as", true, &["delete", "deletecollection"]));
+    world.cluster.set_catalogue(Catalogue {
+        kinds: kinds.into(),
+        failures: Vec::new(),
+    });
     assert_eq!(world.fail(), "unexpected GroupVersion string: a/b/c");
     assert!(!world.has(MAP, "settings"));
     assert_eq!(

@@ -1,23 +1,19 @@
 //! Which changes of namespaces lead to a reconcile, and when.
 
-use flyball_sdk::controller::{Delta, DeltaType};
+use flyball_sdk::controller::Delta;
 use flyball_sdk::prelude::*;
+use flyball_sdk::testing;
 
 use super::world::*;
 use crate::{GRACE_PERIOD, NamespaceController};
 
 fn delta(new: &Value, initial: bool) -> Delta {
-    let delta_type = if initial {
-        DeltaType::Added
-    } else {
-        DeltaType::Modified
-    };
+    let was = active("team");
+    let old = Some(&was).filter(|_| !initial);
+    let new = Some(new).filter(|new| !new.is_null());
     Delta {
-        watch: NAMESPACE.into(),
-        delta_type,
-        old: Raw::default(),
-        new: Raw::of(new),
         initial,
+        ..testing::delta(NAMESPACE, old, new)
     }
 }
 

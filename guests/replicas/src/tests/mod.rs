@@ -133,5 +133,5 @@ fn selector(text: &str) -> LabelSelector {
 
 /// A refusal as the API server makes it.
 fn refusal(status: u16, reason: &str, message: &str) -> ApiError {
-    ApiError::new(status, reason, message)
+    ApiError::of_server(status, reason, message)
 }

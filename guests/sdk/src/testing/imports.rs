@@ -1,14 +1,16 @@
 //! The fake cluster as the world's imports.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use flyball_types::description::{Permission, Watch};
-use flyball_types::{ApiError, Columns, FieldPath, FieldSelector, LabelSelector, Mask};
+use flyball_types::{
+    ApiError, Catalogue, Columns, EventOptions, FieldPath, FieldSelector, LabelSelector, Mask,
+    Projection, Query,
+};
 use serde_json::{Value, json};
 
 use crate::controller::Key;
-use crate::imports::{Imports, MetricOperation, ObjectReference, Pages, Question};
+use crate::imports::{Cursor, Imports, MetricOperation, ObjectReference, Page, Read};
 use crate::log::Level;
 use crate::meta::Meta;
 use crate::time::Time;
@@ -18,7 +20,7 @@ use super::store::{DeleteOptions, Id, text};
 use super::{Cluster, Enqueued, Event, Signed, State, Written, kind_of};
 
 impl Imports for Cluster {
-    fn get(
+    fn lister_get(
         &self,
         kind: &str,
         namespace: &str,
@@ -36,109 +38,35 @@ impl Imports for Cluster {
             .transpose()
     }
 
-    fn open(&self, question: &Question) -> Box<dyn Pages> {
-        if let Some(lister) = &self.state.borrow().lister {
-            return lister(question);
-        }
-        let objects = self.state.borrow().answer(question);
-        Box::new(Answered {
-            objects,
-            given: Cell::new(0),
-        })
-    }
-
-    fn gone(&self, object: &ObjectReference) -> bool {
-        self.state.borrow().gone.contains(object)
-    }
-
-    fn live_get(
+    fn lister_list(
         &self,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        fields: &[&str],
-    ) -> Result<Vec<u8>, ApiError> {
-        let state = &mut *self.state.borrow_mut();
-        let id = Id::new(kind, namespace, name);
-        state
-            .live_reads
-            .push(format!("get {kind} {}", Key::new(namespace, name)));
-        state.admit("get", kind, "")?;
-        let found = state
-            .live
-            .get(&id)
-            .map_or_else(|| state.store.get(&id), Option::as_ref);
-        let missing = || ApiError::new(404, "NotFound", format!("{kind} {name:?} not found"));
-        prune(found.ok_or_else(missing)?, &mask(fields)?)
-    }
-
-    fn live_list(
-        &self,
-        kind: &str,
-        namespace: &str,
-        parameters: &[(String, String)],
-        fields: &[&str],
-    ) -> Result<Vec<u8>, ApiError> {
-        let state = &mut *self.state.borrow_mut();
-        state.live_reads.push(format!("list {kind} {namespace}"));
-        state.admit("list", kind, "")?;
-        let parameter = |name: &str| {
-            parameters
-                .iter()
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value.as_str())
-                .unwrap_or_default()
-        };
-        let labels: LabelSelector = parameter("labelSelector").parse().map_err(invalid)?;
-        let selector: FieldSelector = parameter("fieldSelector").parse().map_err(invalid)?;
-        let mask = mask(fields)?;
-        let mut items = Vec::new();
-        for object in state.live_of_kind(kind) {
-            let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
-            if (namespace.is_empty() || text(object, "/metadata/namespace") == namespace)
-                && labels.matches(&meta(object).labels)
-                && selector.matches(field)
-            {
-                items.push(
-                    serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?,
-                );
-            }
+        query: Query,
+        projection: Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
+        let state = self.state.borrow();
+        if let Some(lister) = &state.lister {
+            return Ok(lister(&query, &projection));
         }
-        // A token says how many objects came before, in a list that is not kept: nothing may change between two pages.
-        let before = parameter("continue").parse().unwrap_or(0);
-        let limit = parameter("limit")
-            .parse()
-            .ok()
-            .filter(|limit| *limit > 0)
-            .unwrap_or(usize::MAX);
-        let after = items.len().saturating_sub(before).saturating_sub(limit);
-        let token = if after > 0 {
-            (before + limit).to_string()
-        } else {
-            String::new()
-        };
-        let page: Vec<Value> = items.into_iter().skip(before).take(limit).collect();
-        let list = json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
-        Ok(list.to_string().into_bytes())
+        let objects = state.run(&query, &projection)?;
+        Box::new(Rest(objects)).next(limit)
     }
 
-    fn live_raw(&self, path: &str) -> Result<Vec<u8>, ApiError> {
-        let missing = || {
-            ApiError::new(
-                404,
-                "NotFound",
-                "the server could not find the requested resource",
-            )
-        };
-        self.state
-            .borrow()
-            .raw
-            .get(path)
-            .map(|answer| answer.to_string().into_bytes())
-            .ok_or_else(missing)
+    fn lister_count(&self, query: Query) -> Result<u32, ApiError> {
+        let objects = self.state.borrow().run(&query, &Projection::All)?;
+        Ok(objects.len() as u32)
     }
 
-    fn kinds(&self) -> Result<Vec<u8>, ApiError> {
+    fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
+        self.state.borrow().deleted.contains(object)
+    }
+
+    fn reader_run(&self, reads: Vec<Read>) -> Vec<Result<Vec<u8>, ApiError>> {
+        let state = &mut *self.state.borrow_mut();
+        reads.iter().map(|read| state.read(read)).collect()
+    }
+
+    fn discovery_kinds(&self) -> Result<Catalogue, ApiError> {
         let state = &mut *self.state.borrow_mut();
         if state
             .description
@@ -148,11 +76,11 @@ impl Imports for Cluster {
             return Err(ApiError::denied("the plugin does not ask for `discovery`"));
         }
         state.fail_if_due("discover", "")?;
-        Ok(state.kinds.to_string().into_bytes())
+        Ok(state.catalogue.clone())
     }
 
-    /// Rounds run to their end, as side by side; so does all, if the batch has neither slow start nor stop on error.
-    fn run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
+    /// Rounds run to their end, as if concurrently; so does all, if the batch has neither slow start nor stop on error.
+    fn writer_run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
         let state = &mut *self.state.borrow_mut();
         let initial = if batch.stop_on_error {
             Some(1)
@@ -181,17 +109,29 @@ impl Imports for Cluster {
         results
     }
 
-    fn emit(&self, about: &ObjectReference, event_type: &str, reason: &str, message: &str) {
+    fn events_emit(
+        &self,
+        about: &ObjectReference,
+        event_type: &str,
+        reason: &str,
+        message: &str,
+        options: &EventOptions,
+    ) {
         let event = Event {
             about: about.clone(),
             event_type: event_type.into(),
             reason: reason.into(),
             message: message.into(),
+            options: options.clone(),
         };
         self.state.borrow_mut().events.push(event);
     }
 
-    fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
+    fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.queue_add_after(queue, key, 0)
+    }
+
+    fn queue_add_after(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let delay = Duration::from_millis(delay_ms.into());
         self.state.borrow_mut().enqueued.push(Enqueued {
             queue: queue.into(),
@@ -201,20 +141,20 @@ impl Imports for Cluster {
         Ok(())
     }
 
-    fn forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
+    fn queue_forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
         Ok(())
     }
 
-    fn requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
+    fn queue_requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
         Ok(0)
     }
 
-    fn now(&self) -> Time {
+    fn clock_now(&self) -> Time {
         self.state.borrow().store.now
     }
 
     /// The same bytes in each run (xorshift).
-    fn random(&self, count: u32) -> Vec<u8> {
+    fn random_bytes(&self, count: u32) -> Vec<u8> {
         let state = &mut *self.state.borrow_mut();
         let mut next = || {
             for shift in [13, -7, 17_i32] {
@@ -230,15 +170,15 @@ impl Imports for Cluster {
         (0..count).map(|_| next()).collect()
     }
 
-    fn log(&self, level: Level, message: &str, _: &[(String, String)]) {
+    fn log_write(&self, level: Level, message: &str, _: &[(String, String)]) {
         self.state.borrow_mut().logs.push((level, message.into()));
     }
 
-    fn logs(&self, _: Level) -> bool {
+    fn log_enabled(&self, _: Level) -> bool {
         true
     }
 
-    fn metric(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64) {
+    fn metrics(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64) {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
         self.state
             .borrow_mut()
@@ -246,7 +186,7 @@ impl Imports for Cluster {
             .push((operation, name.into(), labels, value));
     }
 
-    fn config(&self, key: &str) -> Option<String> {
+    fn config_get(&self, key: &str) -> Option<String> {
         let state = self.state.borrow();
         let default = || state.description.as_ref()?.config.get(key)?.default.clone();
         state.config.get(key).cloned().or_else(default)
@@ -267,7 +207,7 @@ impl Imports for Cluster {
         let memo = &mut self.state.borrow_mut().memo;
         let version = memo.get(key).map_or(0, |(_, version)| *version);
         if version != expected {
-            return Err(ApiError::new(409, "Conflict", "the entry has changed"));
+            return Err(ApiError::conflict("the entry has changed"));
         }
         memo.insert(key.into(), (value.to_vec(), version + 1));
         Ok(version + 1)
@@ -277,7 +217,7 @@ impl Imports for Cluster {
         self.state.borrow_mut().memo.remove(key);
     }
 
-    fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+    fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
         let state = &mut *self.state.borrow_mut();
         state.admit_key(key)?;
         let claims = serde_json::from_slice(claims)
@@ -292,41 +232,18 @@ impl Imports for Cluster {
         Ok(token)
     }
 
-    fn verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
+    fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError> {
         let state = self.state.borrow();
         state.admit_key(key)?;
         let known = state
             .signed
             .iter()
             .find(|signed| signed.key == key && signed.token == token);
-        let other = || {
-            ApiError::new(
-                401,
-                "Unauthorized",
-                format!("the token was not signed by the key `{key}`"),
-            )
-        };
+        let other =
+            || ApiError::unauthorized(format!("the token was not signed by the key `{key}`"));
         known
             .map(|signed| signed.claims.to_string().into_bytes())
             .ok_or_else(other)
-    }
-
-    fn sign_certificate(&self, key: &str, _: &str, _: &str) -> Result<String, ApiError> {
-        self.state.borrow().admit_key(key)?;
-        Err(ApiError::new(
-            501,
-            "NotImplemented",
-            "the fake cluster signs no certificates",
-        ))
-    }
-
-    fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
-        self.state.borrow().admit_key(key)?;
-        Err(ApiError::new(
-            501,
-            "NotImplemented",
-            "the fake cluster has no certificates",
-        ))
     }
 }
 
@@ -343,13 +260,7 @@ impl State {
                 "the plugin does not ask for the import `signer`",
             ));
         }
-        let missing = || {
-            ApiError::new(
-                404,
-                "NotFound",
-                format!("the host holds no key named `{key}`"),
-            )
-        };
+        let missing = || ApiError::not_found(format!("the host holds no key named `{key}`"));
         self.keys
             .iter()
             .any(|known| known == key)
@@ -360,6 +271,99 @@ impl State {
 
 /// Reads.
 impl State {
+    fn read(&mut self, read: &Read) -> Result<Vec<u8>, ApiError> {
+        match read {
+            Read::Get {
+                kind,
+                namespace,
+                name,
+                fields,
+            } => self.live_get(kind, namespace, name, fields),
+            Read::List {
+                kind,
+                namespace,
+                parameters,
+                fields,
+            } => self.live_list(kind, namespace, parameters, fields),
+            Read::Raw { path } => {
+                let missing = || {
+                    let message = "the server could not find the requested resource";
+                    ApiError::of_server(404, "NotFound", message)
+                };
+                let answer = self.raw.get(path).ok_or_else(missing)?;
+                Ok(answer.to_string().into_bytes())
+            }
+        }
+    }
+
+    fn live_get(
+        &mut self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Vec<u8>, ApiError> {
+        let id = Id::new(kind, namespace, name);
+        self.live_reads
+            .push(format!("get {kind} {}", Key::new(namespace, name)));
+        self.admit("get", kind, "")?;
+        let found = self
+            .live
+            .get(&id)
+            .map_or_else(|| self.store.get(&id), Option::as_ref);
+        let missing = || ApiError::of_server(404, "NotFound", format!("{kind} {name:?} not found"));
+        prune(found.ok_or_else(missing)?, &mask(fields)?)
+    }
+
+    fn live_list(
+        &mut self,
+        kind: &str,
+        namespace: &str,
+        parameters: &[(String, String)],
+        fields: &[String],
+    ) -> Result<Vec<u8>, ApiError> {
+        self.live_reads.push(format!("list {kind} {namespace}"));
+        self.admit("list", kind, "")?;
+        let parameter = |name: &str| {
+            parameters
+                .iter()
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value.as_str())
+                .unwrap_or_default()
+        };
+        let labels: LabelSelector = parameter("labelSelector").parse().map_err(invalid)?;
+        let selector: FieldSelector = parameter("fieldSelector").parse().map_err(invalid)?;
+        let mask = mask(fields)?;
+        let mut items = Vec::new();
+        for object in self.live_of_kind(kind) {
+            let field = |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
+            if (namespace.is_empty() || text(object, "/metadata/namespace") == namespace)
+                && labels.matches(&meta(object).labels)
+                && selector.matches(field)
+            {
+                items.push(
+                    serde_json::from_slice::<Value>(&prune(object, &mask)?).map_err(invalid)?,
+                );
+            }
+        }
+        // A token says how many objects came before, in a list that is not kept: nothing may change between two pages.
+        let before = parameter("continue").parse().unwrap_or(0);
+        let limit = parameter("limit")
+            .parse()
+            .ok()
+            .filter(|limit| *limit > 0)
+            .unwrap_or(usize::MAX);
+        let after = items.len().saturating_sub(before).saturating_sub(limit);
+        let token = if after > 0 {
+            (before + limit).to_string()
+        } else {
+            String::new()
+        };
+        let page: Vec<Value> = items.into_iter().skip(before).take(limit).collect();
+        let list = json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": page});
+        Ok(list.to_string().into_bytes())
+    }
+
     /// The plugin's watches of a kind; all that there is, if there is no plugin.
     fn watches(&self, kind: &str) -> Result<Vec<Watch>, ApiError> {
         let Some(description) = &self.description else {
@@ -387,11 +391,11 @@ impl State {
     }
 
     /// What the plugin declared of an object, narrowed to fields. A field that it did not declare is `Denied`.
-    fn project(
+    fn project<T: AsRef<str>>(
         &self,
         kind: &str,
         object: &Value,
-        fields: &[impl AsRef<str>],
+        fields: &[T],
     ) -> Result<Vec<u8>, ApiError> {
         let declared = self.declared(kind)?;
         let wanted = mask(fields)?;
@@ -440,46 +444,41 @@ impl State {
         Ok(declared)
     }
 
-    fn answer(&self, question: &Question) -> Result<Vec<Vec<u8>>, ApiError> {
-        let watches = self.watches(&question.kind)?;
-        let selector: LabelSelector = question
-            .label_selector
-            .as_deref()
-            .unwrap_or_default()
-            .parse()
-            .map_err(invalid)?;
-        let index = question
-            .index
-            .as_ref()
-            .map(|(name, value)| Ok((self.index(&question.kind, name)?, value)));
-        let index = index.transpose()?;
+    /// The objects or rows that a query matches.
+    fn run(&self, query: &Query, projection: &Projection) -> Result<Vec<Vec<u8>>, ApiError> {
+        let watches = self.watches(&query.kind)?;
+        let selector: LabelSelector = query.labels.parse().map_err(invalid)?;
+        let index =
+            |(name, value): &(String, String)| Ok((self.index(&query.kind, name)?, value.clone()));
+        let indexes: Vec<(FieldPath, String)> = query
+            .indexes
+            .iter()
+            .map(index)
+            .collect::<Result<_, ApiError>>()?;
         let matches = |object: &&Value| {
             let meta = meta(object);
-            question
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == meta.namespace)
+            (query.namespace.is_empty() || query.namespace == meta.namespace)
                 && selector.matches(&meta.labels)
-                && question.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
-                && question
+                && query.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
+                && query
                     .owner
                     .as_ref()
                     .is_none_or(|uid| meta.owner_references.iter().any(|own| own.uid == *uid))
-                && question
+                && query
                     .controller
                     .as_ref()
                     .is_none_or(|uid| meta.is_controlled_by(uid))
-                && (!question.orphans || meta.controller().is_none())
-                && index
-                    .as_ref()
-                    .is_none_or(|(path, value)| path.lookup(object).contains(&value.as_str()))
+                && (!query.orphans || meta.controller().is_none())
+                && indexes
+                    .iter()
+                    .all(|(path, value)| path.lookup(object).contains(&value.as_str()))
                 && in_scope(&watches, object)
         };
-        let names_kinds = question.kind == "*";
+        let names_kinds = query.kind == "*";
         let kinds = if names_kinds {
             self.store.kinds()
         } else {
-            vec![question.kind.clone()]
+            vec![query.kind.clone()]
         };
         let kinds = kinds.iter().filter(|kind| self.watches(kind).is_ok());
         let found = kinds
@@ -487,10 +486,11 @@ impl State {
             .filter(matches);
         found
             .map(|object| {
-                if !question.columns.is_empty() {
-                    return self.row(&question.kind, object, &question.columns);
-                }
-                let projected = self.project(&question.kind, object, &question.fields)?;
+                let projected = match projection {
+                    Projection::Columns(columns) => return self.row(&query.kind, object, columns),
+                    Projection::Fields(fields) => self.project(&query.kind, object, fields)?,
+                    Projection::All => self.project::<String>(&query.kind, object, &[])?,
+                };
                 if !names_kinds {
                     return Ok(projected);
                 }
@@ -539,18 +539,27 @@ impl State {
         } = write;
         let (verb, bytes) = match &action {
             Action::Create(object) => ("create", object.as_slice()),
-            Action::Modify(_, change) => ("update", change.as_slice()),
+            Action::Update(_, body) | Action::UpdateStatus { status: body, .. } => {
+                ("update", body.as_slice())
+            }
             Action::Patch(_, patch) => ("patch", patch.as_slice()),
             Action::Delete => ("delete", b"null".as_slice()),
             Action::DeleteCollection(..) => ("deletecollection", b"null".as_slice()),
         };
-        let body: Value = serde_json::from_slice(bytes).map_err(invalid)?;
+        let mut body: Value = serde_json::from_slice(bytes).map_err(invalid)?;
+        if let Action::UpdateStatus { metadata, .. } = &action {
+            body = json!({"status": body});
+            if !metadata.is_empty() {
+                body["metadata"] = serde_json::from_slice(metadata).map_err(invalid)?;
+            }
+        }
         let options = Value::Object(options);
         let mut id = Id::new(&target.kind, &target.namespace, &target.name);
+        let subresource = subresource(&action, target.subresource)?;
         let result = self
-            .admit(verb, &target.kind, &target.subresource)
-            .and_then(|()| self.admit_base(&action, &target.kind, &target.subresource))
-            .and_then(|()| self.apply(&id, &target.subresource, &action, &body, &options));
+            .admit(verb, &target.kind, &subresource)
+            .and_then(|()| self.admit_base(&action, &target.kind))
+            .and_then(|()| self.apply(&id, &subresource, &action, &body, &options));
         if let (Ok(object), true) = (&result, id.name.is_empty()) {
             id.name = text(object, "/metadata/name").into();
         }
@@ -562,7 +571,7 @@ impl State {
             kind: id.kind,
             namespace: id.namespace,
             name: id.name,
-            subresource: target.subresource,
+            subresource,
             body,
             options,
             error: result.as_ref().err().cloned(),
@@ -589,7 +598,10 @@ impl State {
             }
             Action::Create(_) if !subresource.is_empty() => Ok(body.clone()),
             Action::Create(_) => self.store.create(&id.kind, &id.namespace, body.clone()),
-            Action::Modify(version, _) => self.store.modify(id, subresource, version, body),
+            Action::Update(version, _) => self.store.update(id, subresource, version, body),
+            Action::UpdateStatus {
+                resource_version, ..
+            } => self.store.update_status(id, resource_version, body),
             Action::Patch(patch_type, _) => self.store.patch(id, subresource, *patch_type, body),
             Action::Delete => self.store.delete(id, &delete_options(options)),
             Action::DeleteCollection(labels, fields) => {
@@ -616,10 +628,13 @@ impl State {
         }
     }
 
-    /// Whether the whole object of a modification can be had: from the cache, where the plugin declares enough of it, else
-    /// by a `get`, which it must ask for.
-    fn admit_base(&self, action: &Action, kind: &str, subresource: &str) -> Result<(), ApiError> {
-        let (Action::Modify(..), Some(description)) = (action, &self.description) else {
+    /// Whether the whole object of an update can be had: from the cache, where the plugin declares enough of it, else by a
+    /// `get`, which it must ask for.
+    fn admit_base(&self, action: &Action, kind: &str) -> Result<(), ApiError> {
+        let is_status = matches!(action, Action::UpdateStatus { .. });
+        let (Action::Update(..) | Action::UpdateStatus { .. }, Some(description)) =
+            (action, &self.description)
+        else {
             return Ok(());
         };
         let is_enough = |watch: &Watch| {
@@ -628,7 +643,7 @@ impl State {
                 .kind
                 .as_ref()
                 .is_some_and(|own| own.to_string() == kind)
-                && (mask.is_whole() || subresource == "status" && mask.covers(Mask::metadata()))
+                && (mask.is_whole() || is_status && mask.covers(Mask::metadata()))
         };
         let may_get = |permission: &Permission| {
             permission.kind.matches(&kind_of(kind))
@@ -640,7 +655,7 @@ impl State {
             return Ok(());
         }
         Err(ApiError::denied(format!(
-            "the plugin neither keeps all of {kind} that a modification needs nor asks to get it"
+            "the plugin neither keeps all of {kind} that an update needs nor asks to get it"
         )))
     }
 
@@ -684,32 +699,33 @@ impl State {
     }
 }
 
-/// The objects that matched, as they were when the list was opened.
-struct Answered {
-    objects: Result<Vec<Vec<u8>>, ApiError>,
-    given: Cell<usize>,
+/// The objects that matched and are not yet returned, as they were when the query was run.
+struct Rest(Vec<Vec<u8>>);
+
+impl Cursor for Rest {
+    /// Pages of three at most, so that every list of a test that is longer crosses a page's end.
+    fn next(self: Box<Self>, limit: u32) -> Result<Page, ApiError> {
+        let mut objects = self.0;
+        let limit = if limit == 0 { 3 } else { limit as usize };
+        let rest = objects.split_off(limit.min(objects.len()));
+        Ok(Page {
+            items: [b"[".as_slice(), &objects.join(b",".as_slice()), b"]"].concat(),
+            rest: (!rest.is_empty()).then(|| Box::new(Self(rest)) as Box<dyn Cursor>),
+        })
+    }
 }
 
-impl Pages for Answered {
-    /// Pages of three at most, so that every list of a test that is longer crosses a page's end.
-    fn page(&self, limit: u32) -> Result<Vec<u8>, ApiError> {
-        let objects = self.objects.as_ref().map_err(Clone::clone)?;
-        let limit = if limit == 0 { 3 } else { limit as usize };
-        let page: Vec<&[u8]> = objects
-            .iter()
-            .skip(self.given.get())
-            .take(limit)
-            .map(Vec::as_slice)
-            .collect();
-        self.given.set(self.given.get() + page.len());
-        Ok([b"[".as_slice(), &page.join(b",".as_slice()), b"]"].concat())
-    }
-
-    fn count(&self) -> Result<u32, ApiError> {
-        self.objects
-            .as_ref()
-            .map(|objects| objects.len() as u32)
-            .map_err(Clone::clone)
+/// The subresource of a write.
+fn subresource(action: &Action, target: String) -> Result<String, ApiError> {
+    match action {
+        Action::Update(..) if target == "status" => Err(ApiError::invalid(
+            "`update` does not write a status: use `update-status`",
+        )),
+        Action::UpdateStatus { .. } if !target.is_empty() => Err(ApiError::invalid(format!(
+            "`update-status` takes no subresource, and has `{target}`"
+        ))),
+        Action::UpdateStatus { .. } => Ok("status".into()),
+        _ => Ok(target),
     }
 }
 

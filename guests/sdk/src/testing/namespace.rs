@@ -50,12 +50,12 @@ mod tests {
         host.delete("v1/Namespace", &meta()).unwrap();
         assert_eq!(object().unwrap()["status"]["phase"], "Terminating");
         let change = json!({"spec": {"finalizers": []}, "metadata": {"labels": {"a": "b"}}});
-        host.modify("v1/Namespace", &meta(), &change).unwrap();
+        host.update("v1/Namespace", &meta(), &change).unwrap();
         assert_eq!(
             object().unwrap()["spec"]["finalizers"],
             json!(["kubernetes"])
         );
-        host.write(Write::modify("v1/Namespace", &meta(), &change).on("finalize"))
+        host.write(Write::update("v1/Namespace", &meta(), &change).on("finalize"))
             .unwrap();
         assert_eq!(object(), None);
     }

@@ -98,7 +98,7 @@ fn merge_list(list: &mut Value, by: &str, patch: &[Value]) {
 
 /// A JSON patch (RFC 6902): `add`, `replace`, `remove` and `test`.
 pub(super) fn json(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
-    let fail = |message: String| ApiError::new(422, "Invalid", message);
+    let fail = |message: String| ApiError::of_server(422, "Invalid", message);
     for operation in patch
         .as_array()
         .ok_or_else(|| fail("a JSON patch is a list".into()))?

@@ -122,7 +122,11 @@ impl Store {
     ) -> Result<Value, ApiError> {
         let parsed = kind_of(kind);
         if !object.is_object() || !object["metadata"].is_object() {
-            return Err(ApiError::new(422, "Invalid", "the object has no metadata"));
+            return Err(ApiError::of_server(
+                422,
+                "Invalid",
+                "the object has no metadata",
+            ));
         }
         object["apiVersion"] = parsed.api_version().into();
         object["kind"] = parsed.kind.into();
@@ -132,7 +136,7 @@ impl Store {
         if text(&object, "/metadata/name").is_empty() {
             let prefix = text(&object, "/metadata/generateName").to_owned();
             if prefix.is_empty() {
-                return Err(ApiError::new(
+                return Err(ApiError::of_server(
                     422,
                     "Invalid",
                     "name or generateName is required",
@@ -142,7 +146,7 @@ impl Store {
         }
         let id = Id::of_object(&object);
         if self.is_terminating(namespace) {
-            return Err(ApiError::new(
+            return Err(ApiError::of_server(
                 403,
                 "NamespaceTerminating",
                 format!(
@@ -152,7 +156,7 @@ impl Store {
             ));
         }
         if self.objects.contains_key(&id) {
-            return Err(ApiError::new(
+            return Err(ApiError::of_server(
                 409,
                 "AlreadyExists",
                 format!("{kind} {:?} already exists", id.name),
@@ -177,31 +181,41 @@ impl Store {
     }
 
     /// The API's `update`: the object of this version, with a merge patch on it.
-    pub(super) fn modify(
+    pub(super) fn update(
         &mut self,
         id: &Id,
         subresource: &str,
         version: &str,
         change: &Value,
     ) -> Result<Value, ApiError> {
-        let old = self.found(id)?;
-        if text(old, "/metadata/resourceVersion") != version {
+        let mut new = self.of_version(id, version)?;
+        patch::merge(&mut new, change);
+        self.replace(id, subresource, new)
+    }
+
+    /// The API's `update` of the subresource `status`: the object of this version, with the status of the change, and its
+    /// metadata merged.
+    pub(super) fn update_status(
+        &mut self,
+        id: &Id,
+        version: &str,
+        change: &Value,
+    ) -> Result<Value, ApiError> {
+        let mut new = self.of_version(id, version)?;
+        new["status"] = Value::Null;
+        patch::merge(&mut new, change);
+        self.replace(id, "status", new)
+    }
+
+    fn of_version(&self, id: &Id, version: &str) -> Result<Value, ApiError> {
+        let object = self.found(id)?;
+        if text(object, "/metadata/resourceVersion") != version {
             return Err(conflict(
                 id,
                 "the object has been modified; please apply your changes to the latest version",
             ));
         }
-        let mut new = old.clone();
-        // Of a status, the whole comes from the change.
-        if let ("status", Some(fields), true) = (
-            subresource,
-            new.as_object_mut(),
-            change.get("status").is_some(),
-        ) {
-            fields.remove("status");
-        }
-        patch::merge(&mut new, change);
-        self.replace(id, subresource, new)
+        Ok(object.clone())
     }
 
     pub(super) fn patch(
@@ -345,7 +359,7 @@ impl Store {
 
     fn found(&self, id: &Id) -> Result<&Value, ApiError> {
         let missing = || {
-            ApiError::new(
+            ApiError::of_server(
                 404,
                 "NotFound",
                 format!("{} {:?} not found", id.kind, id.name),
@@ -379,7 +393,7 @@ fn has_finalizers(object: &Value) -> bool {
 }
 
 fn conflict(id: &Id, message: &str) -> ApiError {
-    ApiError::new(
+    ApiError::of_server(
         409,
         "Conflict",
         format!(
@@ -404,16 +418,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_written_whole_with_changed_metadata_and_no_spec() {
+    fn a_status_is_written_whole_with_changed_metadata() {
         let mut store = Store::new(Time::default());
         store.put(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
                          "metadata": {"name": "web", "annotations": {"a": "1"}, "generation": 1},
                          "spec": {"replicas": 1}, "status": {"old": 1}}));
         let id = Id::new("apps/v1/ReplicaSet", "", "web");
         let change = json!({"metadata": {"annotations": {"a": null, "b": "2"}, "name": "other"},
-                            "spec": {"replicas": 2}, "status": {"replicas": 3, "gone": null}});
+                            "status": {"replicas": 3, "gone": null}});
         let web = store
-            .modify(&id, "status", "1", &change)
+            .update_status(&id, "1", &change)
             .expect("it is of this version");
         assert_eq!(
             (&web["metadata"]["annotations"], &web["metadata"]["name"]),

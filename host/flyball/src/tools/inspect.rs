@@ -31,7 +31,7 @@ fn world(outside: &Outside) -> String {
         .exports
         .iter()
         .find_map(|name| name.strip_prefix(GUEST))
-        .unwrap_or("0.1.0");
+        .unwrap_or("unknown");
     format!("flyball:controller/controller@{version}")
 }
 

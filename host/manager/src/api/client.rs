@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::JSON;
 use flyball_cache::{Answer, Connection};
-use flyball_types::{ApiError, error_chain};
+use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -111,11 +111,32 @@ impl ApiClient {
 
     /// Sends a request and returns the body of the answer.
     ///
-    /// Fails with the server's status and reason, or with status 0 if no answer came: `Timeout` if the call may have
-    /// taken effect, `Unreachable` if it can't have, `Fenced` if it was not sent because another process leads.
+    /// Fails with the server's status and reason, or with one of the host's: `Timeout` if no complete answer came,
+    /// `Unreachable` if the server could not be reached, `Fenced` if another process leads.
     pub(crate) async fn send(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
+        let is_read = request.method == Method::GET;
+        let result = self.send_patiently(request).await;
+        if is_read {
+            result.map_err(ApiError::of_read)
+        } else {
+            result
+        }
+    }
+
+    async fn send_patiently(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
+        // A later attempt says nothing about the effect of an earlier one.
+        let mut is_unknown = false;
+        let with_effect = |error: ApiError, is_unknown| {
+            if is_unknown {
+                error.with_effect(Effect::Unknown)
+            } else {
+                error
+            }
+        };
         for retry in 0.. {
-            let patience = self.admit(&request)?;
+            let patience = self
+                .admit(&request)
+                .map_err(|error| with_effect(error, is_unknown))?;
             let error = match tokio::time::timeout(patience, self.try_send(&request)).await {
                 Ok(Ok(body)) => return Ok(body),
                 Ok(Err(error)) => error,
@@ -125,15 +146,16 @@ impl ApiClient {
                         "no answer to {method} {path} within {} s",
                         patience.as_secs()
                     );
-                    return Err(ApiError::unanswered(message));
+                    return Err(ApiError::timeout(message));
                 }
             };
             match error.retry_after_ms {
                 Some(wait) if retry < RETRIES && (error.status == 429 || error.status >= 500) => {
                     tracing::debug!(%error, wait, path = request.path, "the server asks to wait");
+                    is_unknown |= error.effect == Effect::Unknown;
                     tokio::time::sleep(Duration::from_millis(wait.into())).await;
                 }
-                _ => return Err(error),
+                _ => return Err(with_effect(error, is_unknown)),
             }
         }
         unreachable!("the loop returns")
@@ -160,14 +182,17 @@ impl ApiClient {
             request = request.header(CONTENT_TYPE, api_request.content_type);
         }
         if let Some(credentials) = &self.credentials {
-            request = request.header(AUTHORIZATION, credentials.bearer().await?);
+            // A failure to get a token is not a failure of this request, which was not sent.
+            let token = credentials.bearer().await;
+            let token = token.map_err(|error| error.with_effect(Effect::None))?;
+            request = request.header(AUTHORIZATION, token);
         }
         // Checked again, because the token request may have taken long.
         self.admit(api_request)?;
         let request = request
             .body(Body::from(api_request.body.clone()))
             .map_err(|error| {
-                ApiError::invalid(format!("{method} {path} is no request: {error}"))
+                ApiError::invalid(format!("{method} {path} is not a request: {error}"))
             })?;
 
         let response = self
@@ -178,9 +203,9 @@ impl ApiClient {
             .map_err(|error| {
                 let message = format!("could not {method} {path}: {}", error_chain(&*error));
                 if never_sent(&*error) {
-                    ApiError::new(0, "Unreachable", message)
+                    ApiError::unreachable(message)
                 } else {
-                    ApiError::unanswered(message)
+                    ApiError::timeout(message)
                 }
             })?;
         let (head, body) = response.into_parts();
@@ -189,7 +214,7 @@ impl ApiClient {
             .await
             .map(http_body_util::Collected::to_bytes)
             .map_err(|error| {
-                ApiError::unanswered(format!(
+                ApiError::timeout(format!(
                     "the answer to {method} {path} was cut off: {}",
                     error_chain(&error)
                 ))
@@ -232,7 +257,7 @@ fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) ->
                 &answer.reason
             };
             let seconds = details.map_or(0, |details| details.retry_after_seconds);
-            let mut error = ApiError::new(status.as_u16(), reason, answer.message);
+            let mut error = ApiError::of_server(status.as_u16(), reason, answer.message);
             error.retry_after_ms = (seconds > 0).then(|| seconds.saturating_mul(1000));
             error
         }
@@ -242,7 +267,7 @@ fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) ->
                 .canonical_reason()
                 .unwrap_or_default()
                 .replace(' ', "");
-            ApiError::new(
+            ApiError::of_server(
                 status.as_u16(),
                 &reason,
                 format!("{method} {path} was answered with {status}: {text}"),
@@ -267,6 +292,8 @@ fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
     use serde_json::json;
     use tokio::time::Instant;
 
@@ -301,7 +328,11 @@ mod tests {
             end_until: now + Duration::from_secs(15),
         });
         let error = client(connection, fence).send(post()).await.unwrap_err();
-        assert!(error.is_unknown_outcome(), "{error}");
+        assert_eq!(
+            (error.status, error.effect),
+            (504, Effect::Unknown),
+            "{error}"
+        );
         assert!((14..=15).contains(&start.elapsed().as_secs()));
     }
 
@@ -313,6 +344,33 @@ mod tests {
         assert_eq!((error.status, error.retry_after_ms), (429, Some(2000)));
         assert_eq!(log.take().len(), 1 + RETRIES as usize);
         assert_eq!(start.elapsed().as_secs(), 2 * u64::from(RETRIES));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_effect_of_a_failed_attempt_stays_unknown_when_a_later_one_is_refused() {
+        for (first, effect) in [(503, Effect::Unknown), (429, Effect::Refused)] {
+            let asked = AtomicBool::new(false);
+            let (connection, log) = serve(move |_| match asked.swap(true, Relaxed) {
+                false => Reply::RetryAfter(first, 1),
+                true => Reply::refusal(409, "AlreadyExists"),
+            });
+            let error = client(connection, Fence::open())
+                .send(post())
+                .await
+                .unwrap_err();
+            assert_eq!((error.status, error.effect), (409, effect), "{first}");
+            assert_eq!(log.take().len(), 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failed_read_has_no_effect() {
+        let (connection, _) = serve(|_| Reply::refusal(500, "InternalError"));
+        let client = client(connection, Fence::open());
+        let read = client.send(ApiRequest::get("/version")).await.unwrap_err();
+        assert_eq!((read.status, read.effect), (500, Effect::None));
+        let write = client.send(post()).await.unwrap_err();
+        assert_eq!((write.status, write.effect), (500, Effect::Unknown));
     }
 
     fn read(status: u16, body: &'static str) -> ApiError {
@@ -330,7 +388,7 @@ mod tests {
             409,
             r#"{"kind":"Status","message":"it changed","reason":"Conflict","code":409}"#,
         );
-        assert_eq!(error, ApiError::new(409, "Conflict", "it changed"));
+        assert_eq!(error, ApiError::of_server(409, "Conflict", "it changed"));
     }
 
     #[test]

@@ -6,12 +6,9 @@ use std::time::SystemTime;
 
 use flyball_plugin::ObjectReference;
 use flyball_serving::metrics::Counter;
-use flyball_types::ApiError;
+use flyball_types::{ApiError, EventOptions, HostReason};
 
 use crate::api::events::{Event, Recorder};
-
-/// The reason of what the host denies; what the API server refuses has another.
-const DENIED: &str = "Denied";
 
 /// Takes note of what one plugin is denied.
 pub(crate) struct Denials {
@@ -27,7 +24,7 @@ impl Denials {
     /// Hands on what a plugin is answered, and takes note if it is denied.
     pub(crate) fn seen<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
         if let Err(error) = &answer
-            && error.reason == DENIED
+            && error.reason == HostReason::Denied.as_str()
         {
             self.denied(&error.message);
         }
@@ -48,6 +45,7 @@ impl Denials {
                 event_type: "Warning".into(),
                 reason: "PluginDenied".into(),
                 message: format!("plugin {}: {message}", self.plugin),
+                options: EventOptions::default(),
                 at: SystemTime::now(),
             });
         }

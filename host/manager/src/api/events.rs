@@ -4,13 +4,14 @@
 mod correlator;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_cache::source::PROTOBUF_METADATA;
 use flyball_plugin::ObjectReference;
-use flyball_types::{ApiError, Kind};
-use serde_json::json;
+use flyball_types::{ApiError, EventOptions, EventReference, Kind};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -18,6 +19,8 @@ use tokio::time::Instant;
 use self::correlator::{Correlated, Correlator};
 use crate::api::client::{ApiClient, ApiRequest};
 
+/// Bytes that the options of an event may have.
+const OPTIONS: usize = 8192;
 /// How many events may wait to be sent; more are dropped, as client-go does.
 const WAITING: usize = 1000;
 /// How often an event is tried again if the server can't be reached, and how long to wait before each time.
@@ -31,6 +34,7 @@ pub(crate) struct Event {
     pub(crate) event_type: String,
     pub(crate) reason: String,
     pub(crate) message: String,
+    pub(crate) options: EventOptions,
     pub(crate) at: SystemTime,
 }
 
@@ -39,6 +43,8 @@ pub(crate) struct Recorder {
     sender: mpsc::Sender<Event>,
     task: JoinHandle<()>,
     plugin: Arc<str>,
+    /// Whether malformed options were logged: once is enough.
+    warned: AtomicBool,
 }
 
 impl Recorder {
@@ -54,7 +60,29 @@ impl Recorder {
             sender,
             task: tokio::spawn(sending.run(receiver)),
             plugin,
+            warned: AtomicBool::new(false),
         }
+    }
+
+    /// Reads the options that a guest gives to an event. Malformed ones are logged once and dropped.
+    pub(crate) fn options(&self, document: &[u8]) -> EventOptions {
+        let malformed = |error: String| {
+            if !self.warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    plugin = &*self.plugin,
+                    error,
+                    "dropped the options of an event, and drops others like them without a word"
+                );
+            }
+            EventOptions::default()
+        };
+        if document.len() > OPTIONS {
+            return malformed(format!(
+                "they have {} bytes, more than {OPTIONS}",
+                document.len()
+            ));
+        }
+        EventOptions::parse(document).unwrap_or_else(|error| malformed(error.to_string()))
     }
 
     /// Records an event, if there is room for it.
@@ -103,7 +131,7 @@ impl Sending {
             }
             match self.try_send(&event).await {
                 Ok(name) => return self.correlator.sent(&event, name),
-                Err(error) if error.status == 0 || error.status >= 500 => {
+                Err(error) if error.status >= 500 => {
                     tracing::debug!(%error, reason = event.event.reason, "an event could not be sent yet");
                 }
                 Err(error) => {
@@ -145,39 +173,81 @@ impl Sending {
                 Err(error) => return Err(error),
             }
         }
-        let kind: Kind = event
-            .about
-            .kind
-            .parse()
-            .map_err(|error| ApiError::invalid(format!("{error}")))?;
         let nanoseconds = event
             .at
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
             .as_nanos();
         let name = format!("{}.{nanoseconds:x}", event.about.name);
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": kind.api_version(), "kind": kind.kind,
-                "namespace": event.about.namespace, "name": event.about.name, "uid": event.about.uid,
-            },
-            "type": event.event_type,
-            "reason": event.reason,
-            "message": event.message,
-            "source": {"component": self.source},
-            "reportingComponent": self.source,
-            "firstTimestamp": time,
-            "lastTimestamp": time,
-            "count": correlated.count,
-        });
+        let body = object(correlated, namespace, &name, &self.source)?;
         // Nobody looks at the answer: this is the shortest.
         let call =
             ApiRequest::post(collection, Bytes::from(body.to_string())).accept(PROTOBUF_METADATA);
         self.client.send(call).await.map(|_| name)
     }
+}
+
+/// An event as the API has it.
+fn object(
+    correlated: &Correlated,
+    namespace: &str,
+    name: &str,
+    source: &str,
+) -> Result<Value, ApiError> {
+    let event = &correlated.event;
+    let time = format_time(event.at);
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": reference(&event.about)?,
+        "type": event.event_type,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": source},
+        "reportingComponent": source,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": correlated.count,
+    });
+    let EventOptions {
+        action,
+        related,
+        annotations,
+    } = &event.options;
+    if !action.is_empty() {
+        object["action"] = action.as_str().into();
+    }
+    if let Some(related) = related {
+        let EventReference {
+            kind,
+            namespace,
+            name,
+            uid,
+        } = related.clone();
+        object["related"] = reference(&ObjectReference {
+            kind,
+            namespace,
+            name,
+            uid,
+        })?;
+    }
+    if !annotations.is_empty() {
+        object["metadata"]["annotations"] = json!(annotations);
+    }
+    Ok(object)
+}
+
+/// An object as an event names it.
+fn reference(object: &ObjectReference) -> Result<Value, ApiError> {
+    let kind: Kind = object
+        .kind
+        .parse()
+        .map_err(|error| ApiError::invalid(format!("{error}")))?;
+    Ok(json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind,
+        "namespace": object.namespace, "name": object.name, "uid": object.uid,
+    }))
 }
 
 fn format_time(time: SystemTime) -> String {
@@ -194,6 +264,42 @@ fn format_time(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_options_of_an_event_go_into_its_object() {
+        let document = br#"{"action": "Binding", "annotations": {"a": "b"},
+                            "related": {"kind": "v1/Node", "name": "n"}}"#;
+        let about = ObjectReference {
+            kind: "v1/Pod".into(),
+            namespace: "demo".into(),
+            name: "web".into(),
+            uid: "1".into(),
+        };
+        let event = |options| Event {
+            about: about.clone(),
+            event_type: "Normal".into(),
+            reason: "Scheduled".into(),
+            message: "m".into(),
+            options,
+            at: SystemTime::UNIX_EPOCH,
+        };
+        let object = |options| {
+            let correlated = Correlator::default()
+                .correlate(event(options), Instant::now())
+                .unwrap();
+            object(&correlated, "demo", "web.1", "scheduler").unwrap()
+        };
+        let with = object(EventOptions::parse(document).unwrap());
+        assert_eq!(with["action"], "Binding");
+        assert_eq!(with["metadata"]["annotations"], json!({"a": "b"}));
+        assert_eq!(
+            with["related"],
+            json!({"apiVersion": "v1", "kind": "Node", "namespace": "", "name": "n", "uid": ""})
+        );
+        let without = object(EventOptions::default());
+        assert!(without.get("action").is_none() && without.get("related").is_none());
+        assert!(without["metadata"].get("annotations").is_none());
+    }
 
     #[test]
     fn times_are_written_in_whole_seconds() {

@@ -70,11 +70,7 @@ impl Fence {
             State::Leading(term) if now < term.start_until => {
                 Ok(Some(term.end_until.saturating_sub(now)))
             }
-            State::Leading(_) | State::Closed => Err(ApiError::new(
-                0,
-                "Fenced",
-                "this process does not hold the lease, so it writes nothing",
-            )),
+            State::Leading(_) | State::Closed => Err(ApiError::fenced()),
         }
     }
 

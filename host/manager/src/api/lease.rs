@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_serving::{HealthChecks, Metrics};
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Effect, EventOptions};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -316,13 +316,14 @@ impl Elector {
         let patience = self.election.renew_deadline / 2;
         let answer = tokio::time::timeout(patience, self.client.send(request)).await;
         let answer = answer.unwrap_or_else(|_| {
-            Err(ApiError::unanswered(format!(
+            Err(ApiError::timeout(format!(
                 "no answer about the lease within {} s",
                 patience.as_secs_f32()
             )))
         })?;
         serde_json::from_slice(&answer).map_err(|error| {
-            ApiError::unanswered(format!("the server's answer is not a Lease: {error}"))
+            let message = format!("the server's answer is not a Lease: {error}");
+            ApiError::internal(Effect::Unknown, message)
         })
     }
 
@@ -345,6 +346,7 @@ impl Elector {
             uid: String::new(),
         };
         self.recorder.emit(Event {
+            options: EventOptions::default(),
             about,
             event_type: "Normal".into(),
             reason: "LeaderElection".into(),

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use flyball_cache::ApiResource;
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Effect};
 use serde_json::{Value, json};
 
 use crate::api::client::{ApiClient, ApiRequest};
@@ -73,9 +73,8 @@ impl<'a> Reading<'a> {
             ))
             .await?;
         let answer: Value = serde_json::from_slice(&answer).map_err(|error| {
-            ApiError::unanswered(format!(
-                "the server's answer to an access review can't be read: {error}"
-            ))
+            let message = format!("the server's answer to an access review can't be read: {error}");
+            ApiError::internal(Effect::None, message)
         })?;
         Ok(answer["status"]["allowed"].as_bool().unwrap_or(false))
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Effect};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::HeaderValue;
@@ -100,11 +100,9 @@ impl ServiceAccount {
             Some(value)
         });
         let bearer = bearer.ok_or_else(|| {
-            ApiError::new(
-                500,
-                "InternalError",
-                format!("the server gave no token for the service account {namespace}/{name}"),
-            )
+            let message =
+                format!("the server gave no token for the service account {namespace}/{name}");
+            ApiError::internal(Effect::None, message)
         })?;
         Ok(Token {
             bearer,

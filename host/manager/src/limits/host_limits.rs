@@ -58,7 +58,7 @@ impl HostLimits {
     pub(crate) fn check_key(&self, queued: usize, key: &str) -> Result<(), ApiError> {
         let refuse = |message| {
             self.refused_keys.fetch_add(1, Relaxed);
-            Err(ApiError::new(507, "Full", message))
+            Err(ApiError::full(message))
         };
         if key.len() > MAX_KEY {
             return refuse(format!(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use flyball_plugin::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Query};
-use flyball_types::ApiError;
+use flyball_plugin::{Batch, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
+use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -29,77 +29,67 @@ fn denied() -> ApiError {
 }
 
 impl Imports for DescribeImports {
-    fn get(&self, _: &str, _: &str, _: &str, _: &[String]) -> Result<Option<Bytes>, ApiError> {
+    fn lister_get(
+        &self,
+        _: &str,
+        _: &str,
+        _: &str,
+        _: &[String],
+    ) -> Result<Option<Bytes>, ApiError> {
         Err(denied())
     }
 
-    fn list(&self, _: &Query) -> Result<Box<dyn Listing>, ApiError> {
+    fn lister_list(&self, _: &Query, _: &Projection, _: u32) -> Result<Page, ApiError> {
         Err(denied())
     }
 
-    fn count(&self, _: &Query) -> Result<u32, ApiError> {
+    fn lister_count(&self, _: &Query) -> Result<u32, ApiError> {
         Err(denied())
     }
 
-    fn gone(&self, _: &ObjectReference) -> bool {
+    fn lister_deletion_observed(&self, _: &ObjectReference) -> bool {
         false
     }
 
-    fn live_get<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-        _: &'a str,
-        _: &'a [String],
-    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+    fn reader_read(&self, _: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
         async { Err(denied()) }.boxed()
     }
 
-    fn live_list<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-        _: &'a [(String, String)],
-        _: &'a [String],
-    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+    fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
         async { Err(denied()) }.boxed()
     }
 
-    fn raw<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        async { Err(denied()) }.boxed()
-    }
-
-    fn discover(&self) -> BoxFuture<'_, Result<Bytes, ApiError>> {
-        async { Err(denied()) }.boxed()
-    }
-
-    fn write(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
         async move { vec![Err(denied()); batch.writes.len()] }.boxed()
     }
 
-    fn emit_event(&self, _: ObjectReference, _: &str, _: &str, _: &str) {}
+    fn events_emit(&self, _: ObjectReference, _: &str, _: &str, _: &str, _: &[u8]) {}
 
-    fn enqueue(&self, _: &str, _: &str, _: u32) -> Result<(), ApiError> {
+    fn queue_add(&self, _: &str, _: &str) -> Result<(), ApiError> {
         Err(denied())
     }
 
-    fn forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
+    fn queue_add_after(&self, _: &str, _: &str, _: u32) -> Result<(), ApiError> {
         Err(denied())
     }
 
-    fn requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
+    fn queue_forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
         Err(denied())
     }
 
-    fn now(&self) -> SystemTime {
+    fn queue_requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
+        Err(denied())
+    }
+
+    fn clock_now(&self) -> SystemTime {
         SystemTime::now()
     }
 
-    fn random(&self, buffer: &mut [u8]) {
+    fn random_bytes(&self, buffer: &mut [u8]) {
         rand::fill(buffer);
     }
 
-    fn log(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
+    fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
         if self.log_lines.pass() {
             log_guest(&self.origin, "describe", level, message, fields);
         }
@@ -109,13 +99,13 @@ impl Imports for DescribeImports {
         true
     }
 
-    fn metric_add(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_add(&self, _: &str, _: &[String], _: f64) {}
 
-    fn metric_set(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_set(&self, _: &str, _: &[String], _: f64) {}
 
-    fn metric_observe(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_observe(&self, _: &str, _: &[String], _: f64) {}
 
-    fn config(&self, key: &str) -> Option<String> {
+    fn config_get(&self, key: &str) -> Option<String> {
         self.config.get(key).cloned()
     }
 
@@ -129,19 +119,11 @@ impl Imports for DescribeImports {
 
     fn memo_remove(&self, _: &str) {}
 
-    fn sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
+    fn signer_sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
         Err(denied())
     }
 
-    fn verify_jwt(&self, _: &str, _: &str) -> Result<Bytes, ApiError> {
-        Err(denied())
-    }
-
-    fn sign_certificate(&self, _: &str, _: &str, _: &str) -> Result<String, ApiError> {
-        Err(denied())
-    }
-
-    fn trust_bundle(&self, _: &str) -> Result<String, ApiError> {
+    fn signer_verify_jwt(&self, _: &str, _: &str) -> Result<Bytes, ApiError> {
         Err(denied())
     }
 }

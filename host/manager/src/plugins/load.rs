@@ -183,7 +183,9 @@ async fn describe(
         origin: text.clone(),
         source: Box::new(source),
     })?;
-    let description = Description::read(&document);
+    let description = std::str::from_utf8(&document)
+        .map_err(|error| DescriptionError::Parse(error.to_string()))
+        .and_then(Description::read);
     let description = description.map_err(|source| PluginError::Description {
         origin: text.clone(),
         source,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{
-    Answer, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Projection,
-    Uid, View,
+    Answer, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid, View,
 };
-use flyball_plugin::{Listing, Query};
+use flyball_plugin::{Cursor, Page};
 use flyball_types::description::Description;
 use flyball_types::{
-    ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Reference,
+    ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Projection,
+    Query, Reference,
 };
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
@@ -23,9 +23,6 @@ use crate::reads::lookup::{Lookup, reference};
 
 /// Sets of paths that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
 const PARSED_KEPT: usize = 256;
-
-/// The name of all discovered kinds in a query.
-const ALL_KINDS: &str = "*";
 
 /// How many owners that went are known.
 const GONE_KEPT: usize = 16_384;
@@ -185,20 +182,25 @@ impl Views {
         Ok(Some(json.into()))
     }
 
-    /// A snapshot of what matches.
-    pub(crate) fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
-        let (listers, question) = self.question(query)?;
+    /// The first page of a snapshot of what matches.
+    pub(crate) fn list(
+        &self,
+        query: &Query,
+        projection: &Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
+        let (listers, list_query) = self.list_query(query)?;
         let names_kinds = query.kind == ALL_KINDS;
         let mut found: Vec<(usize, Arc<Object>)> = Vec::new();
         let mut parts = Vec::new();
         for lister in listers.iter() {
-            let objects = lister.list(&question);
+            let objects = lister.list(&list_query);
             // Of many kinds, most have nothing to say.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
                 found.extend(objects.into_iter().map(|object| (parts.len(), object)));
                 parts.push(Part {
-                    projection: self.projection(lister, query),
+                    projection: self.projection(lister, &query.kind, projection),
                     kind,
                 });
             }
@@ -209,37 +211,44 @@ impl Views {
             });
             found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
         }
-        Ok(Box::new(Snapshot {
+        Box::new(Snapshot {
             objects: found.into_iter(),
             parts,
             held: None,
             answer_bytes: self.answer_bytes,
-        }))
+        })
+        .next(limit)
     }
 
-    /// What a query wants of each object of a lister.
-    fn projection(&self, lister: &Lister, query: &Query) -> Result<Projection, ApiError> {
-        let projection = if query.columns.is_empty() {
-            lister.projection(self.mask(&query.fields)?.as_ref())
-        } else if query.kind == ALL_KINDS {
-            return Err(ApiError::invalid(
-                "rows of all kinds would not say of what kind they are: ask for fields",
-            ));
-        } else {
-            lister.rows(self.columns.get(&query.columns, Columns::parse)?)
+    /// How the objects of a lister are reduced.
+    fn projection(
+        &self,
+        lister: &Lister,
+        kind: &str,
+        projection: &Projection,
+    ) -> Result<flyball_cache::Projection, ApiError> {
+        let projection = match projection {
+            Projection::All => lister.projection(None),
+            Projection::Fields(paths) => lister.projection(self.mask(paths)?.as_ref()),
+            Projection::Columns(_) if kind == ALL_KINDS => {
+                return Err(ApiError::invalid(
+                    "rows of all kinds would not say of what kind they are: ask for fields",
+                ));
+            }
+            Projection::Columns(paths) => lister.rows(self.columns.get(paths, Columns::parse)?),
         };
         projection.map_err(|error| ApiError::denied(error.to_string()))
     }
 
     /// How many objects match.
     pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
-        let (listers, question) = self.question(query)?;
+        let (listers, list_query) = self.list_query(query)?;
         let count = match &*listers {
-            [lister] => lister.count(&question),
+            [lister] => lister.count(&list_query),
             listers => {
                 let uids = listers
                     .iter()
-                    .flat_map(|lister| lister.list(&question))
+                    .flat_map(|lister| lister.list(&list_query))
                     .map(|object| object.uid().clone());
                 uids.collect::<HashSet<Uid>>().len()
             }
@@ -366,10 +375,11 @@ impl Views {
         Ok(listers)
     }
 
-    fn question(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
+    /// The listers that a query reads, and the query as the cache takes it.
+    fn list_query(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
         let listers = self.of(&query.kind)?;
         let labels: LabelSelector = query
-            .label_selector
+            .labels
             .parse()
             .map_err(|error| ApiError::invalid(format!("{error}")))?;
         let field = |(name, value): &(String, String)| {
@@ -386,7 +396,7 @@ impl Views {
             };
             Ok((path.ok_or_else(undeclared)?.clone(), value.clone()))
         };
-        let question = ListQuery {
+        let list_query = ListQuery {
             namespace: query.namespace.clone(),
             labels,
             fields: query
@@ -399,7 +409,7 @@ impl Views {
             controller: query.controller.as_deref().map(Uid::new),
             orphans: query.orphans,
         };
-        Ok((listers, question))
+        Ok((listers, list_query))
     }
 
     /// The mask of these fields; none, if all are meant.
@@ -519,7 +529,7 @@ impl Lookup for Views {
     }
 }
 
-/// What a query found, page by page.
+/// The objects that a query found and that are not yet returned.
 struct Snapshot {
     /// Each with the number of its part.
     objects: std::vec::IntoIter<(usize, Arc<Object>)>,
@@ -533,7 +543,7 @@ struct Snapshot {
 struct Part {
     /// Why nothing does, if the watch that the lister is of shows too little. That matters only where an object is seen by no
     /// other one.
-    projection: Result<Projection, ApiError>,
+    projection: Result<flyball_cache::Projection, ApiError>,
     /// Their kind, if each of them says it.
     kind: Option<Kind>,
 }
@@ -564,8 +574,8 @@ impl Part {
     }
 }
 
-impl Listing for Snapshot {
-    fn page(&mut self, limit: u32) -> Result<Vec<u8>, ApiError> {
+impl Cursor for Snapshot {
+    fn next(mut self: Box<Self>, limit: u32) -> Result<Page, ApiError> {
         let limit = if limit == 0 {
             usize::MAX
         } else {
@@ -598,7 +608,7 @@ impl Listing for Snapshot {
                         "an object is larger than the {} bytes that an answer may have",
                         self.answer_bytes
                     );
-                    return Err(ApiError::new(507, "Full", message));
+                    return Err(ApiError::full(message));
                 }
                 self.held = Some(page[start..].to_vec());
                 page.truncate(before);
@@ -607,6 +617,15 @@ impl Listing for Snapshot {
             count += 1;
         }
         page.push(b']');
-        Ok(page)
+        let is_end = self.held.is_none() && self.objects.len() == 0;
+        Ok(Page {
+            items: page,
+            rest: (!is_end).then_some(self as Box<dyn Cursor>),
+        })
+    }
+
+    fn size(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, Vec::len);
+        size_of::<Self>() + size_of_val(self.objects.as_slice()) + held
     }
 }

@@ -1,18 +1,20 @@
 //! One call of a guest: what answers its imports while it runs, what is committed when it returns, and what must have
 //! happened before its key may be reconciled again.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use flyball_cache::ApiResource;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
-use flyball_plugin::{Batch, Imports, Listing, LogLevel, MemoEntry, ObjectReference, Query};
-use flyball_types::{ApiError, Mask, Reference};
+use flyball_plugin::{Batch, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
+use flyball_types::{
+    ApiError, Catalogue, DiscoveryFailure, Effect, Mask, Projection, Query, Reference, ServedKind,
+    Subresource,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::api::client::ApiRequest;
@@ -30,6 +32,16 @@ const EVENT_MESSAGE: usize = 1024;
 const EVENT_NAME: usize = 256;
 /// How long to wait before the server is asked again for a consistent read.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The parameters that a live list may have.
+const LIST_PARAMETERS: [&str; 6] = [
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+];
 
 /// Answers the imports of one call.
 pub(crate) struct Call {
@@ -70,15 +82,16 @@ impl Call {
         self.journal.take_touched()
     }
 
-    /// Waits until its writes have ended and, where one had no answer, until the cache has passed what the server held
-    /// when it was asked afterwards: so that the next reconcile of the key sees whatever they did.
+    /// Waits until its writes have ended and, where it is not known whether one took effect, until the cache has passed what
+    /// the server held when it was asked afterwards: so that the next reconcile of the key sees whatever they did. However
+    /// many writes of a kind failed so, each informer of the kind costs one consistent read.
     pub(crate) async fn settle(&self) {
         self.writes.close();
         self.writes.wait().await;
         for kind in self.journal.take_unknown() {
             tracing::warn!(
                 controller = self.services.name(), key = &*self.key, %kind,
-                "a write had no answer: the key waits until the cache has caught up with the server"
+                "it is not known whether a write took effect: the key waits until the cache has caught up with the server"
             );
             for informer in self.services.views.informers(&kind) {
                 let position = loop {
@@ -96,23 +109,19 @@ impl Call {
     }
 
     /// Does what needs connections on the host's runtime: the guests' threads drive none. It ends when the guest is stopped.
-    fn on_host<F>(
+    fn on_host<T, F>(
         &self,
         work: impl FnOnce(Arc<Services>) -> F,
-    ) -> BoxFuture<'static, Result<Bytes, ApiError>>
+    ) -> BoxFuture<'static, Result<T, ApiError>>
     where
-        F: Future<Output = Result<Bytes, ApiError>> + Send + 'static,
+        T: Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
     {
         let services = self.services.clone();
         let running =
             AbortOnDropHandle::new(self.services.runtime.spawn(work(self.services.clone())));
-        let failed = |error| {
-            ApiError::new(
-                500,
-                "InternalError",
-                format!("the host failed to read: {error}"),
-            )
-        };
+        let failed =
+            |error| ApiError::internal(Effect::None, format!("the host failed to read: {error}"));
         async move {
             services
                 .denials
@@ -149,13 +158,113 @@ fn narrow(answer: Bytes, mask: Option<Mask>, is_list: bool) -> Result<Bytes, Api
         mask.prune(&answer, &mut narrowed)
     };
     pruned.map_err(|error| {
-        ApiError::unanswered(format!("the server's answer can't be read: {error}"))
+        let message = format!("the server's answer can't be read: {error}");
+        ApiError::internal(Effect::None, message)
     })?;
     Ok(narrowed.into())
 }
 
+/// Makes a live read of an object.
+async fn live_get(
+    services: &Services,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    fields: &[String],
+) -> Result<Bytes, ApiError> {
+    let resource = services.readable(kind, "get", namespace).await?;
+    let path = resource.object(namespace, name, "").map_err(invalid)?;
+    let accept = if is_metadata(fields) { METADATA } else { JSON };
+    let answer = services
+        .client
+        .send(ApiRequest::get(path).accept(accept))
+        .await?;
+    let granted = services.policy.fields("get", &resource.kind, namespace);
+    project(narrow(answer, granted, false)?, fields, false)
+}
+
+/// Makes a live read of a list.
+async fn live_list(
+    services: &Services,
+    kind: &str,
+    namespace: &str,
+    parameters: &[(String, String)],
+    fields: &[String],
+) -> Result<Bytes, ApiError> {
+    let resource = services.readable(kind, "list", namespace).await?;
+    let path = resource.collection(namespace).map_err(invalid)?;
+    let path = with_parameters(path, parameters)?;
+    let accept = if is_metadata(fields) {
+        METADATA_LIST
+    } else {
+        JSON
+    };
+    let answer = services
+        .client
+        .send(ApiRequest::get(path).accept(accept))
+        .await?;
+    let granted = services.policy.fields("list", &resource.kind, namespace);
+    project(narrow(answer, granted, true)?, fields, true)
+}
+
+/// The path of a list with its parameters.
+fn with_parameters(mut path: String, parameters: &[(String, String)]) -> Result<String, ApiError> {
+    for (name, value) in parameters {
+        if !LIST_PARAMETERS.contains(&name.as_str()) {
+            return Err(ApiError::invalid(format!(
+                "a list has no parameter `{name}`: use {}",
+                LIST_PARAMETERS.join(", ")
+            )));
+        }
+        flyball_cache::resource::push_parameter(&mut path, name, value);
+    }
+    Ok(path)
+}
+
+/// Makes a GET of a path.
+async fn raw(services: &Services, path: String) -> Result<Bytes, ApiError> {
+    services.policy.check_import("raw")?;
+    if !path.starts_with('/') || path.contains("..") {
+        return Err(ApiError::invalid(format!(
+            "`{path}` is not a path of the API server"
+        )));
+    }
+    services.writer.rate.wait().await;
+    services.client.send(ApiRequest::get(path)).await
+}
+
+/// What the server serves, for a guest.
+async fn kinds(services: &Services) -> Result<Catalogue, ApiError> {
+    services.policy.check_import("discovery")?;
+    let found = services.writer.discovery.catalogue(DISCOVERY_AGE).await;
+    let found = found.map_err(|error| ApiError::unreachable(error.to_string()))?;
+    let kind = |resource: &Arc<ApiResource>| ServedKind {
+        kind: resource.kind.to_string(),
+        plural: resource.plural.clone(),
+        namespaced: resource.namespaced,
+        preferred: resource.preferred,
+        verbs: resource.verbs.iter().cloned().collect(),
+        subresources: resource
+            .subresources
+            .iter()
+            .map(|subresource| Subresource {
+                name: subresource.name.clone(),
+                verbs: subresource.verbs.iter().cloned().collect(),
+            })
+            .collect(),
+    };
+    let failure = |(group_version, message): &(String, String)| DiscoveryFailure {
+        group_version: group_version.clone(),
+        message: message.clone(),
+    };
+    Ok(Catalogue {
+        kinds: found.resources.iter().map(kind).collect(),
+        failures: found.failed.iter().map(failure).collect(),
+    })
+}
+
 impl Imports for Call {
-    fn get(
+    fn lister_get(
         &self,
         kind: &str,
         namespace: &str,
@@ -167,15 +276,22 @@ impl Imports for Call {
             .seen(self.services.views.get(kind, namespace, name, fields))
     }
 
-    fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
-        self.services.denials.seen(self.services.views.list(query))
+    fn lister_list(
+        &self,
+        query: &Query,
+        projection: &Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
+        self.services
+            .denials
+            .seen(self.services.views.list(query, projection, limit))
     }
 
-    fn count(&self, query: &Query) -> Result<u32, ApiError> {
+    fn lister_count(&self, query: &Query) -> Result<u32, ApiError> {
         self.services.denials.seen(self.services.views.count(query))
     }
 
-    fn gone(&self, object: &ObjectReference) -> bool {
+    fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
         let ObjectReference {
             kind,
             namespace,
@@ -192,110 +308,31 @@ impl Imports for Call {
         })
     }
 
-    fn live_get<'a>(
-        &'a self,
-        kind: &'a str,
-        namespace: &'a str,
-        name: &'a str,
-        fields: &'a [String],
-    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        let (kind, namespace, name) = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-        let accept = if is_metadata(fields) { METADATA } else { JSON };
-        let read = self.on_host(move |services| async move {
-            let resource = services.readable(&kind, "get", &namespace).await?;
-            let path = resource.object(&namespace, &name, "").map_err(invalid)?;
-            let answer = services
-                .client
-                .send(ApiRequest::get(path).accept(accept))
-                .await?;
-            narrow(
-                answer,
-                services.policy.fields("get", &resource.kind, &namespace),
-                false,
-            )
-        });
-        async move { project(read.await?, fields, false) }.boxed()
-    }
-
-    fn live_list<'a>(
-        &'a self,
-        kind: &'a str,
-        namespace: &'a str,
-        parameters: &'a [(String, String)],
-        fields: &'a [String],
-    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        let (kind, namespace, parameters) =
-            (kind.to_owned(), namespace.to_owned(), parameters.to_vec());
-        let accept = if is_metadata(fields) {
-            METADATA_LIST
-        } else {
-            JSON
-        };
-        let read = self.on_host(move |services| async move {
-            let resource = services.readable(&kind, "list", &namespace).await?;
-            let mut path = resource.collection(&namespace).map_err(invalid)?;
-            for (key, value) in &parameters {
-                if key == "watch" || key == "follow" {
-                    return Err(ApiError::invalid(format!(
-                        "a list takes no parameter `{key}`"
-                    )));
-                }
-                flyball_cache::resource::push_parameter(&mut path, key, value);
-            }
-            let answer = services
-                .client
-                .send(ApiRequest::get(path).accept(accept))
-                .await?;
-            narrow(
-                answer,
-                services.policy.fields("list", &resource.kind, &namespace),
-                true,
-            )
-        });
-        async move { project(read.await?, fields, true) }.boxed()
-    }
-
-    fn raw<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        let path = path.to_owned();
+    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
         self.on_host(|services| async move {
-            services.policy.check_import("raw")?;
-            if !path.starts_with('/') || path.contains("..") {
-                return Err(ApiError::invalid(format!(
-                    "`{path}` is not a path of the API server"
-                )));
+            match read {
+                Read::Get {
+                    kind,
+                    namespace,
+                    name,
+                    fields,
+                } => live_get(&services, &kind, &namespace, &name, &fields).await,
+                Read::List {
+                    kind,
+                    namespace,
+                    parameters,
+                    fields,
+                } => live_list(&services, &kind, &namespace, &parameters, &fields).await,
+                Read::Raw { path } => raw(&services, path).await,
             }
-            services.writer.rate.wait().await;
-            services.client.send(ApiRequest::get(path)).await
         })
     }
 
-    fn discover(&self) -> BoxFuture<'_, Result<Bytes, ApiError>> {
-        self.on_host(|services| async move {
-            services.policy.check_import("discovery")?;
-            let catalogue = services.writer.discovery.catalogue(DISCOVERY_AGE).await;
-            let catalogue = catalogue.map_err(|error| ApiError::new(0, "Unreachable", error.to_string()))?;
-            let kinds: Vec<Value> = catalogue
-                .resources
-                .iter()
-                .map(|resource| {
-                    let subresources: BTreeMap<_, _> =
-                        resource.subresources.iter().map(|sub| (sub.name.as_str(), &sub.verbs)).collect();
-                    json!({
-                        "kind": resource.kind, "plural": resource.plural, "namespaced": resource.namespaced,
-                        "verbs": resource.verbs, "subresources": subresources, "preferred": resource.preferred,
-                    })
-                })
-                .collect();
-            let failed: Vec<Value> = catalogue
-                .failed
-                .iter()
-                .map(|(group_version, message)| json!({"groupVersion": group_version, "message": message}))
-                .collect();
-            Ok(Bytes::from(json!({"kinds": kinds, "failed": failed}).to_string()))
-        })
+    fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
+        self.on_host(|services| async move { kinds(&services).await })
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
         let count = batch.writes.len();
         let (services, journal) = (self.services.clone(), self.journal.clone());
         // On the host's runtime, so that the writes go on when the guest is stopped.
@@ -303,23 +340,27 @@ impl Imports for Call {
         let running = self.writes.spawn_on(run, &self.services.runtime);
         let services = self.services.clone();
         async move {
-            let answers = running.await.unwrap_or_else(|_| {
-                vec![
-                    Err(ApiError::unanswered(
-                        "the host stopped the batch before it had an answer"
-                    ));
-                    count
-                ]
-            });
-            answers
+            let stopped = || {
+                let message = "the host stopped the batch before it had an answer";
+                Err(ApiError::timeout(message))
+            };
+            let results = running.await.unwrap_or_else(|_| vec![stopped(); count]);
+            results
                 .into_iter()
-                .map(|answer| services.denials.seen(answer))
+                .map(|result| services.denials.seen(result))
                 .collect()
         }
         .boxed()
     }
 
-    fn emit_event(&self, about: ObjectReference, event_type: &str, reason: &str, message: &str) {
+    fn events_emit(
+        &self,
+        about: ObjectReference,
+        event_type: &str,
+        reason: &str,
+        message: &str,
+        options: &[u8],
+    ) {
         if !self.services.guard.events.pass() {
             return;
         }
@@ -340,12 +381,17 @@ impl Imports for Call {
             event_type: name(event_type),
             reason: name(reason),
             message: clip(message, EVENT_MESSAGE).into(),
-            at: self.now(),
+            options: self.services.recorder.options(options),
+            at: self.clock_now(),
         };
         self.services.recorder.emit(event);
     }
 
-    fn enqueue(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
+    fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.queue_add_after(queue, key, 0)
+    }
+
+    fn queue_add_after(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let queue = self.services.queue(queue)?;
         self.services.guard.check_key(queue.held_keys(), key)?;
         queue.add(
@@ -356,12 +402,12 @@ impl Imports for Call {
         Ok(())
     }
 
-    fn forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+    fn queue_forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
         self.services.queue(queue)?.keys.forget(&Arc::from(key));
         Ok(())
     }
 
-    fn requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
+    fn queue_requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
         Ok(self
             .services
             .queue(queue)?
@@ -369,15 +415,15 @@ impl Imports for Call {
             .num_requeues(&Arc::from(key)))
     }
 
-    fn now(&self) -> SystemTime {
+    fn clock_now(&self) -> SystemTime {
         SystemTime::now()
     }
 
-    fn random(&self, buffer: &mut [u8]) {
+    fn random_bytes(&self, buffer: &mut [u8]) {
         rand::fill(buffer);
     }
 
-    fn log(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
+    fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
         if self.log_enabled(level) && self.services.guard.log_lines.pass() {
             self.services.log(&self.key, level, message, fields);
         }
@@ -393,24 +439,24 @@ impl Imports for Call {
         }
     }
 
-    fn metric_add(&self, name: &str, labels: &[String], value: f64) {
+    fn metrics_add(&self, name: &str, labels: &[String], value: f64) {
         self.services
             .metric(|metrics, labels| metrics.add(name, labels, value), labels);
     }
 
-    fn metric_set(&self, name: &str, labels: &[String], value: f64) {
+    fn metrics_set(&self, name: &str, labels: &[String], value: f64) {
         self.services
             .metric(|metrics, labels| metrics.set(name, labels, value), labels);
     }
 
-    fn metric_observe(&self, name: &str, labels: &[String], value: f64) {
+    fn metrics_observe(&self, name: &str, labels: &[String], value: f64) {
         self.services.metric(
             |metrics, labels| metrics.observe(name, labels, value),
             labels,
         );
     }
 
-    fn config(&self, key: &str) -> Option<String> {
+    fn config_get(&self, key: &str) -> Option<String> {
         self.services.config(key)
     }
 
@@ -448,32 +494,35 @@ impl Imports for Call {
         Ok(self.services.runtime.clone())
     }
 
-    fn sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+    fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
         self.services
             .denials
             .seen(self.services.signer.sign_jwt(key, claims))
     }
 
-    fn verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
+    fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
         self.services
             .denials
             .seen(self.services.signer.verify_jwt(key, token))
     }
+}
 
-    fn sign_certificate(
-        &self,
-        key: &str,
-        _request: &str,
-        _options: &str,
-    ) -> Result<String, ApiError> {
-        self.services
-            .denials
-            .seen(self.services.signer.sign_certificate(key))
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn trust_bundle(&self, key: &str) -> Result<String, ApiError> {
-        self.services
-            .denials
-            .seen(self.services.signer.trust_bundle(key))
+    #[test]
+    fn the_parameters_of_a_list_are_known_and_escaped() {
+        let path = |name: &str, value: &str| {
+            with_parameters("/api/v1/pods".into(), &[(name.into(), value.into())])
+        };
+        assert_eq!(
+            path("labelSelector", "a=b&watch=true").unwrap(),
+            "/api/v1/pods?labelSelector=a%3Db%26watch%3Dtrue"
+        );
+        for name in ["watch", "follow", "limit&watch", "Limit", ""] {
+            let error = path(name, "1").unwrap_err();
+            assert_eq!(error.reason, "Invalid", "{name}");
+        }
     }
 }

@@ -90,7 +90,7 @@ impl MemoCall {
         };
         if current != expected {
             let message = format!("the memo's key `{key}` is at version {current}, not {expected}");
-            return Err(ApiError::new(409, "Conflict", message));
+            return Err(ApiError::conflict(message));
         }
         let more = size(key, &value, object_uid);
         if state
@@ -103,7 +103,7 @@ impl MemoCall {
             let message = format!(
                 "the memo holds {bytes} bytes of {capacity}: remove what can be derived again"
             );
-            return Err(ApiError::new(507, "Full", message));
+            return Err(ApiError::full(message));
         }
         let version = state.next_version();
         let ttl = (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms.into()));

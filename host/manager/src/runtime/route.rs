@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_cache::{Batch, Delta, Deltas, Informer, Object};
 use flyball_plugin::Plugin;
 use flyball_types::Kind;
 use flyball_types::description::DeltaType;
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -119,11 +117,9 @@ impl WatchRoute {
             for Enqueue { queue, key, delay } in keys {
                 self.services.queues[queue].route(key, delay, &self.kind, delta);
             }
-            asked.extend(
-                asks_guest
-                    .then(|| GuestDelta::new(&self.watch, delta))
-                    .flatten(),
-            );
+            if asks_guest {
+                asked.push(guest_delta(&self.watch, delta));
+            }
         }
         if !asked.is_empty() && !self.ask_guest(&asked).await {
             for delta in &asked {
@@ -133,17 +129,11 @@ impl WatchRoute {
     }
 
     /// Gives deltas to the guest's `route`, and returns whether it succeeded.
-    async fn ask_guest(&self, deltas: &[GuestDelta<'_>]) -> bool {
-        let batch = match serde_json::to_vec(deltas) {
-            Ok(batch) => Bytes::from(batch),
-            Err(error) => {
-                tracing::error!(controller = self.services.name(), %error, "can't write deltas for `route`");
-                return true;
-            }
-        };
+    async fn ask_guest(&self, deltas: &[flyball_plugin::Delta]) -> bool {
         let (plugin, services, count) = (self.plugin.clone(), self.services.clone(), deltas.len());
+        let deltas = deltas.to_vec();
         let turn = self.services.route_turns.run(async move {
-            let routed = call_route(&plugin, &services, batch).await;
+            let routed = call_route(&plugin, &services, deltas).await;
             if let Err(error) = &routed {
                 let controller = services.name();
                 tracing::warn!(
@@ -157,7 +147,7 @@ impl WatchRoute {
         turn.await.unwrap_or(false)
     }
 
-    async fn ask_guest_until_it_succeeds(&self, delta: &GuestDelta<'_>) {
+    async fn ask_guest_until_it_succeeds(&self, delta: &flyball_plugin::Delta) {
         let (mut wait, most) = ROUTE_RETRY;
         while !self.ask_guest(std::slice::from_ref(delta)).await {
             tokio::time::sleep(wait).await;
@@ -167,10 +157,14 @@ impl WatchRoute {
 }
 
 /// Calls the guest's `route` once and enqueues the keys that it returns. The error is a sentence for the log.
-async fn call_route(plugin: &Plugin, services: &Arc<Services>, batch: Bytes) -> Result<(), String> {
+async fn call_route(
+    plugin: &Plugin,
+    services: &Arc<Services>,
+    deltas: Vec<flyball_plugin::Delta>,
+) -> Result<(), String> {
     let call = Call::new(services.clone(), "route".into());
     let routed = plugin
-        .route(call.clone(), batch)
+        .route(call.clone(), deltas)
         .await
         .map_err(|error| error.to_string())??;
     call.commit();
@@ -198,30 +192,16 @@ fn subscribe(informer: &Informer, router: &Arc<Router>) -> Deltas {
 }
 
 /// A delta as the guest's `route` receives it.
-#[derive(serde::Serialize)]
-struct GuestDelta<'a> {
-    watch: &'a str,
-    #[serde(rename = "type")]
-    delta_type: DeltaType,
-    old: Option<&'a RawValue>,
-    new: Option<&'a RawValue>,
-    initial: bool,
-}
-
-impl<'a> GuestDelta<'a> {
-    fn new(watch: &'a str, delta: &'a Delta) -> Option<Self> {
-        let raw = |object: &'a Arc<Object>| serde_json::from_slice(object.json()).ok();
-        // An object that was created and deleted since the last delta has neither: its last version stands for `old`.
-        let last = || delta.between.last().filter(|_| delta.new.is_none());
-        let old = delta.old.as_ref().or_else(last).and_then(raw);
-        let new = delta.new.as_ref().and_then(raw);
-        Some(Self {
-            watch,
-            delta_type: delta.delta_type(),
-            old,
-            new,
-            initial: delta.initial,
-        })
+fn guest_delta(watch: &str, delta: &Delta) -> flyball_plugin::Delta {
+    let json = |object: &Arc<Object>| object.json().to_vec();
+    // An object that was created and deleted since the last delta has neither: its last version stands for `old`.
+    let last = || delta.between.last().filter(|_| delta.new.is_none());
+    flyball_plugin::Delta {
+        watch: watch.into(),
+        delta_type: delta.delta_type(),
+        old: delta.old.as_ref().or_else(last).map(json),
+        new: delta.new.as_ref().map(json),
+        initial: delta.initial,
     }
 }
 
@@ -237,8 +217,9 @@ mod tests {
     }
 
     fn old_version(delta: &Delta) -> Option<String> {
-        let json = serde_json::to_value(GuestDelta::new("v1/Secret", delta)).expect("it is JSON");
-        json["old"]["metadata"]["resourceVersion"]
+        let old = guest_delta("v1/Secret", delta).old?;
+        let old: serde_json::Value = serde_json::from_slice(&old).expect("it is JSON");
+        old["metadata"]["resourceVersion"]
             .as_str()
             .map(str::to_owned)
     }

@@ -235,8 +235,6 @@ fn a_key_that_the_host_does_not_hold_is_not_found() {
     let signer = signer(file!("p256.pem"));
     assert!(signer.sign_jwt("b", CLAIMS).unwrap_err().is_not_found());
     assert!(signer.verify_jwt("b", "a.b.c").unwrap_err().is_not_found());
-    assert!(signer.sign_certificate("b").unwrap_err().is_not_found());
-    assert!(signer.trust_bundle("b").unwrap_err().is_not_found());
 }
 
 #[test]
@@ -251,8 +249,6 @@ fn a_key_that_the_plugin_may_not_use_is_denied_whether_it_is_there_or_not() {
         for refusal in [
             signer.sign_jwt(name, CLAIMS).unwrap_err(),
             signer.verify_jwt(name, "a.b.c").unwrap_err(),
-            signer.sign_certificate(name).unwrap_err(),
-            signer.trust_bundle(name).unwrap_err(),
         ] {
             let message = format!("the policy does not let this plugin use the key `{name}`");
             assert_eq!(
@@ -269,20 +265,6 @@ fn claims_that_are_no_object_are_not_signed() {
     let signer = signer(file!("p256.pem"));
     for claims in [&b""[..], b"[]", b"\"a\"", b"{} {}", b"null"] {
         assert_eq!(signer.sign_jwt("a", claims).unwrap_err().reason, "Invalid");
-    }
-}
-
-#[test]
-fn certificates_are_not_there_yet() {
-    let signer = signer(file!("p256.pem"));
-    for refusal in [
-        signer.sign_certificate("a").unwrap_err(),
-        signer.trust_bundle("a").unwrap_err(),
-    ] {
-        assert_eq!(
-            (refusal.status, refusal.reason.as_str()),
-            (501, "NotImplemented")
-        );
     }
 }
 

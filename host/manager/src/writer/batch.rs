@@ -74,7 +74,7 @@ mod tests {
         let write = |n| Write {
             target: target(n),
             operation: Operation::Delete,
-            options: String::new(),
+            options: Bytes::new(),
             returns: Vec::new(),
         };
         (0..count).map(write).collect()
@@ -94,7 +94,7 @@ mod tests {
                 started.lock().push(write.target.name.clone());
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 if write.target.name == fails.to_string() {
-                    return Err(ApiError::new(500, "InternalError", "no"));
+                    return Err(ApiError::of_server(500, "InternalError", "no"));
                 }
                 Ok(Bytes::from(write.target.name))
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use flyball_plugin::{Operation, Write};
-use flyball_types::{ApiError, Kind};
+use flyball_types::{ApiError, Effect, Kind};
 use parking_lot::Mutex;
 
 /// How many written objects of one call are remembered by name.
@@ -58,7 +58,7 @@ impl Journal {
                 let what = (
                     verb(&write.operation),
                     kind.kind.clone(),
-                    write.target.subresource.clone(),
+                    write.subresource().to_owned(),
                 );
                 let names = state.done.entry(what).or_default();
                 names.count += 1;
@@ -74,14 +74,14 @@ impl Journal {
                     state.touched.push(Touched { verb, kind, key });
                 }
             }
-            Err(error) if error.is_unknown_outcome() => {
+            Err(error) if error.effect == Effect::Unknown => {
                 state.unknown.insert(kind.clone());
             }
             Err(_) => {}
         }
     }
 
-    /// The kinds of which a write had no answer, so that it may have taken effect or not.
+    /// The kinds of which it is not known whether a write took effect.
     pub(crate) fn take_unknown(&self) -> BTreeSet<Kind> {
         std::mem::take(&mut self.state.lock().unknown)
     }
@@ -115,7 +115,7 @@ impl fmt::Display for Touched {
 pub(crate) fn verb(operation: &Operation) -> &'static str {
     match operation {
         Operation::Create { .. } => "create",
-        Operation::Modify { .. } => "update",
+        Operation::Update { .. } | Operation::UpdateStatus { .. } => "update",
         Operation::Patch { .. } => "patch",
         Operation::Delete => "delete",
         Operation::DeleteCollection { .. } => "deletecollection",
@@ -124,6 +124,7 @@ pub(crate) fn verb(operation: &Operation) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use flyball_plugin::Target;
 
     use super::*;
@@ -138,7 +139,7 @@ mod tests {
         Write {
             target,
             operation,
-            options: String::new(),
+            options: Bytes::new(),
             returns: Vec::new(),
         }
     }
@@ -165,22 +166,26 @@ mod tests {
             &write(Operation::Delete, "eviction"),
             &pod,
             "web-0",
-            Err(&ApiError::new(429, "TooManyRequests", "")),
+            Err(&ApiError::of_server(429, "TooManyRequests", "")),
         );
         assert_eq!(journal.summary(), "create 3 Pods, delete Pod web-0");
         assert_eq!(journal.take_unknown(), BTreeSet::new());
     }
 
     #[test]
-    fn a_write_without_an_answer_is_remembered_once() {
+    fn writes_of_unknown_effect_are_remembered_once_for_their_kind() {
         let journal = Journal::default();
         let pod = Kind::new("", "v1", "Pod");
-        journal.record(
-            &write(Operation::Delete, ""),
-            &pod,
-            "a",
-            Err(&ApiError::unanswered("cut")),
-        );
+        for error in [
+            ApiError::timeout("cut"),
+            ApiError::of_server(500, "InternalError", "a webhook failed"),
+            ApiError::of_server(409, "Conflict", "it changed"),
+            ApiError::unreachable("refused"),
+            ApiError::fenced(),
+        ] {
+            let write = write(Operation::Delete, "");
+            journal.record(&write, &pod, "a", Err(&error));
+        }
         assert_eq!(journal.summary(), "");
         assert_eq!(journal.take_unknown(), BTreeSet::from([pod]));
         assert_eq!(journal.take_unknown(), BTreeSet::new());

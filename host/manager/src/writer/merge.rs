@@ -1,4 +1,5 @@
-//! JSON merge patches (RFC 7386), and the object that a `modify` puts. What a patch does not name stays the text that it is.
+//! JSON merge patches (RFC 7386), and the whole objects that `update` and `update-status` put. What a patch does not name
+//! stays the text that it is.
 
 use std::collections::BTreeMap;
 
@@ -53,26 +54,21 @@ fn merge_fields(
     Ok(())
 }
 
-/// The object to put: the base with the change applied. Of a status, the whole comes from the change, so that what the
-/// guest left out is gone, as after a write by a client that holds the whole object. None if what the change leaves is no
-/// object, or one whose metadata is none: the change is the guest's.
+/// The object to put for an `update`: the base with the change applied. None if the result has no metadata, or is not an
+/// object: the change is the guest's.
 ///
 /// # Errors
-/// The base is no JSON object.
-pub fn changed(
+/// The base is not a JSON object.
+pub fn updated(
     base: &[u8],
     change: Value,
     kind: &Kind,
-    subresource: &str,
     resource_version: &str,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let mut fields: Fields = serde_json::from_slice(base)?;
     let Value::Object(mut change) = change else {
         return Ok(None);
     };
-    if subresource == "status" && change.contains_key("status") {
-        fields.remove("status");
-    }
     let metadata = change
         .entry("metadata")
         .or_insert_with(|| Value::Object(Map::new()));
@@ -83,14 +79,43 @@ pub fn changed(
     let Some(metadata) = metadata.as_object_mut() else {
         return Ok(None);
     };
-    metadata.insert("resourceVersion".into(), resource_version.into());
-    // Managed fields are the server's; without them in a put, it keeps its own.
-    metadata.entry("managedFields").or_insert(Value::Null);
-    change.insert("apiVersion".into(), kind.api_version().into());
-    change.insert("kind".into(), kind.kind.as_str().into());
+    identify(metadata, resource_version);
+    name_kind(&mut change, kind);
     let mut object = Vec::with_capacity(base.len() + 64);
     merge_fields(&fields, &change, &mut object)?;
     Ok(Some(object))
+}
+
+/// The object to put for an `update-status`: the base with another status, and a merge patch of its metadata applied.
+///
+/// # Errors
+/// The base is not a JSON object.
+pub fn with_status(
+    base: &[u8],
+    status: &RawValue,
+    mut metadata: Map<String, Value>,
+    kind: &Kind,
+    resource_version: &str,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut fields: Fields = serde_json::from_slice(base)?;
+    fields.insert("status".into(), status);
+    identify(&mut metadata, resource_version);
+    let mut change = Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]);
+    name_kind(&mut change, kind);
+    let mut object = Vec::with_capacity(base.len() + status.get().len() + 64);
+    merge_fields(&fields, &change, &mut object)?;
+    Ok(object)
+}
+
+/// Completes a change of metadata. Managed fields are the server's; without them in a put, it keeps its own.
+fn identify(metadata: &mut Map<String, Value>, resource_version: &str) {
+    metadata.insert("resourceVersion".into(), resource_version.into());
+    metadata.entry("managedFields").or_insert(Value::Null);
+}
+
+fn name_kind(change: &mut Map<String, Value>, kind: &Kind) {
+    change.insert("apiVersion".into(), kind.api_version().into());
+    change.insert("kind".into(), kind.kind.as_str().into());
 }
 
 #[cfg(test)]
@@ -106,9 +131,9 @@ mod tests {
         serde_json::from_slice(&out).expect("what is merged is JSON")
     }
 
-    fn put(base: &Value, change: Value, subresource: &str) -> Option<Value> {
+    fn put(base: &Value, change: Value) -> Option<Value> {
         let kind = Kind::new("apps", "v1", "Deployment");
-        let object = changed(base.to_string().as_bytes(), change, &kind, subresource, "7")
+        let object = updated(base.to_string().as_bytes(), change, &kind, "7")
             .expect("the base is an object");
         object.map(|object| serde_json::from_slice(&object).expect("what is put is JSON"))
     }
@@ -130,26 +155,28 @@ mod tests {
 
     #[test]
     fn a_status_is_replaced_whole() {
-        let base = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "status": {"old": 1, "replicas": 1}});
+        let base = json!({
+            "metadata": {"name": "a", "resourceVersion": "1", "annotations": {"b": "1"}},
+            "status": {"old": 1, "replicas": 1},
+        });
         let expected = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "a", "resourceVersion": "7"}, "status": {"replicas": 2},
+            "metadata": {"name": "a", "resourceVersion": "7", "annotations": {"b": "1", "c": "2"}},
+            "status": {"replicas": 2},
         });
-        assert_eq!(
-            put(
-                &base,
-                json!({"status": {"replicas": 2, "gone": null}}),
-                "status"
-            ),
-            Some(expected)
-        );
+        let metadata = Map::from_iter([("annotations".to_owned(), json!({"c": "2"}))]);
+        let status: Box<RawValue> = serde_json::from_str(r#"{"replicas": 2}"#).expect("JSON");
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let object = with_status(base.to_string().as_bytes(), &status, metadata, &kind, "7")
+            .expect("the base is an object");
+        let object: Value = serde_json::from_slice(&object).expect("what is put is JSON");
+        assert_eq!(object, expected);
     }
 
     #[test]
     fn managed_fields_stay_the_servers() {
         let base = json!({"metadata": {"name": "a", "managedFields": [{"manager": "m"}]}});
-        let metadata =
-            |change: Value| put(&base, change, "").expect("an object")["metadata"].take();
+        let metadata = |change: Value| put(&base, change).expect("an object")["metadata"].take();
         assert_eq!(
             metadata(json!({})),
             json!({"name": "a", "resourceVersion": "7"})
@@ -171,15 +198,13 @@ mod tests {
             json!({"metadata": []}),
         ] {
             let base = json!({"metadata": {"name": "a"}, "spec": {}});
-            assert_eq!(put(&base, change.clone(), ""), None, "{change}");
-            assert_eq!(put(&base, change.clone(), "status"), None, "{change}");
+            assert_eq!(put(&base, change.clone()), None, "{change}");
         }
         let bare = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"resourceVersion": "7"}});
         assert_eq!(
             put(
                 &json!({"metadata": {"name": "a"}}),
-                json!({"metadata": null}),
-                ""
+                json!({"metadata": null})
             ),
             Some(bare)
         );

@@ -1,4 +1,4 @@
-//! The API's options objects, which guests give in JSON: query parameters of a write, or the body of a delete.
+//! The API's options objects, which guests give as documents: query parameters of a write, or the body of a delete.
 
 use bytes::Bytes;
 use flyball_cache::resource::push_parameter;
@@ -10,13 +10,14 @@ use serde_json::{Map, Value};
 pub(crate) struct Options(Map<String, Value>);
 
 impl Options {
-    /// Reads an options object; none if the text is empty.
-    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
-        if text.is_empty() {
+    /// Reads an options object; an empty document holds none.
+    pub(crate) fn parse(document: &[u8]) -> Result<Self, ApiError> {
+        if document.is_empty() {
             return Ok(Self::default());
         }
-        let options = serde_json::from_str(text);
+        let options = serde_json::from_slice(document);
         options.map(Self).map_err(|error| {
+            let text = String::from_utf8_lossy(document);
             ApiError::invalid(format!(
                 "the options `{text}` are not a JSON object: {error}"
             ))
@@ -66,7 +67,7 @@ mod tests {
     #[test]
     fn options_become_parameters_of_a_write_or_the_body_of_a_delete() {
         let options =
-            Options::parse(r#"{"fieldManager":"a b","force":true,"dryRun":["All"],"x":null}"#)
+            Options::parse(br#"{"fieldManager":"a b","force":true,"dryRun":["All"],"x":null}"#)
                 .unwrap();
         assert_eq!(
             options.append("/p".into()),
@@ -74,14 +75,14 @@ mod tests {
         );
         assert!(options.is_dry_run());
 
-        let options = Options::parse(r#"{"preconditions":{"uid":"1"}}"#).unwrap();
+        let options = Options::parse(br#"{"preconditions":{"uid":"1"}}"#).unwrap();
         let body: Value = serde_json::from_slice(&options.delete_body()).unwrap();
         assert_eq!(
             body,
             serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "1"}})
         );
         assert!(!options.is_dry_run());
-        assert!(Options::parse("").unwrap().delete_body().is_empty());
-        assert!(Options::parse("[]").is_err());
+        assert!(Options::parse(b"").unwrap().delete_body().is_empty());
+        assert!(Options::parse(b"[]").is_err());
     }
 }

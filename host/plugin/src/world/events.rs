@@ -10,9 +10,10 @@ impl Host for State {
         event_type: String,
         reason: String,
         message: String,
+        options: Vec<u8>,
     ) -> wasmtime::Result<()> {
         self.imports()?
-            .emit_event(about.into(), &event_type, &reason, &message);
+            .events_emit(about.into(), &event_type, &reason, &message, &options);
         Ok(())
     }
 }

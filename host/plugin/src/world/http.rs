@@ -18,7 +18,7 @@ use wasmtime_wasi_http::{
 use super::State;
 use super::wasi::Wasi;
 
-/// What an outgoing request becomes: an answer, and what drives its connection.
+/// The result of an outgoing request: a response, and what drives its connection.
 type Sent = Result<
     (
         http::Response<WasiBody>,
@@ -33,7 +33,7 @@ pub(super) struct Http {
     gate: Gate,
 }
 
-/// Whether a request may go to this server; answers what drives its connection.
+/// Whether a request may go to this server; returns what drives its connection.
 pub(super) type Allow = dyn Fn(&str) -> Result<Handle, ApiError> + Send + Sync;
 
 /// Lets requests pass that the operator granted.

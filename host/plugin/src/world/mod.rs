@@ -1,11 +1,11 @@
-//! What a guest imports: one module for each interface of the world, which translates it into [`Imports`], and the state
-//! of an instance that they share. What a guest may see is a WIT error; what it must never do ends its call by a trap.
+//! What a guest imports: a module for each interface of the world, which translates it into [`Imports`], and the state of an
+//! instance, which they share. An error that a guest may see is a WIT error; a broken rule of the sandbox is a trap.
 
 mod events;
 mod http;
 pub(crate) mod lister;
 mod queue;
-mod reader;
+pub(crate) mod reader;
 mod services;
 mod wasi;
 pub(crate) mod writer;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_types::{ApiError, printable};
+use flyball_types::{ApiError, Effect, printable};
 use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::bindings::Controller;
@@ -31,19 +31,19 @@ const SAID: usize = 2048;
 
 /// The state of one instance, and of the call that it serves.
 pub(crate) struct State {
-    /// Answers the call that is running.
+    /// Of the running call.
     imports: Option<Arc<dyn Imports>>,
     limits: Arc<Limits>,
     pub(crate) memory: MemoryMeter,
     pub(crate) meter: Arc<Meter>,
     tally: Arc<Tally>,
-    /// The queries and batches that the guest holds.
+    /// The cursors and batches that the guest holds.
     handles: ResourceTable,
     /// Bytes that they hold together.
     staged: usize,
     /// The last error that the guest logged in this call.
     said: Option<String>,
-    /// Made when the guest first calls a function of WASI; most never do.
+    /// Created when the guest first calls a function of WASI; most never do.
     wasi: Option<Wasi>,
 }
 
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Begins a call, which these imports answer.
+    /// Begins a call with these imports.
     pub(crate) fn begin_call(&mut self, imports: Arc<dyn Imports>) {
         self.meter.reset();
         self.memory.begin_call();
@@ -93,8 +93,10 @@ impl State {
         if self.staged > 0 || !self.handles.is_empty() {
             self.staged = 0;
             for entry in self.handles.iter_mut() {
-                if let Some(query) = entry.downcast_mut::<lister::OpenQuery>() {
-                    query.end();
+                if let Some(cursor) = entry.downcast_mut::<lister::OpenCursor>() {
+                    cursor.end();
+                } else if let Some(batch) = entry.downcast_mut::<reader::OpenBatch>() {
+                    batch.end();
                 } else if let Some(batch) = entry.downcast_mut::<writer::OpenBatch>() {
                     batch.end();
                 }
@@ -111,7 +113,7 @@ impl State {
         }
     }
 
-    /// The guest's own words on its failure, if it said something.
+    /// The guest's own explanation of its failure, if it logged one.
     pub(crate) fn said(&self) -> Option<String> {
         let said = self.said.clone().or_else(|| self.wasi.as_ref()?.said())?;
         Some(printable(&said))
@@ -122,7 +124,7 @@ impl State {
         self.limits.cpu_per_call
     }
 
-    /// What answers the running call.
+    /// The imports of the running call.
     fn imports(&self) -> wasmtime::Result<&Arc<dyn Imports>> {
         self.imports
             .as_ref()
@@ -136,7 +138,7 @@ impl State {
             let limit = self.limits.staged_bytes;
             self.hit(Limit::Staged);
             return Err(trap(format!(
-                "its queries and batches hold more than their limit of {limit} bytes"
+                "its cursors and batches hold more than their limit of {limit} bytes"
             )));
         }
         Ok(())
@@ -147,28 +149,28 @@ impl State {
         self.staged = self.staged.saturating_sub(bytes);
     }
 
-    /// An answer of the host, unless it is larger than the guest may get.
-    fn answer(&self, answer: Result<Vec<u8>, ApiError>) -> Result<Vec<u8>, types::Error> {
-        let bytes = answer.map_err(types::Error::from)?;
+    /// A result for the guest, unless it is larger than the plugin's limit.
+    fn result(&self, result: Result<Vec<u8>, ApiError>) -> Result<Vec<u8>, types::Error> {
+        let bytes = result.map_err(types::Error::from)?;
         let limit = self.limits.answer_bytes;
         if bytes.len() > limit {
             self.hit(Limit::Answer);
             let message = format!(
-                "the answer has {} bytes, more than the plugin's limit of {limit}",
+                "the result has {} bytes, more than the plugin's limit of {limit}",
                 bytes.len()
             );
-            return Err(ApiError::new(507, "Full", message).into());
+            return Err(ApiError::full(message).into());
         }
         Ok(bytes)
     }
 
-    /// Explains why a handle could not be made or used.
+    /// Explains why a handle could not be created.
     fn handle_error(&self, error: ResourceTableError) -> wasmtime::Error {
         match error {
             ResourceTableError::Full => {
                 self.hit(Limit::Handles);
                 trap(format!(
-                    "it holds more than its limit of {} queries and batches",
+                    "it holds more than its limit of {} cursors and batches",
                     self.limits.handles
                 ))
             }
@@ -181,7 +183,7 @@ impl State {
         self.tally.hits.hit(limit);
     }
 
-    /// Keeps what the guest said last.
+    /// Keeps the last error that the guest logged.
     fn say(&mut self, message: &str) {
         self.said = Some(clip(message).into());
     }
@@ -212,6 +214,11 @@ impl From<ApiError> for types::Error {
             status: error.status,
             reason: error.reason,
             message: error.message,
+            effect: match error.effect {
+                Effect::None => types::Effect::None,
+                Effect::Refused => types::Effect::Refused,
+                Effect::Unknown => types::Effect::Unknown,
+            },
             retry_after_ms: error.retry_after_ms,
         }
     }
@@ -230,6 +237,14 @@ fn trap(rule: String) -> wasmtime::Error {
 /// The bytes for a guest; copied only if others hold them too.
 fn owned(bytes: Bytes) -> Vec<u8> {
     bytes.into()
+}
+
+/// Bytes that a list of texts holds.
+fn size_of_texts(texts: &[String]) -> usize {
+    texts
+        .iter()
+        .map(|text| size_of::<String>() + text.len())
+        .sum()
 }
 
 /// The end of a text, at most [`SAID`] bytes.

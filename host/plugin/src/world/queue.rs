@@ -5,7 +5,8 @@ use crate::bindings::flyball::controller::queue::{Error, Host};
 
 impl Host for State {
     fn add(&mut self, queue: String, key: String) -> wasmtime::Result<Result<(), Error>> {
-        self.add_after(queue, key, 0)
+        let added = self.imports()?.queue_add(&queue, &key);
+        Ok(added.map_err(Error::from))
     }
 
     fn add_after(
@@ -14,17 +15,17 @@ impl Host for State {
         key: String,
         delay_ms: u32,
     ) -> wasmtime::Result<Result<(), Error>> {
-        Ok(self
-            .imports()?
-            .enqueue(&queue, &key, delay_ms)
-            .map_err(Error::from))
+        let added = self.imports()?.queue_add_after(&queue, &key, delay_ms);
+        Ok(added.map_err(Error::from))
     }
 
     fn forget(&mut self, queue: String, key: String) -> wasmtime::Result<Result<(), Error>> {
-        Ok(self.imports()?.forget(&queue, &key).map_err(Error::from))
+        let forgotten = self.imports()?.queue_forget(&queue, &key);
+        Ok(forgotten.map_err(Error::from))
     }
 
     fn requeues(&mut self, queue: String, key: String) -> wasmtime::Result<Result<u32, Error>> {
-        Ok(self.imports()?.requeues(&queue, &key).map_err(Error::from))
+        let requeues = self.imports()?.queue_requeues(&queue, &key);
+        Ok(requeues.map_err(Error::from))
     }
 }

@@ -1,46 +1,213 @@
 //! `reader` and `discovery`: reads that ask the API server. The guest's thread serves others meanwhile.
 
-use super::{State, owned};
-use crate::bindings::flyball::controller::{discovery, reader};
+use flyball_types::{ApiError, Catalogue, ServedKind};
+use futures::StreamExt;
+use wasmtime::component::Resource;
 
-impl reader::Host for State {
-    async fn get(
+use super::{State, owned, size_of_texts, trap};
+use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
+use crate::bindings::flyball::controller::{discovery, types};
+use crate::hits::Limit;
+use crate::imports::Read;
+
+/// How many reads of one batch run at once: as many as writes.
+const CONCURRENCY: usize = 16;
+
+/// A batch of reads that a guest holds.
+#[allow(
+    unreachable_pub,
+    reason = "the bindings name it in public, in a private module"
+)]
+#[derive(Default)]
+pub struct OpenBatch {
+    reads: Vec<Read>,
+    /// Bytes that its reads hold.
+    staged: usize,
+    /// Its call has ended.
+    ended: bool,
+}
+
+impl OpenBatch {
+    /// Empties it, because its call has ended.
+    pub(super) fn end(&mut self) {
+        *self = Self {
+            ended: true,
+            ..Self::default()
+        };
+    }
+}
+
+impl Host for State {}
+
+impl HostBatch for State {
+    fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
+        self.handles
+            .push(OpenBatch::default())
+            .map_err(|error| self.handle_error(error))
+    }
+
+    fn get(
         &mut self,
+        batch: Resource<OpenBatch>,
         kind: String,
         namespace: String,
         name: String,
         fields: Vec<String>,
-    ) -> wasmtime::Result<Result<Vec<u8>, reader::Error>> {
-        let imports = self.imports()?.clone();
-        let answer = imports.live_get(&kind, &namespace, &name, &fields).await;
-        Ok(self.answer(answer.map(owned)))
+    ) -> wasmtime::Result<()> {
+        self.add_read(
+            batch,
+            Read::Get {
+                kind,
+                namespace,
+                name,
+                fields,
+            },
+        )
     }
 
-    async fn list(
+    fn list(
         &mut self,
+        batch: Resource<OpenBatch>,
         kind: String,
         namespace: String,
-        parameters: Vec<(String, String)>,
+        parameters: Vec<Parameter>,
         fields: Vec<String>,
-    ) -> wasmtime::Result<Result<Vec<u8>, reader::Error>> {
-        let imports = self.imports()?.clone();
-        let answer = imports
-            .live_list(&kind, &namespace, &parameters, &fields)
-            .await;
-        Ok(self.answer(answer.map(owned)))
+    ) -> wasmtime::Result<()> {
+        let pair = |parameter: Parameter| (parameter.name, parameter.value);
+        self.add_read(
+            batch,
+            Read::List {
+                kind,
+                namespace,
+                parameters: parameters.into_iter().map(pair).collect(),
+                fields,
+            },
+        )
     }
 
-    async fn raw(&mut self, path: String) -> wasmtime::Result<Result<Vec<u8>, reader::Error>> {
+    fn raw(&mut self, batch: Resource<OpenBatch>, path: String) -> wasmtime::Result<()> {
+        self.add_read(batch, Read::Raw { path })
+    }
+
+    async fn run(
+        &mut self,
+        batch: Resource<OpenBatch>,
+    ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let imports = self.imports()?.clone();
-        let answer = imports.raw(&path).await;
-        Ok(self.answer(answer.map(owned)))
+        let OpenBatch { reads, staged, .. } = std::mem::take(self.read_batch(&batch)?);
+        self.unstage(staged);
+        let limit = self.limits.answer_bytes;
+        let mut left = limit;
+        let mut results = Vec::with_capacity(reads.len());
+        let mut running = futures::stream::iter(reads)
+            .map(|read| imports.reader_read(read))
+            .buffered(CONCURRENCY);
+        while let Some(result) = running.next().await {
+            let result = result.and_then(|bytes| {
+                left = left.checked_sub(bytes.len()).ok_or_else(|| {
+                    self.hit(Limit::Answer);
+                    too_large(bytes.len(), limit)
+                })?;
+                Ok(owned(bytes))
+            });
+            results.push(result.map_err(Error::from));
+        }
+        Ok(results)
+    }
+
+    fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
+        let batch = self.handles.delete(batch)?;
+        self.unstage(batch.staged);
+        Ok(())
     }
 }
 
+fn too_large(size: usize, limit: usize) -> ApiError {
+    ApiError::full(format!(
+        "a result of {size} bytes makes the results of the batch larger than the plugin's limit of {limit} bytes: read \
+         fewer objects or fields at once"
+    ))
+}
+
+impl State {
+    fn read_batch(&mut self, batch: &Resource<OpenBatch>) -> wasmtime::Result<&mut OpenBatch> {
+        let batch = self.handles.get_mut(batch)?;
+        if batch.ended {
+            return Err(trap("it used a batch of an earlier call".into()));
+        }
+        Ok(batch)
+    }
+
+    fn add_read(&mut self, batch: Resource<OpenBatch>, read: Read) -> wasmtime::Result<()> {
+        let bytes = size(&read);
+        self.stage(bytes)?;
+        let batch = self.read_batch(&batch)?;
+        batch.staged += bytes;
+        batch.reads.push(read);
+        Ok(())
+    }
+}
+
+/// Bytes that a read holds.
+fn size(read: &Read) -> usize {
+    let texts = match read {
+        Read::Get {
+            kind,
+            namespace,
+            name,
+            fields,
+        } => kind.len() + namespace.len() + name.len() + size_of_texts(fields),
+        Read::List {
+            kind,
+            namespace,
+            parameters,
+            fields,
+        } => {
+            let parameters: usize = parameters
+                .iter()
+                .map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len())
+                .sum();
+            kind.len() + namespace.len() + parameters + size_of_texts(fields)
+        }
+        Read::Raw { path } => path.len(),
+    };
+    size_of::<Read>() + texts
+}
+
 impl discovery::Host for State {
-    async fn kinds(&mut self) -> wasmtime::Result<Result<Vec<u8>, discovery::Error>> {
+    async fn kinds(&mut self) -> wasmtime::Result<Result<discovery::Catalogue, types::Error>> {
         let imports = self.imports()?.clone();
-        let answer = imports.discover().await;
-        Ok(self.answer(answer.map(owned)))
+        let catalogue = imports.discovery_kinds().await;
+        Ok(catalogue
+            .map(discovery::Catalogue::from)
+            .map_err(types::Error::from))
+    }
+}
+
+impl From<Catalogue> for discovery::Catalogue {
+    fn from(catalogue: Catalogue) -> Self {
+        let kind = |kind: ServedKind| discovery::ServedKind {
+            kind: kind.kind,
+            plural: kind.plural,
+            namespaced: kind.namespaced,
+            preferred: kind.preferred,
+            verbs: kind.verbs,
+            subresources: kind.subresources.into_iter().map(Into::into).collect(),
+        };
+        let failure = |failure: flyball_types::DiscoveryFailure| discovery::Failure {
+            group_version: failure.group_version,
+            message: failure.message,
+        };
+        Self {
+            kinds: catalogue.kinds.into_iter().map(kind).collect(),
+            failures: catalogue.failures.into_iter().map(failure).collect(),
+        }
+    }
+}
+
+impl From<flyball_types::Subresource> for discovery::Subresource {
+    fn from(subresource: flyball_types::Subresource) -> Self {
+        let flyball_types::Subresource { name, verbs } = subresource;
+        Self { name, verbs }
     }
 }

@@ -14,7 +14,7 @@ impl clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<Time> {
         let since = self
             .imports()?
-            .now()
+            .clock_now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let seconds = u32::try_from(since.as_secs()).unwrap_or(u32::MAX);
@@ -29,11 +29,11 @@ impl random::Host for State {
     fn bytes(&mut self, count: u32) -> wasmtime::Result<Vec<u8>> {
         if count > RANDOM_BYTES {
             return Err(trap(format!(
-                "it asked for {count} random bytes at once; {RANDOM_BYTES} are the most"
+                "it asked for {count} random bytes at once, and may ask for {RANDOM_BYTES}"
             )));
         }
         let mut bytes = vec![0; count as usize];
-        self.imports()?.random(&mut bytes);
+        self.imports()?.random_bytes(&mut bytes);
         Ok(bytes)
     }
 }
@@ -43,12 +43,16 @@ impl log::Host for State {
         &mut self,
         level: log::Level,
         message: String,
-        fields: Vec<(String, String)>,
+        fields: Vec<log::Field>,
     ) -> wasmtime::Result<()> {
         if level == log::Level::Error {
             self.say(&message);
         }
-        self.imports()?.log(level.into(), &message, &fields);
+        let fields: Vec<_> = fields
+            .into_iter()
+            .map(|field| (field.name, field.value))
+            .collect();
+        self.imports()?.log_write(level.into(), &message, &fields);
         Ok(())
     }
 
@@ -71,24 +75,24 @@ impl From<log::Level> for LogLevel {
 
 impl metrics::Host for State {
     fn add(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
-        self.imports()?.metric_add(&name, &labels, value);
+        self.imports()?.metrics_add(&name, &labels, value);
         Ok(())
     }
 
     fn set(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
-        self.imports()?.metric_set(&name, &labels, value);
+        self.imports()?.metrics_set(&name, &labels, value);
         Ok(())
     }
 
     fn observe(&mut self, name: String, labels: Vec<String>, value: f64) -> wasmtime::Result<()> {
-        self.imports()?.metric_observe(&name, &labels, value);
+        self.imports()?.metrics_observe(&name, &labels, value);
         Ok(())
     }
 }
 
 impl config::Host for State {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.imports()?.config(&key))
+        Ok(self.imports()?.config_get(&key))
     }
 }
 
@@ -129,7 +133,7 @@ impl signer::Host for State {
     ) -> wasmtime::Result<Result<String, signer::Error>> {
         Ok(self
             .imports()?
-            .sign_jwt(&key, &claims)
+            .signer_sign_jwt(&key, &claims)
             .map_err(signer::Error::from))
     }
 
@@ -140,27 +144,8 @@ impl signer::Host for State {
     ) -> wasmtime::Result<Result<Vec<u8>, signer::Error>> {
         Ok(self
             .imports()?
-            .verify_jwt(&key, &token)
+            .signer_verify_jwt(&key, &token)
             .map(owned)
-            .map_err(signer::Error::from))
-    }
-
-    fn sign_certificate(
-        &mut self,
-        key: String,
-        request: String,
-        options: String,
-    ) -> wasmtime::Result<Result<String, signer::Error>> {
-        Ok(self
-            .imports()?
-            .sign_certificate(&key, &request, &options)
-            .map_err(signer::Error::from))
-    }
-
-    fn trust_bundle(&mut self, key: String) -> wasmtime::Result<Result<String, signer::Error>> {
-        Ok(self
-            .imports()?
-            .trust_bundle(&key)
             .map_err(signer::Error::from))
     }
 }

@@ -32,11 +32,11 @@ pub(super) struct Wasi {
     context: WasiCtx,
     pub(super) http: Http,
     pub(super) table: ResourceTable,
-    host: Arc<Host>,
+    shared: Arc<Shared>,
 }
 
 /// What the clocks, the randomness, the streams and the requests of an instance share.
-struct Host {
+struct Shared {
     call: Mutex<Call>,
     /// The last monotonic time, in nanoseconds: the wall clock that it comes from may go back.
     last: AtomicU64,
@@ -54,7 +54,7 @@ struct Call {
 
 impl Wasi {
     fn new(imports: Option<Arc<dyn Imports>>) -> Self {
-        let host = Arc::new(Host {
+        let shared = Arc::new(Shared {
             call: Mutex::new(Call {
                 imports,
                 ..Call::default()
@@ -65,25 +65,25 @@ impl Wasi {
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
-            .wall_clock(Clock(host.clone()))
-            .monotonic_clock(Clock(host.clone()))
-            .secure_random(Random(host.clone()))
-            .insecure_random(Random(host.clone()))
+            .wall_clock(Clock(shared.clone()))
+            .monotonic_clock(Clock(shared.clone()))
+            .secure_random(Random(shared.clone()))
+            .insecure_random(Random(shared.clone()))
             // Seeds hash tables only; the same in each instance, so that a call can be replayed.
             .insecure_random_seed(0x0066_6c79_6261_6c6c)
             .max_random_size(CHUNK as u64)
             .stdout(Stream {
-                host: host.clone(),
+                shared: shared.clone(),
                 number: 0,
             })
             .stderr(Stream {
-                host: host.clone(),
+                shared: shared.clone(),
                 number: 1,
             })
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
-        let asked = host.clone();
+        let asked = shared.clone();
         let http = Http::new(Arc::new(move |server: &str| match asked.imports() {
             Some(imports) => imports.http(server),
             None => Err(ApiError::invalid(
@@ -94,12 +94,12 @@ impl Wasi {
             context,
             http,
             table,
-            host,
+            shared,
         }
     }
 
     pub(super) fn begin_call(&self, imports: Arc<dyn Imports>) {
-        *self.host.call() = Call {
+        *self.shared.call() = Call {
             imports: Some(imports),
             ..Call::default()
         };
@@ -107,17 +107,17 @@ impl Wasi {
 
     pub(super) fn end_call(&self) {
         self.flush();
-        self.host.call().imports = None;
+        self.shared.call().imports = None;
     }
 
     /// Logs lines that were not ended.
     fn flush(&self) {
-        (0..2).for_each(|number| self.host.flush(number));
+        (0..2).for_each(|number| self.shared.flush(number));
     }
 
     /// The end of what the guest wrote to stderr in this call.
     pub(super) fn said(&self) -> Option<String> {
-        let call = self.host.call();
+        let call = self.shared.call();
         let said = clip(&call.said);
         (!said.is_empty()).then(|| said.into())
     }
@@ -147,7 +147,7 @@ impl WasiView for State {
     }
 }
 
-impl Host {
+impl Shared {
     fn call(&self) -> MutexGuard<'_, Call> {
         self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +159,12 @@ impl Host {
     /// The time since 1970.
     fn now(&self) -> Duration {
         self.imports()
-            .map(|imports| imports.now().duration_since(UNIX_EPOCH).unwrap_or_default())
+            .map(|imports| {
+                imports
+                    .clock_now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default()
+            })
             .unwrap_or_default()
     }
 
@@ -208,7 +213,7 @@ impl Host {
 fn log(imports: &dyn Imports, number: usize, line: &[u8]) {
     if !line.is_empty() && imports.log_enabled(LogLevel::Debug) {
         let stream = ["stdout", "stderr"][number];
-        imports.log(
+        imports.log_write(
             LogLevel::Debug,
             &String::from_utf8_lossy(line),
             &[("stream".into(), stream.into())],
@@ -217,7 +222,7 @@ fn log(imports: &dyn Imports, number: usize, line: &[u8]) {
 }
 
 /// The time of the running call.
-struct Clock(Arc<Host>);
+struct Clock(Arc<Shared>);
 
 impl HostWallClock for Clock {
     fn resolution(&self) -> Duration {
@@ -241,7 +246,7 @@ impl HostMonotonicClock for Clock {
 }
 
 /// The randomness of the running call.
-struct Random(Arc<Host>);
+struct Random(Arc<Shared>);
 
 impl TryRng for Random {
     type Error = Infallible;
@@ -260,7 +265,7 @@ impl TryRng for Random {
 
     fn try_fill_bytes(&mut self, buffer: &mut [u8]) -> Result<(), Infallible> {
         if let Some(imports) = self.0.imports() {
-            imports.random(buffer);
+            imports.random_bytes(buffer);
         }
         Ok(())
     }
@@ -269,7 +274,7 @@ impl TryRng for Random {
 /// Stdout (0) or stderr (1).
 #[derive(Clone)]
 struct Stream {
-    host: Arc<Host>,
+    shared: Arc<Shared>,
     number: usize,
 }
 
@@ -291,7 +296,7 @@ impl StdoutStream for Stream {
 
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.host.print(self.number, &bytes);
+        self.shared.print(self.number, &bytes);
         Ok(())
     }
 

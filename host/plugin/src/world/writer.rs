@@ -1,13 +1,13 @@
-//! `writer`: writes to the API server, gathered in batches. Only `run` makes calls; they go on if the guest is stopped.
+//! `writer`: writes to the API server, in batches. Only `run` makes calls; they go on if the guest is stopped.
 
 use wasmtime::component::Resource;
 
-use super::{State, owned, trap};
+use super::{State, owned, size_of_texts, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::hits::Limit;
 use crate::imports::{Batch, Operation, Target, Write};
 
-/// A batch that a guest holds.
+/// A batch of writes that a guest holds.
 #[allow(
     unreachable_pub,
     reason = "the bindings name it in public, in a private module"
@@ -17,12 +17,12 @@ pub struct OpenBatch {
     batch: Batch,
     /// Bytes that its writes hold.
     staged: usize,
-    /// Its call is over.
+    /// Its call has ended.
     ended: bool,
 }
 
 impl OpenBatch {
-    /// Empties it, because its call is over.
+    /// Empties it, because its call has ended.
     pub(super) fn end(&mut self) {
         *self = Self {
             ended: true,
@@ -45,7 +45,7 @@ impl HostBatch for State {
         batch: Resource<OpenBatch>,
         target: writer::Target,
         object: Vec<u8>,
-        options: String,
+        options: Vec<u8>,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
         self.add(
@@ -59,21 +59,44 @@ impl HostBatch for State {
         )
     }
 
-    fn modify(
+    fn update(
         &mut self,
         batch: Resource<OpenBatch>,
         target: writer::Target,
         resource_version: String,
         change: Vec<u8>,
-        options: String,
+        options: Vec<u8>,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
         self.add(
             batch,
             target,
-            Operation::Modify {
+            Operation::Update {
                 resource_version,
                 change: change.into(),
+            },
+            options,
+            returns,
+        )
+    }
+
+    fn update_status(
+        &mut self,
+        batch: Resource<OpenBatch>,
+        target: writer::Target,
+        resource_version: String,
+        status: Vec<u8>,
+        metadata: Vec<u8>,
+        options: Vec<u8>,
+        returns: Vec<String>,
+    ) -> wasmtime::Result<()> {
+        self.add(
+            batch,
+            target,
+            Operation::UpdateStatus {
+                resource_version,
+                status: status.into(),
+                metadata: metadata.into(),
             },
             options,
             returns,
@@ -86,7 +109,7 @@ impl HostBatch for State {
         target: writer::Target,
         patch_type: String,
         patch: Vec<u8>,
-        options: String,
+        options: Vec<u8>,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
         self.add(
@@ -105,7 +128,7 @@ impl HostBatch for State {
         &mut self,
         batch: Resource<OpenBatch>,
         target: writer::Target,
-        options: String,
+        options: Vec<u8>,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
         self.add(batch, target, Operation::Delete, options, returns)
@@ -117,7 +140,7 @@ impl HostBatch for State {
         target: writer::Target,
         label_selector: String,
         field_selector: String,
-        options: String,
+        options: Vec<u8>,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
         self.add(
@@ -152,24 +175,19 @@ impl HostBatch for State {
         if batch.writes.is_empty() {
             return Ok(Vec::new());
         }
-        let answers = imports.write(batch).await;
+        let results = imports.writer_run(batch).await;
         let limit = self.limits.answer_bytes;
-        // The writes have happened, so an error for each would lie.
-        if answers
-            .iter()
-            .flatten()
-            .map(|answer| answer.len())
-            .sum::<usize>()
-            > limit
-        {
+        // The writes have taken effect, so that an error in place of a result would be wrong.
+        let size: usize = results.iter().flatten().map(|result| result.len()).sum();
+        if size > limit {
             self.hit(Limit::Answer);
             return Err(trap(format!(
                 "its writes return more than the plugin's limit of {limit} bytes"
             )));
         }
-        Ok(answers
+        Ok(results
             .into_iter()
-            .map(|answer| answer.map(owned).map_err(Error::from))
+            .map(|result| result.map(owned).map_err(Error::from))
             .collect())
     }
 
@@ -194,7 +212,7 @@ impl State {
         batch: Resource<OpenBatch>,
         target: writer::Target,
         operation: Operation,
-        options: String,
+        options: Vec<u8>,
         returns: Vec<String>,
     ) -> wasmtime::Result<()> {
         let writer::Target {
@@ -211,7 +229,7 @@ impl State {
                 subresource,
             },
             operation,
-            options,
+            options: options.into(),
             returns,
         };
         let bytes = size(&write);
@@ -234,10 +252,15 @@ fn size(write: &Write) -> usize {
     let target = kind.len() + namespace.len() + name.len() + subresource.len();
     let operation = match &write.operation {
         Operation::Create { object } => object.len(),
-        Operation::Modify {
+        Operation::Update {
             resource_version,
             change,
         } => resource_version.len() + change.len(),
+        Operation::UpdateStatus {
+            resource_version,
+            status,
+            metadata,
+        } => resource_version.len() + status.len() + metadata.len(),
         Operation::Patch { patch_type, patch } => patch_type.len() + patch.len(),
         Operation::Delete => 0,
         Operation::DeleteCollection {
@@ -245,10 +268,5 @@ fn size(write: &Write) -> usize {
             field_selector,
         } => label_selector.len() + field_selector.len(),
     };
-    let returns: usize = write
-        .returns
-        .iter()
-        .map(|path| size_of::<String>() + path.len())
-        .sum();
-    size_of::<Write>() + target + operation + write.options.len() + returns
+    size_of::<Write>() + target + operation + write.options.len() + size_of_texts(&write.returns)
 }

@@ -1,19 +1,23 @@
 ;; A guest whose `reconcile` does what the first letter of its key says. Written by hand against the canonical ABI, so that
-;; the runtime's tests need no SDK. Addresses: 0 the outcome, 64 what imports answer, 256 texts, 4096 the heap.
+;; the runtime's tests need no SDK. Addresses: 0 the outcome, 64 the results of imports, 256 texts, 1024 routed keys,
+;; 4096 the heap.
 (module $guest
-  (import "flyball:controller/lister@0.1.0" "get"
+  (import "flyball:controller/lister@0.2.0" "get"
     (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "flyball:controller/lister@0.1.0" "[constructor]query" (func $query (param i32 i32) (result i32)))
-  (import "flyball:controller/lister@0.1.0" "[method]query.page" (func $page (param i32 i32 i32)))
-  (import "flyball:controller/lister@0.1.0" "[resource-drop]query" (func $query-drop (param i32)))
-  (import "flyball:controller/writer@0.1.0" "[constructor]batch" (func $batch (result i32)))
-  (import "flyball:controller/writer@0.1.0" "[method]batch.create"
+  (import "flyball:controller/lister@0.2.0" "list"
+    (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "flyball:controller/lister@0.2.0" "next" (func $next (param i32 i32 i32)))
+  (import "flyball:controller/writer@0.2.0" "[constructor]batch" (func $batch (result i32)))
+  (import "flyball:controller/writer@0.2.0" "[method]batch.create"
     (func $create (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "flyball:controller/writer@0.1.0" "[method]batch.run" (func $run (param i32 i32)))
-  (import "flyball:controller/writer@0.1.0" "[resource-drop]batch" (func $batch-drop (param i32)))
-  (import "flyball:controller/reader@0.1.0" "raw" (func $raw (param i32 i32 i32)))
-  (import "flyball:controller/log@0.1.0" "write" (func $log (param i32 i32 i32 i32 i32)))
-  (import "flyball:controller/clock@0.1.0" "now" (func $now (param i32)))
+  (import "flyball:controller/writer@0.2.0" "[method]batch.run" (func $run (param i32 i32)))
+  (import "flyball:controller/writer@0.2.0" "[resource-drop]batch" (func $batch-drop (param i32)))
+  (import "flyball:controller/reader@0.2.0" "[constructor]batch" (func $reads (result i32)))
+  (import "flyball:controller/reader@0.2.0" "[method]batch.raw" (func $raw (param i32 i32 i32)))
+  (import "flyball:controller/reader@0.2.0" "[method]batch.run" (func $run-reads (param i32 i32)))
+  (import "flyball:controller/reader@0.2.0" "[resource-drop]batch" (func $reads-drop (param i32)))
+  (import "flyball:controller/log@0.2.0" "write" (func $log (param i32 i32 i32 i32 i32)))
+  (import "flyball:controller/clock@0.2.0" "now" (func $now (param i32)))
 
   (memory (export "memory") 2)
   (table $table 1 funcref)
@@ -39,36 +43,48 @@
           (then unreachable))))
     (local.get $at))
 
-  (func (export "flyball:controller/guest@0.1.0#describe") (result i32)
+  (func (export "flyball:controller/guest@0.2.0#describe") (result i32)
     (i32.store (i32.const 0) (i32.const 304))
     (i32.store (i32.const 4) (i32.const 18))
     (i32.const 0))
 
-  ;; Deltas `!…` trap, deltas `?…` fail, all others become one key: the deltas themselves, after 7 ms.
-  (func (export "flyball:controller/guest@0.1.0#route") (param $deltas i32) (param $length i32) (result i32)
-    (if (i32.eq (i32.load8_u (local.get $deltas)) (i32.const 33)) (then unreachable))
-    (if (i32.eq (i32.load8_u (local.get $deltas)) (i32.const 63))
-      (then
-        (i32.store8 (i32.const 0) (i32.const 1))
-        (i32.store (i32.const 4) (i32.const 288))
-        (i32.store (i32.const 8) (i32.const 13))
-        (return (i32.const 0))))
-    (i32.store (i32.const 64) (i32.const 272))
-    (i32.store (i32.const 68) (i32.const 7))
-    (i32.store (i32.const 72) (local.get $deltas))
-    (i32.store (i32.const 76) (local.get $length))
-    (i32.store (i32.const 80) (i32.const 7))
+  ;; Each delta becomes a key, its new object, after 7 ms; `!…` traps, and `?…` fails. A delta takes 40 bytes: the watch at 0,
+  ;; the type at 8, the old object at 12, the new object at 24 (its bytes at 28 and 32), and at 36 whether it is initial. A key
+  ;; takes 20.
+  (func (export "flyball:controller/guest@0.2.0#route") (param $deltas i32) (param $length i32) (result i32)
+    (local $at i32)
+    (local $key i32)
+    (local.set $key (i32.const 1024))
+    (local.set $at (local.get $deltas))
+    (block $end
+      (loop $again
+        (br_if $end (i32.eq (local.get $at) (i32.add (local.get $deltas) (i32.mul (local.get $length) (i32.const 40)))))
+        (if (i32.eq (i32.load8_u (i32.load offset=28 (local.get $at))) (i32.const 33)) (then unreachable))
+        (if (i32.eq (i32.load8_u (i32.load offset=28 (local.get $at))) (i32.const 63))
+          (then
+            (i32.store8 (i32.const 0) (i32.const 1))
+            (i32.store (i32.const 4) (i32.const 288))
+            (i32.store (i32.const 8) (i32.const 13))
+            (return (i32.const 0))))
+        (i32.store (local.get $key) (i32.const 272))
+        (i32.store offset=4 (local.get $key) (i32.const 7))
+        (i32.store offset=8 (local.get $key) (i32.load offset=28 (local.get $at)))
+        (i32.store offset=12 (local.get $key) (i32.load offset=32 (local.get $at)))
+        (i32.store offset=16 (local.get $key) (i32.const 7))
+        (local.set $key (i32.add (local.get $key) (i32.const 20)))
+        (local.set $at (i32.add (local.get $at) (i32.const 40)))
+        (br $again)))
     (i32.store8 (i32.const 0) (i32.const 0))
-    (i32.store (i32.const 4) (i32.const 64))
-    (i32.store (i32.const 8) (i32.const 1))
+    (i32.store (i32.const 4) (i32.const 1024))
+    (i32.store (i32.const 8) (local.get $length))
     (i32.const 0))
 
-  (func (export "cabi_post_flyball:controller/guest@0.1.0#reconcile") (param i32)
+  (func (export "cabi_post_flyball:controller/guest@0.2.0#reconcile") (param i32)
     (global.set $heap (i32.const 4096)))
-  (func (export "cabi_post_flyball:controller/guest@0.1.0#route") (param i32)
+  (func (export "cabi_post_flyball:controller/guest@0.2.0#route") (param i32)
     (global.set $heap (i32.const 4096)))
 
-  (func (export "flyball:controller/guest@0.1.0#reconcile")
+  (func (export "flyball:controller/guest@0.2.0#reconcile")
     (param $queue i32) (param $queue-length i32) (param $key i32) (param $key-length i32) (param $attempt i32) (result i32)
     (local $do i32)
     (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
@@ -100,13 +116,15 @@
     (if (i32.eq (local.get $do) (i32.const 110)) (then (drop (call $nest (i32.const 0)))))
     ;; handles, without end
     (if (i32.eq (local.get $do) (i32.const 104))
-      (then (loop $again (drop (call $query (i32.const 256) (i32.const 6))) (br $again))))
+      (then (loop $again (drop (call $batch)) (br $again))))
     ;; batch, without end
     (if (i32.eq (local.get $do) (i32.const 98)) (then (call $write (i32.const -1) (i32.const 65536))))
-    ;; keep a query over the call, and use it in the next
+    ;; keep a cursor over the call, and use it in the next
     (if (i32.eq (local.get $do) (i32.const 107)) (then (call $keep)))
     ;; raw read, as often as the attempt says; then requeue after the number
     (if (i32.eq (local.get $do) (i32.const 114)) (then (call $wait (local.get $attempt))))
+    ;; all raw reads in one batch, as many as the attempt says; then requeue after the number of those that succeeded
+    (if (i32.eq (local.get $do) (i32.const 97)) (then (call $read-all (local.get $attempt))))
     ;; one raw read, then spin
     (if (i32.eq (local.get $do) (i32.const 82)) (then (call $wait (i32.const 1)) (loop $again (br $again))))
     ;; now: a panic of the host if its imports want one
@@ -136,11 +154,13 @@
         (then (i32.const 1000000))
         (else (i32.load (i32.const 76))))))
 
+  ;; A page takes 12 bytes behind the result's tag: its bytes at 68 and 72, and the cursor at 76 and 80.
+  (func $list-pods (param $limit i32)
+    (call $list (i32.const 256) (i32.const 6) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+      (i32.const 0) (i32.const 0) (i32.const 0) (local.get $limit) (i32.const 64)))
+
   (func $read-page
-    (local $handle i32)
-    (local.set $handle (call $query (i32.const 256) (i32.const 6)))
-    (call $page (local.get $handle) (i32.const 1000) (i32.const 64))
-    (call $query-drop (local.get $handle))
+    (call $list-pods (i32.const 1000))
     (call $requeue
       (if (result i32) (i32.load8_u (i32.const 64))
         (then (i32.const 1000000))
@@ -172,13 +192,39 @@
 
   (func $keep
     (if (global.get $kept)
-      (then (call $page (global.get $kept) (i32.const 1) (i32.const 64)))
-      (else (global.set $kept (call $query (i32.const 256) (i32.const 6))))))
+      (then (call $next (i32.load (i32.const 80)) (i32.const 1) (i32.const 64)))
+      (else
+        (call $list-pods (i32.const 1))
+        (if (i32.eqz (i32.load8_u (i32.const 76))) (then unreachable))
+        (global.set $kept (i32.const 1)))))
+
+  ;; A result of the batch takes 36 bytes.
+  (func $read-all (param $count i32)
+    (local $handle i32)
+    (local $at i32)
+    (local $succeeded i32)
+    (local.set $handle (call $reads))
+    (loop $again
+      (call $raw (local.get $handle) (i32.const 336) (i32.const 5))
+      (br_if $again (local.tee $count (i32.sub (local.get $count) (i32.const 1)))))
+    (call $run-reads (local.get $handle) (i32.const 64))
+    (call $reads-drop (local.get $handle))
+    (local.set $at (i32.load (i32.const 64)))
+    (local.set $count (i32.load (i32.const 68)))
+    (loop $again
+      (local.set $succeeded (i32.add (local.get $succeeded) (i32.eqz (i32.load8_u (local.get $at)))))
+      (local.set $at (i32.add (local.get $at) (i32.const 36)))
+      (br_if $again (local.tee $count (i32.sub (local.get $count) (i32.const 1)))))
+    (call $requeue (local.get $succeeded)))
 
   (func $wait (param $count i32)
     (local $done i32)
+    (local $handle i32)
     (loop $again
-      (call $raw (i32.const 336) (i32.const 5) (i32.const 64))
+      (local.set $handle (call $reads))
+      (call $raw (local.get $handle) (i32.const 336) (i32.const 5))
+      (call $run-reads (local.get $handle) (i32.const 64))
+      (call $reads-drop (local.get $handle))
       (local.set $done (i32.add (local.get $done) (i32.const 1)))
       (br_if $again (i32.lt_u (local.get $done) (local.get $count))))
     (call $requeue (local.get $done))))

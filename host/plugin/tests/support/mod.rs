@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Engine, EngineOptions, Imports, Limits, Listing, LogLevel, MemoEntry, ObjectReference,
-    Plugin, Query,
+    Batch, Cursor, Engine, EngineOptions, Imports, Limits, LogLevel, MemoEntry, ObjectReference,
+    Page, Plugin, Read,
 };
-use flyball_types::ApiError;
+use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -104,17 +104,17 @@ pub async fn plugin_of(engine: &Engine, change: impl FnOnce(&mut Limits)) -> Plu
     Plugin::new(engine, component, limits).unwrap()
 }
 
-/// Answers a list.
-pub type Lister = dyn Fn(&Query) -> Box<dyn Listing> + Send + Sync;
+/// Runs a query.
+pub type Lister = dyn Fn(&Query, &Projection) -> Page + Send + Sync;
 
 /// Imports that answer from their fields.
 #[derive(Default)]
 pub struct Fake {
-    /// What `get` and `page` answer.
+    /// What reads return.
     pub object: Vec<u8>,
-    /// What answers lists in its place.
+    /// What runs queries in its place.
     pub lister: Option<Box<Lister>>,
-    /// How long `write` and `raw` take.
+    /// How long batches take.
     pub delay: Duration,
     /// Whether `raw` never answers.
     pub hangs: bool,
@@ -156,57 +156,62 @@ pub fn plain() -> Arc<Fake> {
     Fake::new(|_| ())
 }
 
-struct Pages(Vec<u8>);
+/// A snapshot without end: each page is the same.
+struct Rest(Vec<u8>);
 
-impl Listing for Pages {
-    fn page(&mut self, _limit: u32) -> Result<Vec<u8>, ApiError> {
-        Ok(self.0.clone())
+impl Cursor for Rest {
+    fn next(self: Box<Self>, _limit: u32) -> Result<Page, ApiError> {
+        Ok(Page {
+            items: self.0.clone(),
+            rest: Some(self),
+        })
+    }
+
+    fn size(&self) -> usize {
+        self.0.len()
     }
 }
 
 impl Imports for Fake {
-    fn get(&self, _: &str, _: &str, _: &str, _: &[String]) -> Result<Option<Bytes>, ApiError> {
+    fn lister_get(
+        &self,
+        _: &str,
+        _: &str,
+        _: &str,
+        _: &[String],
+    ) -> Result<Option<Bytes>, ApiError> {
         Ok(Some(self.object.clone().into()))
     }
 
-    fn list(&self, query: &Query) -> Result<Box<dyn Listing>, ApiError> {
+    /// Lists with a limit of one object have a rest.
+    fn lister_list(
+        &self,
+        query: &Query,
+        projection: &Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
         if let Some(lister) = &self.lister {
-            return Ok(lister(query));
+            return Ok(lister(query, projection));
         }
         assert_eq!(query.kind, "v1/Pod");
-        Ok(Box::new(Pages(self.object.clone())))
+        let items = self.object.clone();
+        let rest = (limit == 1).then(|| Box::new(Rest(items.clone())) as Box<dyn Cursor>);
+        Ok(Page { items, rest })
     }
 
-    fn count(&self, _: &Query) -> Result<u32, ApiError> {
+    fn lister_count(&self, _: &Query) -> Result<u32, ApiError> {
         Ok(1)
     }
 
-    fn gone(&self, _: &ObjectReference) -> bool {
+    fn lister_deletion_observed(&self, _: &ObjectReference) -> bool {
         false
     }
 
-    fn live_get<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-        _: &'a str,
-        _: &'a [String],
-    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        async { Err(ApiError::denied("no")) }.boxed()
-    }
-
-    fn live_list<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-        _: &'a [(String, String)],
-        _: &'a [String],
-    ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
-        async { Err(ApiError::denied("no")) }.boxed()
-    }
-
-    fn raw<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Bytes, ApiError>> {
+    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
         async move {
+            let Read::Raw { path } = read else {
+                return Err(ApiError::denied("no"));
+            };
             assert_eq!(path, "/slow");
             self.raws.fetch_add(1, SeqCst);
             if self.hangs {
@@ -218,14 +223,14 @@ impl Imports for Fake {
         .boxed()
     }
 
-    fn discover(&self) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+    fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
         async { Err(ApiError::denied("no")) }.boxed()
     }
 
-    fn write(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
         async move {
             self.wait().await;
-            let answers = batch
+            let results = batch
                 .writes
                 .iter()
                 .map(|_| Ok(self.object.clone().into()))
@@ -234,35 +239,39 @@ impl Imports for Fake {
             if batches.len() < 100 {
                 batches.push(batch);
             }
-            answers
+            results
         }
         .boxed()
     }
 
-    fn emit_event(&self, _: ObjectReference, _: &str, _: &str, _: &str) {}
+    fn events_emit(&self, _: ObjectReference, _: &str, _: &str, _: &str, _: &[u8]) {}
 
-    fn enqueue(&self, _: &str, _: &str, _: u32) -> Result<(), ApiError> {
+    fn queue_add(&self, _: &str, _: &str) -> Result<(), ApiError> {
         Ok(())
     }
 
-    fn forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
+    fn queue_add_after(&self, _: &str, _: &str, _: u32) -> Result<(), ApiError> {
         Ok(())
     }
 
-    fn requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
+    fn queue_forget(&self, _: &str, _: &str) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    fn queue_requeues(&self, _: &str, _: &str) -> Result<u32, ApiError> {
         Ok(0)
     }
 
-    fn now(&self) -> SystemTime {
+    fn clock_now(&self) -> SystemTime {
         assert!(!self.panics, "a fault of the imports");
         UNIX_EPOCH + Duration::from_secs(1_000_000)
     }
 
-    fn random(&self, buffer: &mut [u8]) {
+    fn random_bytes(&self, buffer: &mut [u8]) {
         buffer.fill(7);
     }
 
-    fn log(&self, level: LogLevel, message: &str, _: &[(String, String)]) {
+    fn log_write(&self, level: LogLevel, message: &str, _: &[(String, String)]) {
         self.logged.fetch_add(1, SeqCst);
         let mut lines = self.lines.lock().unwrap();
         if lines.len() < 100 {
@@ -274,11 +283,11 @@ impl Imports for Fake {
         true
     }
 
-    fn metric_add(&self, _: &str, _: &[String], _: f64) {}
-    fn metric_set(&self, _: &str, _: &[String], _: f64) {}
-    fn metric_observe(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_add(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_set(&self, _: &str, _: &[String], _: f64) {}
+    fn metrics_observe(&self, _: &str, _: &[String], _: f64) {}
 
-    fn config(&self, key: &str) -> Option<String> {
+    fn config_get(&self, key: &str) -> Option<String> {
         self.describe
             .filter(|_| key == "describe")
             .map(str::to_owned)
@@ -301,19 +310,11 @@ impl Imports for Fake {
         }
     }
 
-    fn sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
+    fn signer_sign_jwt(&self, _: &str, _: &[u8]) -> Result<String, ApiError> {
         Err(ApiError::denied("no"))
     }
 
-    fn verify_jwt(&self, _: &str, _: &str) -> Result<Bytes, ApiError> {
-        Err(ApiError::denied("no"))
-    }
-
-    fn sign_certificate(&self, _: &str, _: &str, _: &str) -> Result<String, ApiError> {
-        Err(ApiError::denied("no"))
-    }
-
-    fn trust_bundle(&self, _: &str) -> Result<String, ApiError> {
+    fn signer_verify_jwt(&self, _: &str, _: &str) -> Result<Bytes, ApiError> {
         Err(ApiError::denied("no"))
     }
 }

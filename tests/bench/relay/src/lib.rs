@@ -51,7 +51,7 @@ impl Controller for Relay {
                 &json!({"metadata": {"name": name}, "data": {"value": value}}),
             )?),
             Some(copy) if copy.value.as_deref() != Some(&*value) => {
-                drop(host.modify(
+                drop(host.update(
                     ConfigMap::KIND,
                     &copy.meta,
                     &json!({"data": {"value": value}}),

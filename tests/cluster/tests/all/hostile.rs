@@ -43,7 +43,7 @@ const TOLD: [(&str, &str); 14] = [
     ),
     (
         "ungranted",
-        "sign-jwt: Denied; verify-jwt: Denied; sign-certificate: Denied; raw: Denied; kinds: Denied; secrets: Denied; \
+        "sign-jwt: Denied; verify-jwt: Denied; raw: Denied; kinds: Denied; secrets: Denied; \
          live-secrets: Denied",
     ),
     ("http", "a says nothing: ErrorCode::HttpRequestDenied"),
@@ -56,7 +56,7 @@ const TOLD: [(&str, &str); 14] = [
     ("grow", "ran out of memory: it wanted "),
     (
         "handles",
-        "holds more than its limit of 1024 queries and batches",
+        "holds more than its limit of 1024 cursors and batches",
     ),
     ("events", "it used "),
     ("writes", "it took "),

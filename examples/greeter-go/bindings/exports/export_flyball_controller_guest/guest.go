@@ -1,5 +1,5 @@
-// Package export_flyball_controller_guest is where the generated exports look for the guest's functions. It is written by
-// hand, and hands them on to those that the controller gave to flyball.Export.
+// Package export_flyball_controller_guest is where the generated exports find the guest's functions. It is written by hand,
+// and calls the functions that the controller gave to flyball.Export.
 package export_flyball_controller_guest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"greeter/flyball"
 )
 
-func Describe() string {
+func Describe() []uint8 {
 	return flyball.Describe()
 }
 
@@ -20,6 +20,6 @@ func Reconcile(queue string, key string, attempt uint32) guest.Outcome {
 	return guest.MakeOutcomeDone()
 }
 
-func Route(deltas []uint8) witTypes.Result[[]guest.Routed, string] {
-	return witTypes.Ok[[]guest.Routed, string](nil)
+func Route(deltas []guest.Delta) witTypes.Result[[]guest.RoutedKey, string] {
+	return witTypes.Ok[[]guest.RoutedKey, string](nil)
 }

@@ -145,6 +145,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use flyball_plugin::ObjectReference;
+    use flyball_types::EventOptions;
 
     use super::*;
 
@@ -160,6 +161,7 @@ mod tests {
             event_type: "Normal".into(),
             reason: "Created".into(),
             message: message.into(),
+            options: EventOptions::default(),
             at: SystemTime::UNIX_EPOCH + Duration::from_secs(second),
         }
     }

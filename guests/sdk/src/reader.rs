@@ -1,0 +1,269 @@
+//! Live reads: each asks the API server, for where the cache is not enough.
+
+use flyball_types::ApiError;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::host::parse;
+use crate::imports::{Imports, Read};
+use crate::view::View;
+
+/// How many objects a page of [`Reader::each`] holds: as many as client-go's.
+pub const PAGE: u32 = 500;
+
+/// Live reads: [`Host::reader`](crate::Host::reader).
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    imports: &'a dyn Imports,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(imports: &'a dyn Imports) -> Self {
+        Self { imports }
+    }
+
+    /// The object as it is now; none if it does not exist.
+    ///
+    /// # Errors
+    /// The call failed, or the object does not fit the view.
+    pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
+        self.get_of(T::KIND, namespace, name, T::FIELDS)
+    }
+
+    /// As [`get`](Self::get), of a kind that is known only when the controller runs.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_of<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[&str],
+    ) -> Result<Option<T>, Error> {
+        let read = Read::Get {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            fields: owned(fields),
+        };
+        match self.one(read) {
+            Ok(bytes) => parse(&bytes, kind, namespace, name).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The objects as they are now. `parameters` are the API's own: `labelSelector`, `fieldSelector`, `limit`, …
+    ///
+    /// # Errors
+    /// The call failed, or an object does not fit the view.
+    pub fn list<T: View>(
+        &self,
+        namespace: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<LiveList<T>, Error> {
+        self.list_of(T::KIND, namespace, parameters, T::FIELDS)
+    }
+
+    /// Calls `visit` for one object after the other of a kind in a namespace (empty: in all), as they are now, with no more
+    /// than [`PAGE`] of them in memory. For a kind that is known only when the controller runs; for one of a view, give its
+    /// `KIND` and `FIELDS`.
+    ///
+    /// # Errors
+    /// A call failed, or an object is not a `T`; and the errors of `visit`, which end the list.
+    pub fn each<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        fields: &[&str],
+        mut visit: impl FnMut(T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let limit = PAGE.to_string();
+        let mut token = String::new();
+        loop {
+            let mut parameters = vec![("limit", limit.as_str())];
+            if !token.is_empty() {
+                parameters.push(("continue", &token));
+            }
+            let page: LiveList<T> = self.list_of(kind, namespace, &parameters, fields)?;
+            page.items.into_iter().try_for_each(&mut visit)?;
+            if page.metadata.continue_token.is_empty() {
+                return Ok(());
+            }
+            token = page.metadata.continue_token;
+        }
+    }
+
+    fn list_of<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+        parameters: &[(&str, &str)],
+        fields: &[&str],
+    ) -> Result<LiveList<T>, Error> {
+        let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        let bytes = self.one(Read::List {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            parameters: parameters.iter().map(pair).collect(),
+            fields: owned(fields),
+        })?;
+        flyball_types::read(&bytes)
+            .map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
+    }
+
+    /// The server's answer to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Granted by the import `raw`.
+    ///
+    /// # Errors
+    /// The call failed, or the answer is not a `T`.
+    pub fn raw<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let bytes = self.one(Read::Raw { path: path.into() })?;
+        flyball_types::read(&bytes)
+            .map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
+    }
+
+    /// Reads that the host runs concurrently.
+    pub fn batch(&self) -> ReadBatch<'a> {
+        ReadBatch {
+            imports: self.imports,
+            reads: Vec::new(),
+        }
+    }
+
+    fn one(&self, read: Read) -> Result<Vec<u8>, ApiError> {
+        self.imports
+            .reader_run(vec![read])
+            .pop()
+            .unwrap_or_else(|| Err(ApiError::timeout("the host returned no result").of_read()))
+    }
+}
+
+/// A batch of live reads: [`Reader::batch`].
+#[must_use = "a batch reads nothing until it is run"]
+pub struct ReadBatch<'a> {
+    imports: &'a dyn Imports,
+    reads: Vec<Read>,
+}
+
+impl ReadBatch<'_> {
+    /// Adds the read of an object of a view.
+    pub fn get<T: View>(self, namespace: &str, name: &str) -> Self {
+        self.with(Read::Get {
+            kind: T::KIND.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            fields: owned(T::FIELDS),
+        })
+    }
+
+    /// Adds a read.
+    pub fn with(mut self, read: Read) -> Self {
+        self.reads.push(read);
+        self
+    }
+
+    /// Makes the calls. Returns one result for each read, in the order in which they were added. An empty batch makes no
+    /// call.
+    pub fn run(self) -> Vec<Result<ReadResult, ApiError>> {
+        if self.reads.is_empty() {
+            return Vec::new();
+        }
+        let results = self.imports.reader_run(self.reads);
+        results
+            .into_iter()
+            .map(|result| result.map(ReadResult))
+            .collect()
+    }
+}
+
+/// What a read of a batch returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadResult(pub Vec<u8>);
+
+impl ReadResult {
+    /// Reads it as a `T`.
+    ///
+    /// # Errors
+    /// It is not a `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        flyball_types::read(&self.0)
+            .map_err(|error| Error::Malformed("the result of a read".into(), error))
+    }
+}
+
+/// A list as the API server returns it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct LiveList<T> {
+    #[serde(default)]
+    pub metadata: ListMeta,
+    #[serde(default = "Vec::new")]
+    pub items: Vec<T>,
+}
+
+/// The metadata of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListMeta {
+    /// The version as of which the list is.
+    pub resource_version: String,
+    /// Empty, or where the next page starts.
+    #[serde(rename = "continue")]
+    pub continue_token: String,
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::Cluster;
+
+    fn pod(name: String) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "a"}})
+    }
+
+    #[test]
+    fn a_long_live_list_is_read_page_by_page() {
+        let count = 2 * PAGE + 1;
+        let cluster = Cluster::with((0..count).map(|n| pod(format!("{n:04}"))));
+        let mut names = Vec::new();
+        let visit = |pod: Value| {
+            names.push(pod["metadata"]["name"].as_str().unwrap().to_owned());
+            Ok(())
+        };
+        let reader = cluster.host().reader();
+        reader.each("v1/Pod", "a", &["spec"], visit).unwrap();
+        assert_eq!(
+            names,
+            (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            cluster.live_reads(),
+            ["list v1/Pod a", "list v1/Pod a", "list v1/Pod a"]
+        );
+    }
+
+    #[test]
+    fn a_batch_returns_its_results_in_the_order_of_its_reads() {
+        let cluster = Cluster::with([pod("web".into())]);
+        let get = |name: &str| Read::Get {
+            kind: "v1/Pod".into(),
+            namespace: "a".into(),
+            name: name.into(),
+            fields: vec!["metadata.name".into()],
+        };
+        let host = cluster.host();
+        let batch = host.reader().batch().with(get("lost")).with(get("web"));
+        let results = batch.run();
+        assert!(results[0].as_ref().unwrap_err().is_not_found());
+        let found: Value = results[1].as_ref().unwrap().parse().unwrap();
+        assert_eq!(found["metadata"]["name"], "web");
+        assert_eq!(host.reader().batch().run(), []);
+    }
+}

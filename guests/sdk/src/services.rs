@@ -1,0 +1,139 @@
+//! The plugin's queues, its metrics and its memo, each as a handle of [`Host`](crate::Host).
+
+use std::time::Duration;
+
+use flyball_types::ApiError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::controller::Key;
+use crate::host::millis;
+use crate::imports::{Imports, MetricOperation};
+
+/// The plugin's workqueues: [`Host::queue`](crate::Host::queue). An empty name is the plugin's first queue.
+#[derive(Clone, Copy)]
+pub struct Queue<'a> {
+    pub(crate) imports: &'a dyn Imports,
+}
+
+impl Queue<'_> {
+    /// Adds a key at once.
+    ///
+    /// # Errors
+    /// The plugin has no such queue, or the queue is full.
+    pub fn add(&self, queue: &str, key: &Key) -> Result<(), ApiError> {
+        self.imports.queue_add(queue, &key.to_string())
+    }
+
+    /// Adds a key later. Of several pending times the earliest holds.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_after(&self, queue: &str, key: &Key, delay: Duration) -> Result<(), ApiError> {
+        self.imports
+            .queue_add_after(queue, &key.to_string(), millis(delay))
+    }
+
+    /// Ends the backoff of a key.
+    ///
+    /// # Errors
+    /// The plugin has no such queue.
+    pub fn forget(&self, queue: &str, key: &Key) -> Result<(), ApiError> {
+        self.imports.queue_forget(queue, &key.to_string())
+    }
+
+    /// How many times a key has been retried since it last succeeded.
+    ///
+    /// # Errors
+    /// The plugin has no such queue.
+    pub fn requeues(&self, queue: &str, key: &Key) -> Result<u32, ApiError> {
+        self.imports.queue_requeues(queue, &key.to_string())
+    }
+}
+
+/// The plugin's own metrics: [`Host::metrics`](crate::Host::metrics). `labels` are values, in the order in which their
+/// names were declared.
+#[derive(Clone, Copy)]
+pub struct Metrics<'a> {
+    pub(crate) imports: &'a dyn Imports,
+}
+
+impl Metrics<'_> {
+    /// Adds to a counter.
+    pub fn add(&self, metric: &str, labels: &[&str], value: f64) {
+        self.imports
+            .metrics(MetricOperation::Add, metric, labels, value);
+    }
+
+    /// Sets a gauge.
+    pub fn set(&self, metric: &str, labels: &[&str], value: f64) {
+        self.imports
+            .metrics(MetricOperation::Set, metric, labels, value);
+    }
+
+    /// Observes a value in a histogram.
+    pub fn observe(&self, metric: &str, labels: &[&str], value: f64) {
+        self.imports
+            .metrics(MetricOperation::Observe, metric, labels, value);
+    }
+}
+
+/// What the host keeps for the plugin's instances: [`Host::memo`](crate::Host::memo). It may be emptied between any two
+/// calls, so it holds only what can be derived again or done without.
+#[derive(Clone, Copy)]
+pub struct Memo<'a> {
+    pub(crate) imports: &'a dyn Imports,
+}
+
+impl Memo<'_> {
+    /// The value of a key; none if there is none, or if it is not a `T`.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let (value, _) = self.imports.memo_get(key)?;
+        flyball_types::read(&value).ok()
+    }
+
+    /// Puts a value, until the object of this UID is deleted (empty: no object) and for this time (zero: no limit).
+    ///
+    /// # Errors
+    /// The memo is full, or another instance has changed the entry meanwhile.
+    pub fn put(
+        &self,
+        key: &str,
+        value: &impl Serialize,
+        object_uid: &str,
+        ttl: Duration,
+    ) -> Result<(), ApiError> {
+        let version = self.imports.memo_get(key).map_or(0, |(_, version)| version);
+        let value = serde_json::to_vec(value).expect("a map with string keys is valid JSON");
+        self.imports
+            .memo_put(key, version, &value, object_uid, millis(ttl))
+            .map(drop)
+    }
+
+    /// Removes the value of a key.
+    pub fn remove(&self, key: &str) {
+        self.imports.memo_remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Cluster;
+
+    #[test]
+    fn a_value_of_the_memo_stays_until_it_is_replaced_or_removed() {
+        let cluster = Cluster::new();
+        let host = cluster.host();
+        let memo = host.memo();
+        assert_eq!(memo.get::<u32>("a"), None);
+        memo.put("a", &1, "", Duration::ZERO).unwrap();
+        memo.put("a", &2, "uid-1", Duration::ZERO).unwrap();
+        assert_eq!(
+            (memo.get("a"), memo.get::<String>("a"), memo.get::<u32>("b")),
+            (Some(2), None, None)
+        );
+        memo.remove("a");
+        assert_eq!(memo.get::<u32>("a"), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! The options of an event, which a guest gives as a document. `wit/event-options.schema.json` is made of these types.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The options of an event. A field that is not among these is an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EventOptions {
+    /// What was done, in one word in camel case: the event's `action`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// A second object that the event is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub related: Option<EventReference>,
+    /// The event's annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Names an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventReference {
+    /// As in `v1/Pod`.
+    pub kind: String,
+    /// Empty if it is cluster-scoped.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// Empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+}
+
+impl EventOptions {
+    /// Reads a document; an empty one holds no options.
+    ///
+    /// # Errors
+    /// It is not JSON, or has a field that is unknown or of another type.
+    pub fn parse(document: &[u8]) -> Result<Self, serde_json::Error> {
+        if document.is_empty() {
+            Ok(Self::default())
+        } else {
+            serde_json::from_slice(document)
+        }
+    }
+
+    /// As a document; empty if there are no options.
+    pub fn to_document(&self) -> Vec<u8> {
+        if *self == Self::default() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(self).expect("a map with string keys is valid JSON")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_as_they_are_written() {
+        let related = EventReference {
+            kind: "v1/Pod".into(),
+            name: "web".into(),
+            ..EventReference::default()
+        };
+        let options = EventOptions {
+            action: "Binding".into(),
+            related: Some(related),
+            annotations: BTreeMap::from([("a".into(), "b".into())]),
+        };
+        assert_eq!(
+            EventOptions::parse(&options.to_document()).unwrap(),
+            options
+        );
+        assert_eq!(EventOptions::default().to_document(), b"");
+        assert_eq!(EventOptions::parse(b"").unwrap(), EventOptions::default());
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error_that_names_it() {
+        for document in [
+            &br#"{"actions": "Binding"}"#[..],
+            br#"{"related": {"kind": "v1/Pod", "name": "a", "actions": "b"}}"#,
+        ] {
+            let error = EventOptions::parse(document).unwrap_err().to_string();
+            assert!(error.contains("unknown field `actions`"), "{error}");
+        }
+        assert!(EventOptions::parse(b"1").is_err());
+    }
+
+    #[test]
+    fn the_schema_is_current() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../wit/event-options.schema.json"
+        );
+        let schema = schemars::schema_for!(EventOptions);
+        let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(path, &schema).unwrap();
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(
+            kept, schema,
+            "make it anew: BLESS=1 cargo test -p flyball-types"
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! A query to the cache, and what is returned of each object: one type for guests, for the boundary and for the host.
+
+use crate::error::ApiError;
+
+/// The kind that stands for all kinds that the plugin's discovery watches hold.
+pub const ALL_KINDS: &str = "*";
+
+/// Selects objects of one kind. All conditions must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// As in `v1/Pod`, or [`ALL_KINDS`].
+    pub kind: String,
+    /// All namespaces if empty.
+    pub namespace: String,
+    /// A label selector; it selects all if empty.
+    pub labels: String,
+    /// Each names an index and the value that it must hold.
+    pub indexes: Vec<(String, String)>,
+    pub uid: Option<String>,
+    /// The UID of one of the object's owners.
+    pub owner: Option<String>,
+    /// The UID of the object's controller.
+    pub controller: Option<String>,
+    /// Only objects without a controller.
+    pub orphans: bool,
+}
+
+/// What is returned of each object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Projection {
+    /// All fields that the plugin declared for the kind.
+    #[default]
+    All,
+    /// An object with the fields at these paths.
+    Fields(Vec<String>),
+    /// A row: an array with the value at each of these paths.
+    Columns(Vec<String>),
+}
+
+const LABELS: &str = "labels";
+const INDEX: &str = "index/";
+const UID: &str = "uid";
+const OWNER: &str = "owner";
+const CONTROLLER: &str = "controller";
+const ORPHAN: &str = "orphan";
+
+impl Query {
+    /// Reads the conditions of the world's `query`, each a name and a value. A label selector is not parsed here.
+    ///
+    /// # Errors
+    /// A name is not known, or a condition that may occur once occurs twice.
+    pub fn parse(
+        kind: String,
+        namespace: String,
+        conditions: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ApiError> {
+        let mut query = Self {
+            kind,
+            namespace,
+            ..Self::default()
+        };
+        for (name, value) in conditions {
+            match name.as_str() {
+                LABELS => query.add_labels(&value),
+                UID => set(&mut query.uid, &name, value)?,
+                OWNER => set(&mut query.owner, &name, value)?,
+                CONTROLLER => set(&mut query.controller, &name, value)?,
+                ORPHAN if value.is_empty() => query.orphans = true,
+                ORPHAN => {
+                    return Err(ApiError::invalid(format!(
+                        "the condition `{ORPHAN}` of a query takes no value, and has `{value}`"
+                    )));
+                }
+                other => match other.strip_prefix(INDEX) {
+                    Some(index) => query.indexes.push((index.to_owned(), value)),
+                    None => {
+                        return Err(ApiError::invalid(format!(
+                            "a query has no condition `{name}`: use `{LABELS}`, `{INDEX}NAME`, `{UID}`, `{OWNER}`, \
+                             `{CONTROLLER}` or `{ORPHAN}`"
+                        )));
+                    }
+                },
+            }
+        }
+        Ok(query)
+    }
+
+    /// Demands that a label selector matches as well.
+    pub fn add_labels(&mut self, selector: &str) {
+        if !self.labels.is_empty() && !selector.is_empty() {
+            self.labels.push(',');
+        }
+        self.labels.push_str(selector);
+    }
+
+    /// The conditions as in the world's `query`: names and values.
+    pub fn conditions(&self) -> Vec<(String, String)> {
+        let mut conditions = Vec::new();
+        let mut add =
+            |name: &str, value: &str| conditions.push((name.to_owned(), value.to_owned()));
+        if !self.labels.is_empty() {
+            add(LABELS, &self.labels);
+        }
+        for (name, value) in [
+            (UID, &self.uid),
+            (OWNER, &self.owner),
+            (CONTROLLER, &self.controller),
+        ] {
+            if let Some(value) = value {
+                add(name, value);
+            }
+        }
+        if self.orphans {
+            add(ORPHAN, "");
+        }
+        for (index, value) in &self.indexes {
+            conditions.push(([INDEX, index].concat(), value.clone()));
+        }
+        conditions
+    }
+}
+
+/// Sets a condition that may occur once.
+fn set(condition: &mut Option<String>, name: &str, value: String) -> Result<(), ApiError> {
+    match condition.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(ApiError::invalid(format!(
+            "a query has one condition `{name}`, not two"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(conditions: &[(&str, &str)]) -> Result<Query, ApiError> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Query::parse("v1/Pod".into(), "a".into(), conditions.iter().map(owned))
+    }
+
+    #[test]
+    fn conditions_are_read_as_they_are_written() {
+        let query = Query {
+            kind: "v1/Pod".into(),
+            namespace: "a".into(),
+            labels: "app=web".into(),
+            indexes: vec![("by/node".into(), "n".into())],
+            uid: Some("1".into()),
+            owner: Some("2".into()),
+            controller: Some("3".into()),
+            orphans: true,
+        };
+        let read = Query::parse(query.kind.clone(), "a".into(), query.conditions());
+        assert_eq!(read, Ok(query));
+        assert_eq!(parse(&[]).unwrap().conditions(), []);
+    }
+
+    #[test]
+    fn label_selectors_and_indexes_may_be_many() {
+        let query = parse(&[
+            ("labels", "app=web"),
+            ("index/a", "1"),
+            ("labels", "!canary"),
+            ("index/a", "2"),
+        ]);
+        let query = query.unwrap();
+        assert_eq!(query.labels, "app=web,!canary");
+        assert_eq!(query.indexes.len(), 2);
+    }
+
+    #[test]
+    fn a_condition_that_is_unknown_or_twice_is_invalid() {
+        for (conditions, part) in [
+            (vec![("label", "app=web")], "no condition `label`"),
+            (vec![("index", "a")], "no condition `index`"),
+            (vec![("uid", "1"), ("uid", "1")], "one condition `uid`"),
+            (vec![("orphan", "true")], "takes no value"),
+        ] {
+            let error = parse(&conditions).unwrap_err();
+            assert_eq!(error.reason, "Invalid");
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+}
