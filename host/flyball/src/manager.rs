@@ -82,6 +82,10 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         trust: config.trust_plugins,
         config: kcm::values::values(config, &parts.cluster)?,
         concurrency: config.concurrency.clone(),
+        builtin_names: BUILTINS
+            .iter()
+            .map(|builtin| builtin.canonical_name().to_owned())
+            .collect(),
     };
     let signer = Arc::new(kcm::keys::keys(config)?);
     let cache = cache_folder();
@@ -114,7 +118,6 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         policy,
         state: state.map(|state| state.join(versions(&config.plugin_dirs))),
         grants,
-        builtin_names: BUILTINS.iter().map(Builtin::canonical_name).collect(),
         // A plugin that replaces a built-in runs if that one would.
         enabled: Box::new(move |name| match canonical(name) {
             Some(_) => controllers.enables(name),

@@ -3,7 +3,7 @@
 //!
 //! In the order of a plugin's life: `files.rs` follows folders and `packages.rs` pulls packages; `load.rs` compiles them and
 //! has them describe themselves; `open.rs` opens what a version watches; `start.rs` starts it; `rollback.rs` keeps the
-//! versions that ran. The supervisor decides on all of that.
+//! versions that ran. `plan.rs` decides on all of that, as a pure function; `supervisor.rs` carries it out.
 
 pub(crate) mod describe;
 pub(crate) mod files;
@@ -11,6 +11,7 @@ pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod open;
 pub(crate) mod packages;
+pub(crate) mod plan;
 pub(crate) mod requests;
 pub(crate) mod rollback;
 pub(crate) mod start;
@@ -63,8 +64,6 @@ pub struct Sources {
     pub state: Option<PathBuf>,
     /// The grants at the start.
     pub grants: Grants,
-    /// The names that a plugin may take only if its policy says `replaces-builtin`.
-    pub builtin_names: Vec<&'static str>,
     /// Whether a plugin of this name is to run.
     pub enabled: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }

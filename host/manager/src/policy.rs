@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use self::limits::{LimitPolicy, Rate, parse_duration};
 
 /// What the operator allows, by the plugin's name.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Policy {
     /// By the name that a plugin gives itself.
@@ -254,6 +254,13 @@ impl PluginPolicy {
             return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
         }
         Ok(())
+    }
+
+    /// Whether the policy applies to the file with this digest, which is in hex.
+    pub(crate) fn is_for_file(&self, digest: &str) -> bool {
+        self.digest
+            .as_ref()
+            .is_none_or(|only| only.strip_prefix("sha256:") == Some(digest))
     }
 
     /// Grants what the plugin asks for, all of it.

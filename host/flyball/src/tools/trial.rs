@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flyball_manager::policy::Policy;
 use flyball_manager::{Inspection, PluginDescription};
 use flyball_plugin::{Engine, EngineError, EngineOptions};
 
@@ -27,7 +28,7 @@ pub(super) fn engine() -> Result<Engine, EngineError> {
 
 /// Loads a file as the host would, up to its checked description.
 pub(super) async fn trial(file: &Path) -> anyhow::Result<Inspection> {
-    Ok(flyball_manager::inspect(&engine()?, file).await?)
+    Ok(flyball_manager::inspect(&engine()?, file, &Policy::default()).await?)
 }
 
 /// What is known of a file, or of a plugin of the running host.

@@ -21,7 +21,7 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
                 .is_some_and(|extension| extension == "toml");
         let checked = match is_policy {
             true => Policy::read(file).map(|policy| of_policy(&policy)).map_err(anyhow::Error::from),
-            false => flyball_manager::inspect(&engine, file).await.map_err(anyhow::Error::from).map(|trial| {
+            false => flyball_manager::inspect(&engine, file, &Policy::default()).await.map_err(anyhow::Error::from).map(|trial| {
                 let description = &trial.description;
                 let digest = format!("sha256:{}", trial.digest);
                 json!({"kind": "plugin", "name": description.name, "version": description.version, "digest": digest})

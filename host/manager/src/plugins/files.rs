@@ -43,6 +43,8 @@ struct Identity {
 pub(crate) struct Folders {
     folders: Vec<PathBuf>,
     extension: &'static str,
+    /// How often a look is due although no change was told.
+    poll: Duration,
     /// What lay there at the last look.
     found: BTreeMap<PathBuf, Stamp>,
     told: mpsc::Receiver<()>,
@@ -64,12 +66,12 @@ struct Settling {
 }
 
 /// What a look found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     /// The files that are there.
     pub(crate) found: BTreeMap<PathBuf, Stamp>,
     /// The folders that could not be read, and why. What lay in them counts as found as it was.
-    pub(crate) unreadable: Vec<(PathBuf, String)>,
+    pub(crate) unreadable: BTreeMap<PathBuf, String>,
 }
 
 impl Folders {
@@ -96,6 +98,7 @@ impl Folders {
         Self {
             folders,
             extension,
+            poll: LOOK,
             found,
             told,
             watcher,
@@ -111,9 +114,11 @@ impl Folders {
             return std::future::pending().await;
         }
         loop {
-            let due = self.settling.map_or(self.last_look + LOOK, |settling| {
-                settling.quiet.min(settling.latest)
-            });
+            let due = self
+                .settling
+                .map_or(self.last_look + self.poll, |settling| {
+                    settling.quiet.min(settling.latest)
+                });
             match timeout_at(due, self.told.recv()).await {
                 Ok(Some(())) => {
                     let now = Instant::now();
@@ -132,8 +137,17 @@ impl Folders {
         }
     }
 
-    /// Looks what lies there now.
-    pub(crate) fn look(&mut self) -> Look {
+    /// Looks what lies there now, off the async threads. None if the look panicked, which would be a fault of ours.
+    pub(crate) async fn look_async(mut self) -> Option<(Self, Look)> {
+        let look = move || {
+            let look = self.look();
+            (self, look)
+        };
+        tokio::task::spawn_blocking(look).await.ok()
+    }
+
+    /// Looks what lies there now. Blocks.
+    fn look(&mut self) -> Look {
         self.last_look = Instant::now();
         self.settling = None;
         // What comes while the folder that it lies in begins to be watched is seen by the second.
@@ -151,7 +165,7 @@ impl Folders {
                         .filter(|(path, _)| path.starts_with(folder));
                     look.found
                         .extend(kept.map(|(path, stamp)| (path.clone(), *stamp)));
-                    look.unreadable.push((folder.clone(), error.to_string()));
+                    look.unreadable.insert(folder.clone(), error.to_string());
                 }
             }
         }
@@ -218,6 +232,18 @@ impl Stamp {
             bytes: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// A stamp for tests: other numbers are other contents.
+    #[cfg(test)]
+    pub(crate) fn numbered(number: u64) -> Self {
+        Self {
+            device: 0,
+            inode: number,
+            bytes: 0,
+            modified: (0, 0),
+            changed: (0, 0),
         }
     }
 
@@ -385,18 +411,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_told_of_changes_also_in_a_folder_that_came_back() {
+    async fn changes_are_told_of_also_in_a_folder_that_came_back() {
         let home = tempfile::tempdir().unwrap();
         let plugins = home.path().join("plugins");
         let mut folders = Folders::new(vec![plugins.clone()], "wasm");
+        // Only the watcher can end a wait.
+        folders.poll = Duration::from_secs(24 * 60 * 60);
         assert!(folders.look().found.is_empty());
         for name in ["a.wasm", "b.wasm"] {
             std::fs::create_dir(&plugins).unwrap();
+            next_look(&mut folders).await;
             std::fs::write(plugins.join(name), name).unwrap();
-            while names(&folders.look()) != [name] {
-                folders.changed().await;
-            }
+            while names(&next_look(&mut folders).await) != [name] {}
             std::fs::remove_dir_all(&plugins).unwrap();
+            while next_look(&mut folders).await.unreadable.is_empty() {}
         }
+    }
+
+    /// Waits for a change and looks. The deadline is for a watcher that tells of nothing.
+    async fn next_look(folders: &mut Folders) -> Look {
+        let deadline = Duration::from_secs(60);
+        let changed = tokio::time::timeout(deadline, folders.changed()).await;
+        changed.expect("the watcher tells of the change");
+        folders.look()
     }
 }

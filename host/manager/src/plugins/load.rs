@@ -14,12 +14,11 @@ use crate::limits::rate::RateGate;
 use crate::plugins::describe::DescribeImports;
 use crate::policy::LimitPolicy;
 
-/// How long a `describe` may compute.
+/// CPU time of a `describe`.
 const DESCRIBE_CPU: Duration = Duration::from_secs(10);
-
-/// How much of that it may do at once; the rest within the share.
+/// How much of that it may use at once; the rest within its CPU quota.
 const DESCRIBE_BURST: Duration = Duration::from_secs(1);
-/// What a dropped-in plugin may use of the cores where its policy does not say, in thousandths of one.
+/// The CPU quota of a dropped-in plugin if its policy sets none, in thousandths of a core.
 const DROPPED_IN_SHARE: u32 = 250;
 
 /// A controller that is part of the host's binary.
@@ -40,12 +39,16 @@ pub(crate) enum Origin {
     File(PathBuf),
 }
 
-/// A plugin that was read and has described itself. It runs once it is granted something.
-#[derive(Clone)]
+/// A plugin that was compiled and has described itself: all that decides on whether it runs. Its compiled code is kept
+/// elsewhere, by the digest.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LoadedPlugin {
     pub(crate) origin: Origin,
-    pub(crate) component: Component,
+    /// The SHA-256 of its file, in hex.
+    pub(crate) digest: String,
     pub(crate) description: Arc<Description>,
+    /// The operator's values that it described itself with.
+    pub(crate) config: BTreeMap<String, String>,
 }
 
 /// A file that is no plugin that can run. The others do.
@@ -95,6 +98,17 @@ pub enum PluginError {
         /// Why.
         source: Box<CallError>,
     },
+    /// Its name depends on its configuration, which is found by its name.
+    #[error(
+        "the plugin {origin} has the name `{before}`, but describes itself as `{configured}` with the operator's \
+         configuration for `{before}`: a plugin's name must not depend on its configuration"
+    )]
+    NameDependsOnConfig {
+        /// The file.
+        origin: Arc<str>,
+        before: String,
+        configured: String,
+    },
     /// What it says of itself makes no sense.
     #[error("can't use the plugin {origin}")]
     Description {
@@ -127,41 +141,70 @@ pub(crate) async fn builtin(
     engine: &Engine,
     builtin: &BuiltIn,
     config: BTreeMap<String, String>,
-) -> Result<LoadedPlugin, PluginError> {
+) -> Result<(LoadedPlugin, Component), PluginError> {
     let origin = Origin::BuiltIn(builtin.name);
     let loaded = engine.load_precompiled(builtin.code).await;
     let component = loaded.map_err(|source| PluginError::Load {
         origin: origin.text(),
         source,
     })?;
-    describe(engine, origin, component, config).await
+    let plugin = describe(engine, origin, &component, config).await?;
+    Ok((plugin, component))
 }
 
-/// Loads what lies, or lay, in a file.
+/// Loads a plugin from the bytes of its file. It describes itself without configuration: the operator's values are found by
+/// its name, which only its description tells. See [`describe_with`].
 pub(crate) async fn dropped_in(
     engine: &Engine,
     origin: Origin,
     wasm: Bytes,
-) -> Result<LoadedPlugin, PluginError> {
+) -> Result<(LoadedPlugin, Component), PluginError> {
     let loaded = engine.load(wasm).await;
     let component = loaded.map_err(|source| PluginError::Load {
         origin: origin.text(),
         source,
     })?;
-    describe(engine, origin, component, BTreeMap::new()).await
+    let plugin = describe(engine, origin, &component, BTreeMap::new()).await?;
+    Ok((plugin, component))
 }
 
-/// Has a plugin describe itself, in an instance for this alone.
+/// Has a plugin describe itself again, with the operator's values for its name.
+pub(crate) async fn describe_with(
+    config: BTreeMap<String, String>,
+    plugin: &LoadedPlugin,
+    engine: &Engine,
+    component: &Component,
+) -> Result<LoadedPlugin, PluginError> {
+    let described = describe(engine, plugin.origin.clone(), component, config).await?;
+    keeps_its_name(plugin, described)
+}
+
+/// Fails if the name differs from that of the description before: another name has other values.
+fn keeps_its_name(
+    before: &LoadedPlugin,
+    described: LoadedPlugin,
+) -> Result<LoadedPlugin, PluginError> {
+    if described.name() == before.name() {
+        return Ok(described);
+    }
+    Err(PluginError::NameDependsOnConfig {
+        origin: described.origin.text(),
+        before: before.name().to_owned(),
+        configured: described.name().to_owned(),
+    })
+}
+
+/// Has a plugin describe itself, in an instance of its own.
 async fn describe(
     engine: &Engine,
     origin: Origin,
-    component: Component,
+    component: &Component,
     config: BTreeMap<String, String>,
 ) -> Result<LoadedPlugin, PluginError> {
     let text = origin.text();
-    // Its own limits are in its policy, which is found by the name that it gives itself.
+    // Its own limits are in its policy, which is found by its name.
     let cpu_share = matches!(origin, Origin::File(_)).then_some(DROPPED_IN_SHARE);
-    let trial = Limits {
+    let limits = Limits {
         cpu_per_call: DESCRIBE_CPU,
         max_instances: 1,
         cpu_share,
@@ -169,13 +212,13 @@ async fn describe(
         ..Limits::default()
     };
     let plugin =
-        Plugin::new(engine, component.clone(), trial).map_err(|source| PluginError::Load {
+        Plugin::new(engine, component.clone(), limits).map_err(|source| PluginError::Load {
             origin: text.clone(),
             source,
         })?;
     let imports = DescribeImports {
         origin: text.clone(),
-        config,
+        config: config.clone(),
         log_lines: RateGate::new(1.0, 100),
     };
     let document = plugin.describe(Arc::new(imports)).await;
@@ -192,8 +235,9 @@ async fn describe(
     })?;
     Ok(LoadedPlugin {
         origin,
-        component,
+        digest: component.digest().to_owned(),
         description: Arc::new(description),
+        config,
     })
 }
 
@@ -271,5 +315,24 @@ mod tests {
             ..LimitPolicy::default()
         };
         assert_eq!(super::limits(&unlimited, 1, 1, false).cpu_share, None);
+    }
+
+    #[test]
+    fn a_plugin_whose_name_depends_on_its_configuration_is_refused() {
+        let named = |name: &str| LoadedPlugin {
+            origin: Origin::File("/plugins/a.wasm".into()),
+            digest: "4a".into(),
+            description: Arc::new(Description {
+                name: name.into(),
+                ..Description::default()
+            }),
+            config: BTreeMap::new(),
+        };
+        assert_eq!(keeps_its_name(&named("a"), named("a")).unwrap(), named("a"));
+        let error = keeps_its_name(&named("a"), named("b")).unwrap_err();
+        let error = error.to_string();
+        for part in ["/plugins/a.wasm", "`a`", "`b`", "must not depend"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

@@ -5,26 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use flyball_cache::{ApiResource, DiscoveryError, Informer};
-use flyball_plugin::{Engine, LoadError, Plugin};
+use flyball_plugin::{Component, Engine, LoadError, Plugin};
 use flyball_types::description::{Description, Watch};
 use flyball_types::{Kind, error_chain};
 
 use crate::api::cluster::Cluster;
 use crate::api::fence::Fence;
 use crate::api::review::Reading;
-use crate::plugins::load::{LoadedPlugin, limits};
+use crate::plugins::load::limits;
+use crate::plugins::plan::Version;
 use crate::policy::grant::Grant;
 use crate::reads::interest::interest;
 use crate::runtime::discovered_informers::DiscoveredInformers;
-
-/// A version of a plugin, and its grant.
-#[derive(Clone)]
-pub(crate) struct Version {
-    pub(crate) plugin: LoadedPlugin,
-    pub(crate) grant: Grant,
-    /// The digest of the file in whose place it runs: its own, unless the operator rolled back to it.
-    pub(crate) file: String,
-}
 
 /// A version whose informers are open.
 pub(crate) struct Opened {
@@ -50,28 +42,20 @@ pub(crate) enum OpenError {
     Unfit(#[source] LoadError),
 }
 
+impl OpenError {
+    /// Whether another try can help.
+    pub(crate) fn can_pass(&self) -> bool {
+        !matches!(self, Self::Unfit(_))
+    }
+}
+
 /// Opens what a version watches. Its reflectors start at the informer factory's next start.
 pub(crate) async fn open(
     cluster: &Cluster,
     engine: &Engine,
-    version: Version,
-) -> Result<Opened, (Version, OpenError)> {
-    match try_open(cluster, engine, &version).await {
-        Ok((plugin, informers, discovered)) => Ok(Opened {
-            version,
-            plugin,
-            informers,
-            discovered,
-        }),
-        Err(error) => Err((version, error)),
-    }
-}
-
-async fn try_open(
-    cluster: &Cluster,
-    engine: &Engine,
+    component: &Component,
     version: &Version,
-) -> Result<(Plugin, Vec<(usize, Informer)>, Option<DiscoveredInformers>), OpenError> {
+) -> Result<Opened, OpenError> {
     let (description, grant) = (&*version.plugin.description, &version.grant);
     let limits = limits(
         &grant.policy.limits,
@@ -79,8 +63,7 @@ async fn try_open(
         description.queues.len(),
         grant.is_builtin,
     );
-    let plugin =
-        Plugin::new(engine, version.plugin.component.clone(), limits).map_err(OpenError::Unfit)?;
+    let plugin = Plugin::new(engine, component.clone(), limits).map_err(OpenError::Unfit)?;
     let unreachable =
         |error: DiscoveryError| OpenError::Unreachable("what it serves", error_chain(&error));
     let mut resources = HashMap::new();
@@ -108,7 +91,12 @@ async fn try_open(
     };
     let watches = description.watches.iter().enumerate();
     let informers = watches.filter_map(open).collect();
-    Ok((plugin, informers, discovered))
+    Ok(Opened {
+        version: version.clone(),
+        plugin,
+        informers,
+        discovered,
+    })
 }
 
 fn watched_kinds(description: &Description) -> impl Iterator<Item = &Kind> {

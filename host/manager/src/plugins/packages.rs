@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flyball_plugin::Engine;
+use bytes::Bytes;
+use flyball_plugin::{Component, Engine};
 use flyball_registry::{Options, PublicKey, Source};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
@@ -22,6 +23,13 @@ pub(crate) struct Package {
     signed_by: Option<PathBuf>,
 }
 
+/// A plugin from a package, with its compiled code and its bytes.
+pub(crate) struct Pulled {
+    pub(crate) plugin: LoadedPlugin,
+    pub(crate) component: Component,
+    pub(crate) wasm: Bytes,
+}
+
 /// The packages that a policy names, by their addresses, which stand for paths.
 pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
     let package = |(plugin, rules): (&String, &crate::policy::PluginPolicy)| {
@@ -37,13 +45,13 @@ pub(crate) fn named(policy: &Policy) -> BTreeMap<PathBuf, Package> {
 }
 
 impl Package {
-    /// Pulls and loads it; `told` gets each failure, until it works or no try can help.
+    /// Pulls and loads it; `failed` gets each failure, and whether it is the last: no further try can help.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
         options: &Options,
-        mut told: impl FnMut(PluginError),
-    ) -> Option<(LoadedPlugin, bytes::Bytes)> {
+        mut failed: impl FnMut(PluginError, bool),
+    ) -> Option<Pulled> {
         let (mut wait, most) = AGAIN;
         loop {
             match self.try_load(engine, options).await {
@@ -51,7 +59,7 @@ impl Package {
                 Err(error) => {
                     let can_retry =
                         matches!(&error, PluginError::Pull { source, .. } if source.can_retry());
-                    told(error);
+                    failed(error, !can_retry);
                     if !can_retry {
                         return None;
                     }
@@ -62,11 +70,7 @@ impl Package {
         }
     }
 
-    async fn try_load(
-        &self,
-        engine: &Engine,
-        options: &Options,
-    ) -> Result<(LoadedPlugin, bytes::Bytes), PluginError> {
+    async fn try_load(&self, engine: &Engine, options: &Options) -> Result<Pulled, PluginError> {
         let origin = Origin::File(PathBuf::from(&self.source));
         let failed = |source| PluginError::Pull {
             origin: origin.text(),
@@ -90,16 +94,21 @@ impl Package {
         let pulled = flyball_registry::pull(&source, key.as_ref(), options)
             .await
             .map_err(failed)?;
-        let described = load::dropped_in(engine, origin.clone(), pulled.wasm.clone()).await?;
-        if described.name() != self.plugin {
-            let (found, expected) = (described.name().to_owned(), self.plugin.clone());
+        let wasm = pulled.wasm;
+        let (plugin, component) = load::dropped_in(engine, origin.clone(), wasm.clone()).await?;
+        if plugin.name() != self.plugin {
+            let (found, expected) = (plugin.name().to_owned(), self.plugin.clone());
             return Err(PluginError::Another {
                 origin: origin.text(),
                 found,
                 expected,
             });
         }
-        Ok((described, pulled.wasm))
+        Ok(Pulled {
+            plugin,
+            component,
+            wasm,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
-//! The versions of dropped-in plugins that ran: kept in a folder of the host's own, so that an operator can go back to the
-//! one before, also after a restart.
+//! The versions of dropped-in plugins that ran, so that an operator can roll back to the one before, also after a restart:
+//! which ran ([`Record`]), and the bytes of their files ([`VersionFolder`], in a folder of the host's own).
+//! [`VersionStore`] keeps both on disk, off the async threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -7,34 +8,30 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::policy::grant::Asks;
 
-/// The file that says what ran.
+/// The file that the record is written to.
 const RECORD: &str = "versions.json";
 
-/// What is known of the versions of each plugin, by name.
-pub(crate) struct Versions {
-    store: Store,
-    record: BTreeMap<String, History>,
-}
-
-/// The folder that holds the bytes of versions, by digest.
-#[derive(Clone)]
-pub(crate) struct Store {
-    folder: Option<PathBuf>,
-}
-
-/// The versions of one plugin.
+/// Which versions of each plugin ran, by the plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct History {
+#[serde(transparent)]
+pub(crate) struct Record(BTreeMap<String, PluginVersions>);
+
+/// Which versions of one plugin ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PluginVersions {
     /// The digest of the version that runs, or ran last.
     pub(crate) current: String,
-    /// That of the one before.
+    /// The digest of the version before.
     #[serde(default)]
     pub(crate) previous: Option<String>,
-    /// Which version runs in place of that of the file.
+    /// Which version runs in place of the file's.
     #[serde(default)]
     pub(crate) pin: Option<Pin>,
     /// What the current version asks for.
@@ -42,195 +39,237 @@ pub(crate) struct History {
     pub(crate) asks: Asks,
 }
 
-/// A version that the operator went back to.
+/// A version that the operator rolled back to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pin {
     /// The digest of the version that runs.
     pub(crate) runs: String,
-    /// For as long as this is the digest of the file.
+    /// The pin holds while this is the digest of the file.
     pub(crate) instead_of: String,
 }
 
-/// Why an operator can't go back to the version before.
+/// Why an operator can't roll back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RollbackError {
-    #[error("no version of the plugin `{0}` ran before the one that runs")]
+    #[error("can't roll back the plugin `{0}`: no other version of it has run")]
     NoVersionBefore(String),
-    #[error("versions are not kept: start the host with --state-dir")]
+    #[error("can't roll back: versions are not kept; start the host with --state-dir")]
     NotKept,
-    #[error("the version before of the plugin `{0}` can't be read any more: {1}")]
+    #[error("can't roll back the plugin `{0}`: the version before can't be read any more: {1}")]
     Lost(String, String),
 }
 
-impl Store {
-    /// Keeps a file's bytes, in case that it becomes the version before.
-    pub(crate) fn keep(&self, digest: &str, wasm: &[u8]) {
-        let Some(folder) = &self.folder else { return };
-        let path = folder.join(format!("{digest}.wasm"));
-        if !path.exists()
-            && let Err(error) = write(&path, wasm)
-        {
-            tracing::warn!(%error, "this version of the plugin can't be kept, so that there will be no way back to it");
-        }
+impl Record {
+    /// The versions of a plugin.
+    pub(crate) fn of(&self, name: &str) -> Option<&PluginVersions> {
+        self.0.get(name)
     }
 
-    /// The bytes of a version that was kept.
-    pub(crate) fn read(&self, digest: &str) -> io::Result<Vec<u8>> {
-        let folder = self
-            .folder
-            .as_ref()
-            .ok_or_else(|| io::Error::other("versions are not kept"))?;
-        let wasm = fs::read(folder.join(format!("{digest}.wasm")))?;
-        if flyball_plugin::digest(&wasm) != digest {
-            return Err(io::Error::other("it is not what was written"));
-        }
-        Ok(wasm)
-    }
-}
-
-impl Versions {
-    /// What is known in this folder, which is made if it isn't there; nothing is kept without one.
-    ///
-    /// # Errors
-    /// The folder can't be made or read, or what lies there is not what was written.
-    pub(crate) fn open(folder: Option<PathBuf>) -> io::Result<Self> {
-        let Some(folder) = folder else {
-            return Ok(Self {
-                store: Store { folder: None },
-                record: BTreeMap::new(),
-            });
-        };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
-        let record = match fs::read(folder.join(RECORD)) {
-            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(error),
-        };
-        Ok(Self {
-            store: Store {
-                folder: Some(folder),
-            },
-            record,
-        })
+    pub(crate) fn set(&mut self, name: &str, versions: PluginVersions) {
+        self.0.insert(name.to_owned(), versions);
     }
 
-    /// What is known of a plugin.
-    pub(crate) fn of(&self, name: &str) -> Option<&History> {
-        self.record.get(name)
-    }
-
-    /// The version that runs in place of the file's, if the operator went back to it.
+    /// The digest of the version that runs in place of the file's, if the operator rolled back to it.
     pub(crate) fn pinned(&self, name: &str, file: &str) -> Option<&str> {
-        let pin = self.record.get(name)?.pin.as_ref()?;
+        let pin = self.0.get(name)?.pin.as_ref()?;
         (pin.instead_of == file).then_some(pin.runs.as_str())
     }
 
-    /// Where the bytes of versions lie.
-    pub(crate) fn store(&self) -> Store {
-        self.store.clone()
+    /// The versions of a plugin once the version `digest` runs, from a file with the digest `file`.
+    pub(crate) fn after(&self, name: &str, digest: &str, file: &str, asks: Asks) -> PluginVersions {
+        let mut versions = self.0.get(name).cloned().unwrap_or_default();
+        if versions.current != digest {
+            let before = std::mem::replace(&mut versions.current, digest.to_owned());
+            versions.previous = Some(before).filter(|digest| !digest.is_empty());
+        }
+        versions.asks = asks;
+        versions.pin = versions.pin.filter(|pin| pin.instead_of == file);
+        versions
     }
 
-    /// This version of a plugin runs now, from a file of the digest `file`.
-    pub(crate) fn runs(&mut self, name: &str, digest: &str, file: &str, asks: Asks) {
-        let history = self.record.entry(name.to_owned()).or_default();
-        let before = history.clone();
-        if history.current != digest {
-            history.previous = Some(std::mem::replace(&mut history.current, digest.to_owned()))
-                .filter(|d| !d.is_empty());
-        }
-        history.asks = asks;
-        if history
-            .pin
-            .as_ref()
-            .is_some_and(|pin| pin.instead_of != file)
-        {
-            history.pin = None;
-        }
-        if *history != before {
-            self.write();
-        }
+    /// The digest of the version that a plugin can be rolled back to.
+    pub(crate) fn previous(&self, name: &str) -> Result<&str, RollbackError> {
+        let previous = self.0.get(name).and_then(|own| own.previous.as_deref());
+        previous.ok_or_else(|| RollbackError::NoVersionBefore(name.to_owned()))
     }
 
-    /// From now on the version before runs in place of this file's; answers its digest.
-    pub(crate) fn roll_back(&mut self, name: &str, file: &str) -> Result<String, RollbackError> {
-        if self.store.folder.is_none() {
-            return Err(RollbackError::NotKept);
-        }
-        let none = || RollbackError::NoVersionBefore(name.to_owned());
-        let previous = self
-            .record
-            .get(name)
-            .and_then(|history| history.previous.clone())
-            .ok_or_else(none)?;
-        self.store
-            .read(&previous)
-            .map_err(|error| RollbackError::Lost(name.to_owned(), error.to_string()))?;
-        let history = self.record.get_mut(name).ok_or_else(none)?;
-        history.pin = (previous != file).then(|| Pin {
-            runs: previous.clone(),
-            instead_of: file.to_owned(),
-        });
-        self.write();
-        Ok(previous)
-    }
-
-    /// Writes what is known, and removes versions that nobody can go back to; `in_use` are the digests of files.
-    pub(crate) fn tidy(&self, in_use: &BTreeSet<String>) {
-        let Some(folder) = &self.store.folder else {
-            return;
-        };
-        let known = self.record.values().flat_map(|history| {
-            let pinned = history.pin.as_ref().map(|pin| &pin.runs);
-            std::iter::once(&history.current)
-                .chain(&history.previous)
-                .chain(pinned)
-        });
-        let keep: BTreeSet<&String> = known.chain(in_use).collect();
-        let Ok(entries) = fs::read_dir(folder) else {
-            return;
-        };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let is_version = path
-                .extension()
-                .is_some_and(|extension| extension == "wasm");
-            let digest = path
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            if is_version && !keep.contains(&digest) {
-                let _ = fs::remove_file(path);
-            }
+    /// Lets the version `runs` run in place of the file's.
+    pub(crate) fn pin(&mut self, name: &str, runs: &str, file: &str) {
+        if let Some(versions) = self.0.get_mut(name) {
+            versions.pin = (runs != file).then(|| Pin {
+                runs: runs.to_owned(),
+                instead_of: file.to_owned(),
+            });
         }
     }
 
-    fn write(&self) {
-        let Some(folder) = &self.store.folder else {
-            return;
-        };
-        let written = serde_json::to_vec_pretty(&self.record)
-            .map_err(io::Error::other)
-            .and_then(|text| write(&folder.join(RECORD), &text));
-        if let Err(error) = written {
-            tracing::warn!(%error, folder = %folder.display(), "the versions of plugins can't be written down");
-        }
+    /// The digests of all versions that run or that one can roll back to.
+    fn digests(&self) -> impl Iterator<Item = &str> {
+        self.0.values().flat_map(|own| {
+            let pinned = own.pin.as_ref().map(|pin| &pin.runs);
+            let digests = std::iter::once(&own.current).chain(&own.previous);
+            digests.chain(pinned).map(String::as_str)
+        })
     }
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// The folder with the record and the bytes of versions. All of its functions block.
+#[derive(Clone, Debug)]
+pub(crate) struct VersionFolder(PathBuf);
+
+impl VersionFolder {
+    /// Opens a folder, which is created if it isn't there, and reads its record.
+    ///
+    /// # Errors
+    /// The folder can't be created or read, or the record is not what was written.
+    pub(crate) fn open(folder: PathBuf) -> io::Result<(Self, Record)> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&folder)?;
+        let record = match fs::read(folder.join(RECORD)) {
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
+            Err(error) => return Err(error),
+        };
+        Ok((Self(folder), record))
+    }
+
+    /// Keeps the bytes of a file, in case that it becomes the version before.
+    fn keep(&self, digest: &str, wasm: &[u8]) -> io::Result<()> {
+        let path = self.path(digest);
+        if path.exists() {
+            return Ok(());
+        }
+        write(&path, wasm)
+    }
+
+    /// Reads the bytes of a version.
+    pub(crate) fn read(&self, digest: &str) -> io::Result<Bytes> {
+        let wasm = fs::read(self.path(digest))?;
+        if flyball_plugin::digest(&wasm) != digest {
+            return Err(io::Error::other(
+                "the file has changed since it was written",
+            ));
+        }
+        Ok(wasm.into())
+    }
+
+    /// Writes the record, and removes versions that nobody can roll back to. `in_use` are the digests of loaded files.
+    fn write(&self, record: &Record, in_use: &BTreeSet<String>) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
+        write(&self.0.join(RECORD), &text)?;
+        let mut keep: BTreeSet<&str> = record.digests().collect();
+        keep.extend(in_use.iter().map(String::as_str));
+        for entry in fs::read_dir(&self.0)? {
+            let path = entry?.path();
+            let is_version = path.extension().is_some_and(|found| found == "wasm");
+            let digest = path.file_stem().unwrap_or_default().to_string_lossy();
+            if is_version && !keep.contains(&*digest) {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        self.0.join(format!("{digest}.wasm"))
+    }
+}
+
+/// Writes a file so that it is there as a whole or not at all.
 fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let _ = fs::remove_file(&temporary);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)?;
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&temporary, path)
+}
+
+/// Keeps versions and their record in a folder. One task does so, in the order in which it is asked: what is kept before a
+/// record is written that needs it is not removed.
+pub(crate) struct VersionStore {
+    /// None if versions are not kept.
+    folder: Option<VersionFolder>,
+    jobs: mpsc::UnboundedSender<Job>,
+    task: JoinHandle<()>,
+}
+
+enum Job {
+    Keep(String, Bytes),
+    Write(Record, BTreeSet<String>, Option<oneshot::Sender<()>>),
+}
+
+impl VersionStore {
+    /// Must be called in a tokio runtime.
+    pub(crate) fn start(folder: Option<VersionFolder>) -> Self {
+        let (jobs, mut queued) = mpsc::unbounded_channel::<Job>();
+        let own = folder.clone();
+        let task = tokio::spawn(async move {
+            while let Some(job) = queued.recv().await {
+                if let Some(folder) = own.clone() {
+                    // A panic would be a fault of ours; the versions are not worth ending the host.
+                    let _ = tokio::task::spawn_blocking(move || job.run(&folder)).await;
+                }
+            }
+        });
+        Self { folder, jobs, task }
+    }
+
+    pub(crate) fn keep(&self, digest: &str, wasm: Bytes) {
+        let _ = self.jobs.send(Job::Keep(digest.to_owned(), wasm));
+    }
+
+    /// `done` is dropped or sent to once the record is written.
+    pub(crate) fn write(
+        &self,
+        record: &Record,
+        in_use: BTreeSet<String>,
+        done: Option<oneshot::Sender<()>>,
+    ) {
+        let _ = self.jobs.send(Job::Write(record.clone(), in_use, done));
+    }
+
+    /// Reads the bytes of a version.
+    pub(crate) fn read(&self, digest: &str) -> impl Future<Output = io::Result<Bytes>> + use<> {
+        let (folder, digest) = (self.folder.clone(), digest.to_owned());
+        async move {
+            let folder = folder.ok_or_else(|| io::Error::other("versions are not kept"))?;
+            let read = tokio::task::spawn_blocking(move || folder.read(&digest)).await;
+            read.map_err(io::Error::other)?
+        }
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// Ends once all that was asked for is on disk.
+    pub(crate) async fn close(self) {
+        drop(self.jobs);
+        let _ = self.task.await;
+    }
+}
+
+impl Job {
+    fn run(self, folder: &VersionFolder) {
+        match self {
+            Self::Keep(digest, wasm) => {
+                if let Err(error) = folder.keep(&digest, &wasm) {
+                    tracing::warn!(%error, digest, folder = %folder.0.display(), "can't keep this version of a plugin: there will be no rollback to it");
+                }
+            }
+            Self::Write(record, in_use, done) => {
+                if let Err(error) = folder.write(&record, &in_use) {
+                    tracing::warn!(%error, folder = %folder.0.display(), "can't write the record of versions of plugins");
+                }
+                if let Some(done) = done {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -239,90 +278,98 @@ mod tests {
 
     use super::*;
 
-    fn open(home: &tempfile::TempDir) -> Versions {
-        Versions::open(Some(home.path().join("state"))).unwrap()
+    fn open(home: &tempfile::TempDir) -> (VersionFolder, Record) {
+        VersionFolder::open(home.path().join("state")).unwrap()
+    }
+
+    /// Records that a version runs.
+    fn run(record: &mut Record, digest: &str, file: &str) {
+        let versions = record.after("a", digest, file, Asks::default());
+        record.set("a", versions);
     }
 
     #[test]
-    fn one_goes_back_and_stays_there_until_the_file_changes() {
+    fn a_rollback_holds_until_the_file_changes() {
+        let mut record = Record::default();
+        run(&mut record, "1", "1");
+        run(&mut record, "2", "2");
+        assert_eq!(record.previous("a"), Ok("1"));
+        record.pin("a", "1", "2");
+        run(&mut record, "1", "2");
+        assert_eq!(record.pinned("a", "2"), Some("1"));
+        assert_eq!(record.pinned("a", "3"), None);
+        run(&mut record, "3", "3");
+        assert_eq!(record.of("a").unwrap().pin, None);
+    }
+
+    #[test]
+    fn a_second_rollback_returns_to_the_version_of_the_file() {
+        let mut record = Record::default();
+        run(&mut record, "1", "1");
+        run(&mut record, "2", "2");
+        record.pin("a", "1", "2");
+        run(&mut record, "1", "2");
+        assert_eq!(record.previous("a"), Ok("2"));
+        record.pin("a", "2", "2");
+        assert_eq!(record.pinned("a", "2"), None);
+    }
+
+    #[test]
+    fn there_is_no_rollback_without_a_version_before() {
+        let mut record = Record::default();
+        let none = RollbackError::NoVersionBefore("a".into());
+        assert_eq!(record.previous("a"), Err(none.clone()));
+        run(&mut record, "1", "1");
+        run(&mut record, "1", "1");
+        assert_eq!(record.previous("a"), Err(none));
+    }
+
+    #[test]
+    fn the_record_is_read_back_as_it_was_written() {
         let home = tempfile::tempdir().unwrap();
-        let (first, second, third) = (digest(b"1"), digest(b"2"), digest(b"3"));
-        let mut versions = open(&home);
-        for (digest, wasm) in [(&first, b"1"), (&second, b"2")] {
-            versions.store().keep(digest, wasm);
-            versions.runs("a", digest, digest, Asks::default());
+        let (folder, mut record) = open(&home);
+        assert_eq!(record, Record::default());
+        run(&mut record, "1", "1");
+        run(&mut record, "2", "2");
+        record.pin("a", "1", "2");
+        folder.write(&record, &BTreeSet::new()).unwrap();
+        assert_eq!(open(&home).1, record);
+    }
+
+    #[test]
+    fn a_version_that_was_changed_on_disk_is_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, _) = open(&home);
+        let own = digest(b"1");
+        folder.keep(&own, b"1").unwrap();
+        assert_eq!(folder.read(&own).unwrap(), &b"1"[..]);
+        fs::write(folder.path(&own), b"changed").unwrap();
+        assert!(folder.read(&own).is_err());
+    }
+
+    #[tokio::test]
+    async fn versions_that_nobody_can_roll_back_to_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, mut record) = open(&home);
+        let store = VersionStore::start(Some(folder.clone()));
+        let wasm: [&[u8]; 4] = [b"1", b"2", b"3", b"4"];
+        let digests = wasm.map(digest);
+        for (digest, wasm) in digests.iter().zip(wasm) {
+            store.keep(digest, wasm.into());
+            run(&mut record, digest, digest);
         }
-        assert_eq!(versions.roll_back("a", &second), Ok(first.clone()));
-        versions.runs("a", &first, &second, Asks::default());
-        let mut again = open(&home);
-        assert_eq!(again.pinned("a", &second), Some(first.as_str()));
-        assert_eq!(again.store().read(&first).unwrap(), b"1");
-        assert_eq!(again.pinned("a", &third), None);
-        again.runs("a", &third, &third, Asks::default());
-        assert_eq!(open(&home).of("a").unwrap().pin, None);
-    }
-
-    #[test]
-    fn going_back_twice_returns_to_the_file() {
-        let home = tempfile::tempdir().unwrap();
-        let (first, second) = (digest(b"1"), digest(b"2"));
-        let mut versions = open(&home);
-        for (digest, wasm) in [(&first, b"1"), (&second, b"2")] {
-            versions.store().keep(digest, wasm);
-            versions.runs("a", digest, digest, Asks::default());
-        }
-        versions.roll_back("a", &second).unwrap();
-        versions.runs("a", &first, &second, Asks::default());
-        assert_eq!(versions.roll_back("a", &second), Ok(second.clone()));
-        assert_eq!(versions.pinned("a", &second), None);
-    }
-
-    #[test]
-    fn there_is_no_way_back_without_a_version_before() {
-        let home = tempfile::tempdir().unwrap();
-        let mut versions = open(&home);
-        assert!(matches!(
-            versions.roll_back("a", "1"),
-            Err(RollbackError::NoVersionBefore(_))
-        ));
-        let only = digest(b"1");
-        versions.store().keep(&only, b"1");
-        versions.runs("a", &only, &only, Asks::default());
-        assert!(versions.roll_back("a", &only).is_err());
-        let next = digest(b"2");
-        versions.runs("a", &next, &next, Asks::default());
-        fs::write(
-            home.path().join("state").join(format!("{only}.wasm")),
-            b"changed",
-        )
-        .unwrap();
-        assert!(matches!(
-            versions.roll_back("a", &next),
-            Err(RollbackError::Lost(..))
-        ));
-        assert_eq!(
-            Versions::open(None).unwrap().roll_back("a", "1"),
-            Err(RollbackError::NotKept)
-        );
-    }
-
-    #[test]
-    fn versions_that_nobody_can_go_back_to_are_removed() {
-        let home = tempfile::tempdir().unwrap();
-        let mut versions = open(&home);
-        let digests: Vec<String> = [b"1", b"2", b"3", b"4"]
-            .iter()
-            .map(|wasm| digest(&wasm[..]))
-            .collect();
-        for (digest, wasm) in digests.iter().zip([b"1", b"2", b"3", b"4"]) {
-            versions.store().keep(digest, wasm);
-            versions.runs("a", digest, digest, Asks::default());
-        }
-        versions.tidy(&BTreeSet::from([digests[0].clone()]));
-        let kept: Vec<bool> = digests
-            .iter()
-            .map(|digest| versions.store().read(digest).is_ok())
-            .collect();
+        store.write(&record, BTreeSet::from([digests[0].clone()]), None);
+        store.close().await;
+        let kept = digests.map(|digest| folder.read(&digest).is_ok());
         assert_eq!(kept, [true, false, true, true]);
+    }
+
+    #[tokio::test]
+    async fn without_a_folder_nothing_is_kept() {
+        let store = VersionStore::start(None);
+        assert!(!store.is_kept());
+        store.keep("1", Bytes::from_static(b"1"));
+        assert!(store.read("1").await.is_err());
+        store.close().await;
     }
 }

@@ -1,41 +1,45 @@
-//! Keeps the right plugins running: what the folders hold, the policy grants and the operator asked for is looked at as a
-//! whole, and what runs is brought in line with it. A version takes over only once it is ready; until then, and if it never
-//! is, the one before goes on. What there is comes from `sources.rs`, what of it should run is decided in `wanted.rs`, and
-//! `operator.rs` tells of it.
+//! Keeps the right plugins running: gathers what there is and what is wanted, has `plan.rs` decide what follows, and carries
+//! it out. A version takes over only once it is ready; until then, and if it never is, the one before goes on.
+//!
+//! Nothing here blocks: files and the policy are read by `supervisor/feeds.rs`, which sends what it finds as events;
+//! `supervisor/actions.rs` carries actions out in tasks, which send what came of them as events; `supervisor/operator.rs`
+//! answers operators.
 
+mod actions;
+mod feeds;
 mod operator;
-mod sources;
-mod wanted;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use flyball_plugin::Component;
 use flyball_serving::health::Note;
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::error_chain;
-use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::feeds::Approval;
 use crate::api::cluster::Cluster;
-use crate::plugins::files::{Folders, Stamp};
-use crate::plugins::load::{self, LoadedPlugin, PluginError};
-use crate::plugins::open::{self, OpenError, Opened, Version};
-use crate::plugins::packages::{self, Package};
-use crate::plugins::requests::Request;
-use crate::plugins::rollback::Versions;
+use crate::plugins::files::{Folders, Look};
+use crate::plugins::load::{self, BuiltIn, LoadedPlugin};
+use crate::plugins::open::{OpenError, Opened, may_read};
+use crate::plugins::plan::{
+    self, Action, Content, Inputs, Progress, SourceKey, State, Trouble, Version,
+};
+use crate::plugins::requests::{Request, RequestError};
+use crate::plugins::rollback::{Record, RollbackError, VersionFolder, VersionStore};
 use crate::plugins::start::{RunningVersion, Starter};
-use crate::plugins::status::PluginState;
 use crate::plugins::{PluginOptions, Sources, Telemetry};
-use crate::policy::grant::{Asks, Grants};
+use crate::policy::Policy;
+use crate::policy::grant::Grants;
 
-/// How long to wait before what held a version up is looked at again.
-const TRY_AGAIN: Duration = Duration::from_secs(2);
 /// How often the server is asked whether accounts may still read what their plugins watch.
 const REVIEW: Duration = Duration::from_secs(60);
 /// Files that are loaded at once: compiling uses all cores by itself.
@@ -44,33 +48,45 @@ const LOADED_AT_ONCE: usize = 2;
 /// Keeps the right plugins running.
 pub(crate) struct Supervisor {
     cluster: Arc<Cluster>,
-    starter: Starter,
     options: Arc<PluginOptions>,
     telemetry: Telemetry,
+    starter: Starter,
     sources: Sources,
+    /// What there is, as the plans see it.
+    state: State,
     grants: Grants,
-    /// Why the policy that lies there is not in force.
+    /// Why the policy on disk is not in force.
     policy_problem: Option<String>,
-    folders: Folders,
-    policies: Folders,
-    builtins: Vec<LoadedPlugin>,
-    files: BTreeMap<PathBuf, File>,
-    /// Versions that the operator went back to, by digest.
-    kept: BTreeMap<String, Kept>,
-    slots: BTreeMap<String, Slot>,
-    told: BTreeMap<String, Trouble>,
-    versions: Versions,
-    loading: Arc<tokio::sync::Semaphore>,
+    look: Look,
+    /// What holds plugins up, by the last plan.
+    troubles: BTreeMap<String, Trouble>,
+    /// Compiled code, by digest.
+    components: HashMap<String, Component>,
+    running: BTreeMap<String, RunningVersion>,
+    /// Versions that are ready to start.
+    ready: BTreeMap<String, Opened>,
+    loading: BTreeMap<SourceKey, Task>,
+    opening: BTreeMap<String, Task>,
+    tickets: u64,
+    turns: Arc<Semaphore>,
+    versions: VersionStore,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
-    commands: mpsc::Receiver<Request>,
-    /// Plugins that are ending, by name: they come back only when they have.
-    ending: JoinSet<String>,
-    ending_names: BTreeSet<String>,
+    requests: mpsc::Receiver<Request>,
+    approvals: mpsc::UnboundedSender<Approval>,
+    /// Answers to operators that wait for the next plan to be carried out.
+    replies: Vec<(Reply, Result<String, RequestError>)>,
+    /// Plugins that drain, by the task that drains them.
+    ending: JoinSet<()>,
+    ending_names: HashMap<tokio::task::Id, String>,
     /// Versions that another took over from.
     retiring: JoinSet<()>,
+    notes: BTreeMap<String, Note>,
     loads: CounterVec,
-    problems: GaugeVec,
+    held_up: GaugeVec,
+    _feeds: Vec<AbortOnDropHandle<()>>,
 }
+
+type Reply = oneshot::Sender<Result<String, RequestError>>;
 
 /// The supervisor can't be set up.
 #[derive(Debug, thiserror::Error)]
@@ -84,68 +100,42 @@ pub(crate) enum SupervisorError {
     },
 }
 
-/// A file of a folder, or a package.
-#[derive(Default)]
-struct File {
-    /// None for a package: its address names its content.
-    stamp: Option<Stamp>,
-    package: Option<Package>,
-    task: Option<AbortOnDropHandle<()>>,
-    /// The newest content of it that is a plugin.
-    described: Option<LoadedPlugin>,
-    /// Why its content is none, if that is newer.
-    problem: Option<String>,
-    /// Why the plugin does not run.
-    refusal: Option<Refused>,
+/// A task whose events count only while its ticket is the current one.
+struct Task {
+    ticket: u64,
+    _task: AbortOnDropHandle<()>,
 }
 
-/// Why a plugin does not run.
-#[derive(Clone)]
-struct Refused {
-    reason: String,
-    state: PluginState,
-}
-
-/// A version that the operator went back to.
-enum Kept {
-    Loading,
-    Loaded(LoadedPlugin),
-    Lost,
-}
-
-/// What runs under one name, and what is to.
-#[derive(Default)]
-struct Slot {
-    running: Option<RunningVersion>,
-    next: Option<Next>,
-}
-
-/// Trouble that was told of a plugin.
-struct Trouble {
-    refused: Refused,
-    _note: Note,
-}
-
-/// A version that is to run.
-struct Next {
-    version: Version,
-    /// What holds it up.
-    held_up: Arc<Mutex<Option<Refused>>>,
-    _task: Option<AbortOnDropHandle<()>>,
+/// A plugin that was loaded or described itself again.
+struct Loaded {
+    plugin: LoadedPlugin,
+    component: Component,
+    /// Its file, if it was read just now.
+    wasm: Option<Bytes>,
 }
 
 /// What happens.
 enum Event {
-    /// A file was loaded, with this stamp; or a package, with none.
-    Loaded(PathBuf, Option<Stamp>, Result<LoadedPlugin, PluginError>),
-    /// A version that was kept was loaded.
-    Kept(String, Result<LoadedPlugin, String>),
-    /// A version can run.
-    Opened(String, Box<Opened>),
-    /// The account of a plugin may no longer read what it watches.
-    Denied(String, String),
-    /// What holds a version up is another thing than before.
-    HeldUp,
+    /// The folders hold this.
+    Files(Look),
+    /// The policy on disk is this, or can't be used for this reason.
+    Policy(Result<Policy, String>),
+    /// A source was loaded, or described itself again. `is_last` is false if it is tried again.
+    Loaded {
+        key: SourceKey,
+        ticket: u64,
+        loaded: Result<Box<Loaded>, String>,
+        is_last: bool,
+    },
+    /// A version that is being opened has come so far. With `Ready`, it is handed over.
+    Opening(String, u64, Progress, Option<Box<Opened>>),
+    /// The account of a plugin may no longer read what this version watches.
+    Denied(String, Box<Version>, String),
+    /// What an operator asked for is done: it is answered once all that follows is carried out.
+    Done(Result<String, RequestError>, Reply),
+    /// The version to roll a plugin back to can be read, or can't. The texts are the plugin's name, the digest of the
+    /// version and that of the plugin's file.
+    Rollback([String; 3], Result<(), String>, Reply),
 }
 
 impl Supervisor {
@@ -154,147 +144,161 @@ impl Supervisor {
         cluster: Arc<Cluster>,
         options: PluginOptions,
         telemetry: Telemetry,
-        sources: Sources,
-        builtins: &[load::BuiltIn],
+        mut sources: Sources,
+        builtins: &[BuiltIn],
     ) -> Result<(Self, mpsc::Sender<Request>), SupervisorError> {
         let options = Arc::new(options);
         let starter = Starter::new(cluster.clone(), options.clone(), telemetry.clone())?;
-        let engine = &options.engine;
-        let config = |name: &str| sources.grants.config.get(name).cloned().unwrap_or_default();
-        let loaded = builtins
-            .iter()
-            .map(|builtin| load::builtin(engine, builtin, config(builtin.name)));
-        let mut described = Vec::new();
-        for loaded in futures::future::join_all(loaded).await {
-            match loaded {
-                Ok(builtin) => described.push(builtin),
-                Err(error) => tracing::error!("{}; the others run", error_chain(&error)),
-            }
-        }
-        let versions = Versions::open(sources.state.clone());
-        let versions = versions.map_err(|source| SupervisorError::State {
-            folder: sources.state.clone().unwrap_or_default(),
-            source,
-        })?;
         let loads = telemetry.metrics.counter(
             "flyball_plugin_loads_total",
             "Files of plugins that were loaded, by result: ok, or failed.",
             &["result"],
         )?;
-        let problems = telemetry.metrics.gauge(
+        let held_up = telemetry.metrics.gauge(
             "flyball_plugin_held_up",
             "1 for a plugin of which a version can't run: it waits for a grant, or can't be loaded.",
             &["plugin"],
         )?;
-        let (sender, commands) = mpsc::channel(16);
+        let (folder, record) = open_versions(sources.state.clone()).await?;
+        let (sender, requests) = mpsc::channel(16);
+        let events = mpsc::unbounded_channel();
+        let (approvals, approval_requests) = mpsc::unbounded_channel();
+        let mut feeds = Vec::new();
+        let mut look = Look::default();
+        let folders = Folders::new(sources.folders.clone(), "wasm");
+        if let Some((folders, first)) = folders.look_async().await {
+            look.clone_from(&first);
+            feeds.push(feeds::follow_files(folders, first, events.0.clone()));
+        }
+        let grants = std::mem::take(&mut sources.grants);
+        if let Some(path) = sources.policy.clone() {
+            let known = grants.plugins.clone();
+            let events = events.0.clone();
+            feeds.push(feeds::follow_policy(path, known, approval_requests, events));
+        }
         let mut supervisor = Self {
-            folders: Folders::new(sources.folders.clone(), "wasm"),
-            policies: Folders::new(sources.policy.iter().cloned().collect(), "toml"),
-            grants: sources.grants.clone(),
             cluster,
-            starter,
             options,
             telemetry,
+            starter,
             sources,
+            state: State {
+                record,
+                ..State::default()
+            },
+            grants,
             policy_problem: None,
-            builtins: described,
-            files: BTreeMap::new(),
-            kept: BTreeMap::new(),
-            slots: BTreeMap::new(),
-            told: BTreeMap::new(),
-            versions,
-            loading: Arc::new(tokio::sync::Semaphore::new(LOADED_AT_ONCE)),
-            events: mpsc::unbounded_channel(),
-            commands,
+            look,
+            troubles: BTreeMap::new(),
+            components: HashMap::new(),
+            running: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            loading: BTreeMap::new(),
+            opening: BTreeMap::new(),
+            tickets: 0,
+            turns: Arc::new(Semaphore::new(LOADED_AT_ONCE)),
+            versions: VersionStore::start(folder),
+            events,
+            requests,
+            approvals,
+            replies: Vec::new(),
             ending: JoinSet::new(),
-            ending_names: BTreeSet::new(),
+            ending_names: HashMap::new(),
             retiring: JoinSet::new(),
+            notes: BTreeMap::new(),
             loads,
-            problems,
+            held_up,
+            _feeds: feeds,
         };
-        supervisor.policies.look();
-        let look = supervisor.folders.look();
-        supervisor.found(look);
-        while supervisor.files.values().any(|file| file.task.is_some()) {
-            if let Some(event) = supervisor.events.1.recv().await {
-                supervisor.happened(event);
-            }
-        }
-        supervisor.versions.tidy(&supervisor.digests());
+        supervisor.load_builtins(builtins).await;
+        supervisor.load_files().await;
         Ok((supervisor, sender))
     }
 
-    /// The names of the plugins that there are, whether they may run or not.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.builtins
+    async fn load_builtins(&mut self, builtins: &[BuiltIn]) {
+        let engine = &self.options.engine;
+        let config = |name| self.grants.config.get(name).cloned().unwrap_or_default();
+        let loaded = builtins
             .iter()
-            .chain(self.in_files())
-            .map(|described| described.name().to_owned())
-            .collect()
+            .map(|builtin| load::builtin(engine, builtin, config(builtin.name)));
+        for loaded in futures::future::join_all(loaded).await {
+            match loaded {
+                Ok((plugin, component)) => {
+                    self.components.insert(plugin.digest.clone(), component);
+                    self.state.builtins.push(plugin);
+                }
+                Err(error) => tracing::error!("{}; the others run", error_chain(&error)),
+            }
+        }
+    }
+
+    /// Loads all files, and waits until they are loaded. Packages are not waited for: a registry may be slow.
+    async fn load_files(&mut self) {
+        loop {
+            for action in plan::sources(&self.state, &self.inputs()) {
+                self.carry_out(action);
+            }
+            let mut sources = self.state.sources.values();
+            let is_file = |content: &Content| matches!(content, Content::File(_));
+            if !sources.any(|source| source.is_loading && is_file(&source.content)) {
+                return;
+            }
+            if let Some(event) = self.events.1.recv().await {
+                self.happened(event);
+            }
+        }
+    }
+
+    /// The names of all plugins, whether they may run or not.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let all = self.state.builtins.iter().chain(self.state.plugins());
+        all.map(|plugin| plugin.name().to_owned()).collect()
     }
 
     /// The names of the plugins that come from files and packages.
     pub(crate) fn dropped_in(&self) -> Vec<String> {
-        let files = self.in_files().map(|described| described.name().to_owned());
-        files
-            .chain(
-                packages::named(&self.grants.plugins)
-                    .into_values()
-                    .map(|package| package.plugin),
-            )
-            .collect()
+        self.state.dropped_in(&self.grants)
     }
 
-    /// What the files and packages hold.
-    fn in_files(&self) -> impl Iterator<Item = &LoadedPlugin> {
-        self.files
-            .values()
-            .filter_map(|file| file.described.as_ref())
+    fn inputs(&self) -> Inputs<'_> {
+        Inputs {
+            files: &self.look.found,
+            unreadable: &self.look.unreadable,
+            grants: &self.grants,
+            policy_problem: self.policy_problem.as_deref(),
+            enabled: &*self.sources.enabled,
+        }
     }
 
-    /// What runs under a name.
-    fn running(&self, name: &str) -> Option<&RunningVersion> {
-        self.slots.get(name)?.running.as_ref()
-    }
-
-    /// What runs under a name, unless it is a built-in.
-    fn running_dropped_in(&self, name: &str) -> Option<&RunningVersion> {
-        self.running(name)
-            .filter(|running| !running.version.grant.is_builtin)
-    }
-
-    /// All that runs, by name.
-    fn all_running(&self) -> impl Iterator<Item = (&String, &RunningVersion)> {
-        self.slots
-            .iter()
-            .filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)))
-    }
-
-    /// Runs until `shutdown`, then lets all end.
+    /// Runs until `shutdown`, then drains all plugins.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         tokio::select! {
-            () = self.start_together() => {}
-            () = shutdown.cancelled() => return,
+            () = self.start_together() => self.follow(&shutdown).await,
+            () = shutdown.cancelled() => {}
         }
+        self.opening.clear();
+        let names: Vec<String> = self.state.slots.keys().cloned().collect();
+        for name in names {
+            self.carry_out(Action::Stop(name, None));
+        }
+        while self.ending.join_next().await.is_some() {}
+        self.retiring.shutdown().await;
+        self.cluster.factory.shutdown().await;
+        self.versions.close().await;
+    }
+
+    /// Brings what runs in line with what is wanted, until `shutdown`.
+    async fn follow(&mut self, shutdown: &CancellationToken) {
         let mut led = self.cluster.leading.subscribe();
         let mut leads = *led.borrow();
         let mut reviews = tokio::time::interval_at(tokio::time::Instant::now() + REVIEW, REVIEW);
         reviews.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                // An error would mean that there is nobody left to say so.
+                // An error would mean that there is no leader election any more, which ends the process.
                 Ok(_) = led.wait_for(|leading| *leading), if !leads => {
                     leads = true;
-                    self.all_running().for_each(|(_, running)| running.show_leading(true));
-                }
-                () = self.folders.changed() => {
-                    let look = self.folders.look();
-                    self.found(look);
-                    self.plan();
-                }
-                () = self.policies.changed() => {
-                    self.read_policy();
-                    self.plan();
+                    self.running.values().for_each(|running| running.show_leading(true));
                 }
                 Some(event) = self.events.1.recv() => {
                     self.happened(event);
@@ -303,334 +307,190 @@ impl Supervisor {
                     }
                     self.plan();
                 }
-                Some(command) = self.commands.recv() => self.obey(command),
-                Some(ended) = self.ending.join_next() => {
-                    if let Ok(name) = ended {
-                        self.ending_names.remove(&name);
+                Some(request) = self.requests.recv() => self.answer(request),
+                Some(ended) = self.ending.join_next_with_id() => {
+                    let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                    if let Some(name) = self.ending_names.remove(&id) {
+                        self.state.slots.remove(&name);
                     }
                     self.plan();
                 }
                 Some(_) = self.retiring.join_next() => {}
                 _ = reviews.tick() => self.review(),
-                () = shutdown.cancelled() => break,
+                () = shutdown.cancelled() => return,
             }
         }
-        for slot in self.slots.values_mut() {
-            slot.next = None;
-        }
-        let names: Vec<String> = self.slots.keys().cloned().collect();
-        names.iter().for_each(|name| self.end(name));
-        while self.ending.join_next().await.is_some() {}
-        self.retiring.shutdown().await;
-        self.cluster.factory.shutdown().await;
     }
 
-    /// Opens what can be opened at once together, so that the masks are united before the first list.
+    /// Opens all that can be opened at once together, so that their masks are united before the first list. What is open
+    /// starts at once: its workers wait for the caches.
     async fn start_together(&mut self) {
-        self.pull();
-        let mut opened = Vec::new();
-        for (name, version) in self.wanted() {
-            match open::open(&self.cluster, &self.options.engine, version).await {
-                Ok(version) => opened.push((name, version)),
-                Err((version, error)) => self.wait_for(name, version, Some(error)),
+        let plan = plan::plan(&self.state, &self.inputs());
+        for action in plan.actions {
+            match action {
+                Action::Open(name, version) => self.open_now(name, *version).await,
+                action => self.carry_out(action),
             }
         }
         self.cluster.factory.start();
-        for (name, opened) in opened {
-            self.switch(&name, opened);
-        }
-        self.tell();
+        self.plan();
     }
 
-    /// Brings what runs in line with what there is.
+    /// Has everything done that follows from what there is and what is wanted.
     fn plan(&mut self) {
-        self.pull();
-        let wanted = self.wanted();
-        let gone: Vec<String> = self
-            .slots
-            .keys()
-            .filter(|name| !wanted.contains_key(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.end(&name);
-        }
-        for (name, version) in wanted {
-            if self.ending_names.contains(&name) {
-                continue;
+        loop {
+            let plan = plan::plan(&self.state, &self.inputs());
+            self.troubles = plan.troubles;
+            // Only of a start it is not known beforehand what comes of it.
+            let is_final = !plan
+                .actions
+                .iter()
+                .any(|action| matches!(action, Action::Start(_)));
+            let is_empty = plan.actions.is_empty();
+            for action in plan.actions {
+                self.carry_out(action);
             }
-            let slot = self.slots.entry(name.clone()).or_default();
-            if slot
-                .running
-                .as_ref()
-                .is_some_and(|running| running.version.is_same(&version))
-            {
-                slot.next = None;
-            } else if slot
-                .next
-                .as_ref()
-                .is_none_or(|next| !next.version.is_same(&version))
-            {
-                self.wait_for(name, version, None);
+            if is_final {
+                if !is_empty {
+                    self.forget_code();
+                }
+                break;
             }
         }
-        self.tell();
+        for (reply, result) in self.replies.drain(..) {
+            // Whoever asked may have ended.
+            let _ = reply.send(result);
+        }
     }
 
+    /// Drops compiled code that nothing needs any more.
+    fn forget_code(&mut self) {
+        let digests = self.state.digests();
+        self.components
+            .retain(|digest, _| digests.contains(digest.as_str()));
+    }
+
+    /// Writes into the state what happened.
     fn happened(&mut self, event: Event) {
         match event {
-            Event::Loaded(path, stamp, loaded) => {
-                let Some(file) = self.files.get_mut(&path).filter(|file| file.stamp == stamp)
-                else {
-                    return;
-                };
-                // A package is tried again where that may help.
-                if loaded.is_ok() || file.package.is_none() {
-                    file.task = None;
-                }
-                self.loads
-                    .with_label_values(&[if loaded.is_ok() { "ok" } else { "failed" }])
-                    .inc();
-                match loaded {
-                    Ok(described) => {
-                        let (name, digest) = (described.name(), described.component.digest());
-                        tracing::info!(plugin = name, version = described.description.version, digest, path = %path.display(), "loaded");
-                        (file.described, file.problem) = (Some(described), None);
+            Event::Files(look) => self.look = look,
+            Event::Policy(Ok(policy)) => {
+                tracing::info!("the policy has changed");
+                (self.grants.plugins, self.policy_problem) = (policy, None);
+            }
+            Event::Policy(Err(problem)) => self.policy_problem = Some(problem),
+            Event::Loaded {
+                key,
+                ticket,
+                loaded,
+                is_last,
+            } => {
+                if self
+                    .loading
+                    .get(&key)
+                    .is_some_and(|task| task.ticket == ticket)
+                {
+                    if is_last {
+                        self.loading.remove(&key);
                     }
-                    Err(error) => {
-                        let error = error_chain(&error);
-                        let goes_on = if file.described.is_some() {
-                            "; the version before goes on"
-                        } else {
-                            ""
-                        };
-                        tracing::error!("{error}{goes_on}");
-                        file.problem = Some(error);
-                    }
+                    self.loaded(&key, loaded, is_last);
                 }
             }
-            Event::Kept(digest, Ok(described)) => {
-                drop(self.kept.insert(digest, Kept::Loaded(described)))
-            }
-            Event::Kept(digest, Err(error)) => {
-                tracing::error!(
-                    digest,
-                    error,
-                    "the version that was gone back to can't be loaded: that of the file runs"
-                );
-                self.kept.insert(digest, Kept::Lost);
-            }
-            Event::Opened(name, opened) => {
-                let slot = self.slots.get_mut(&name);
-                let is_next = |next: &Next| next.version.is_same(&opened.version);
-                if slot.is_some_and(|slot| slot.next.as_ref().is_some_and(is_next)) {
-                    self.switch(&name, *opened);
+            Event::Opening(name, ticket, progress, opened) => {
+                let is_current = |task: &Task| task.ticket == ticket;
+                if self.opening.get(&name).is_some_and(is_current)
+                    && let Some(slot) = self.state.slots.get_mut(&name)
+                    && let Some(next) = &mut slot.next
+                {
+                    next.progress = progress;
+                    self.ready.extend(opened.map(|opened| (name, *opened)));
                 }
             }
-            // It comes back when it may: as soon as it has ended, it is opened anew, and waits.
-            Event::Denied(name, reason) => {
-                if self.running(&name).is_some() {
-                    tracing::warn!(plugin = name, reason, "stops");
-                    self.end(&name);
+            Event::Denied(name, version, reason) => {
+                if let Some(slot) = self.state.slots.get_mut(&name)
+                    && slot.running.as_ref() == Some(&*version)
+                {
+                    slot.denied = Some(reason);
                 }
             }
-            Event::HeldUp => {}
+            Event::Done(result, reply) => self.replies.push((reply, result)),
+            Event::Rollback([name, runs, file], Ok(()), reply) => {
+                self.rolled_back(&name, &runs, &file, reply);
+            }
+            Event::Rollback([name, ..], Err(reason), reply) => {
+                let error = RollbackError::Lost(name, reason).to_string();
+                self.replies
+                    .push((reply, Err(RequestError::Refused(error))));
+            }
         }
     }
 
-    /// Makes a version ready in the background. What holds it up is looked at again until it is gone.
-    fn wait_for(&mut self, name: String, version: Version, error: Option<OpenError>) {
-        let held_up = Arc::new(Mutex::new(error.as_ref().map(Refused::from)));
-        let is_hopeless = matches!(error, Some(OpenError::Unfit(_)));
-        let (cluster, engine) = (self.cluster.clone(), self.options.engine.clone());
-        let (events, shown) = (self.events.0.clone(), held_up.clone());
-        let (mut next, own, mut wait) = (version.clone(), name.clone(), error.is_some());
-        let task = tokio::spawn(async move {
-            if is_hopeless {
-                return;
-            }
-            let opened = loop {
-                if std::mem::replace(&mut wait, true) {
-                    tokio::time::sleep(TRY_AGAIN).await;
-                }
-                match open::open(&cluster, &engine, next).await {
-                    Ok(opened) => break opened,
-                    Err((version, error)) => {
-                        let refused = Refused::from(&error);
-                        let before = shown.lock().replace(refused.clone());
-                        if before.is_none_or(|before| before.topic() != refused.topic()) {
-                            let _ = events.send(Event::HeldUp);
-                        }
-                        if matches!(error, OpenError::Unfit(_)) {
-                            return;
-                        }
-                        next = version;
-                    }
-                }
-            };
-            cluster.factory.start();
-            if shown.lock().take().is_some() {
-                let _ = events.send(Event::HeldUp);
-            }
-            opened.synced().await;
-            let _ = events.send(Event::Opened(own, Box::new(opened)));
-        });
-        let next = Next {
-            version,
-            held_up,
-            _task: Some(AbortOnDropHandle::new(task)),
-        };
-        self.slots.entry(name).or_default().next = Some(next);
-    }
-
-    /// Lets a version that is ready take over.
-    fn switch(&mut self, name: &str, opened: Opened) {
-        let slot = self.slots.entry(name.to_owned()).or_default();
-        let version = opened.version.clone();
-        let running = match self.starter.start(opened, slot.running.as_ref()) {
-            Ok(running) => running,
-            Err(error) => {
-                let reason = format!("can't be started: {}", error_chain(&error));
-                let held_up = Arc::new(Mutex::new(Some(Refused {
-                    reason,
-                    state: PluginState::Failed,
-                })));
-                slot.next = Some(Next {
-                    version,
-                    held_up,
-                    _task: None,
-                });
-                return;
-            }
-        };
-        let Version {
-            plugin: described,
-            grant: granted,
-            file,
-        } = version;
-        let (version, digest) = (
-            described.description.version.clone(),
-            described.component.digest().to_owned(),
-        );
-        let (concurrency, memory_limit) = (
-            granted.concurrency,
-            running.controller.plugin().limits().memory,
-        );
-        slot.next = None;
-        match slot.running.replace(running) {
-            Some(old) => {
-                tracing::info!(
-                    controller = name,
-                    version,
-                    digest,
-                    concurrency,
-                    memory_limit,
-                    "takes over"
-                );
-                let (routed, drain) = (
-                    slot.running.as_ref().map(|new| new.controller.unrouted()),
-                    self.options.drain,
-                );
-                old.controller.hand_over();
-                if let Some(routed) = routed {
-                    self.retiring.spawn(old.controller.retire(routed, drain));
-                }
-            }
-            None => tracing::info!(
-                controller = name,
-                version,
-                digest,
-                concurrency,
-                memory_limit,
-                "starting"
-            ),
-        }
-        if !granted.is_builtin {
-            if granted.account.is_none() {
-                tracing::warn!(
-                    plugin = name,
-                    "--trust-plugins: granted everything that the plugin asks for, with the host's own rights: {}",
-                    Asks::of(&described.description)
-                );
-            }
-            let asks = Asks::of(&described.description);
-            let left_out = asks.beyond(&granted.policy);
-            if !left_out.is_empty() {
-                tracing::warn!(
-                    plugin = name,
-                    "its policy leaves out some of what it asks for, which it is denied: {left_out}"
-                );
-            }
-            self.versions.runs(name, &digest, &file, asks);
-            self.versions.tidy(&self.digests());
-        }
-    }
-
-    /// Lets a plugin end. The rest of its name is forgotten.
-    fn end(&mut self, name: &str) {
-        let Some(slot) = self.slots.remove(name) else {
+    /// Writes down what came of loading a source.
+    fn loaded(&mut self, key: &SourceKey, loaded: Result<Box<Loaded>, String>, is_last: bool) {
+        let result = if loaded.is_ok() { "ok" } else { "failed" };
+        self.loads.with_label_values(&[result]).inc();
+        let Some(source) = self.state.source(key) else {
             return;
         };
-        let _ = self.problems.remove_label_values(&[name]);
-        if let Some(running) = slot.running {
-            tracing::info!(controller = name, "ending");
-            let (name, drain) = (name.to_owned(), self.options.drain);
-            self.ending_names.insert(name.clone());
-            self.ending.spawn(async move {
-                running.show_leading(false);
-                running.controller.drain(drain).await;
-                name
-            });
+        match loaded {
+            Ok(loaded) => {
+                let Loaded {
+                    plugin,
+                    component,
+                    wasm,
+                } = *loaded;
+                let (name, digest) = (plugin.name(), plugin.digest.as_str());
+                let (version, origin) = (&plugin.description.version, plugin.origin.text());
+                tracing::info!(plugin = name, version, digest, path = %origin, "loaded");
+                if let Some(wasm) = wasm {
+                    self.versions.keep(digest, wasm);
+                }
+                self.components.insert(digest.to_owned(), component);
+                source.loaded(Ok(plugin));
+            }
+            Err(problem) => {
+                let goes_on = match (key, &source.plugin) {
+                    (SourceKey::Kept(_), None) => {
+                        "; the version that was rolled back to can't be loaded: that of the file runs"
+                    }
+                    (_, Some(_)) => "; the version before goes on",
+                    (SourceKey::Path(_), None) => "",
+                };
+                tracing::error!("{problem}{goes_on}");
+                source.loaded(Err(problem));
+                source.is_loading = !is_last;
+            }
         }
     }
 
     /// Asks whether the accounts of dropped-in plugins may still read what they watch.
-    fn review(&mut self) {
-        for (name, running) in self
-            .all_running()
-            .filter(|(_, running)| !running.version.grant.is_builtin)
-        {
+    fn review(&self) {
+        let running = self.state.slots.iter();
+        let running = running.filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
+        for (name, version) in running.filter(|(_, version)| !version.grant.is_builtin) {
             let (cluster, events) = (self.cluster.clone(), self.events.0.clone());
-            let (name, version) = (name.clone(), running.version.clone());
+            let (name, version) = (name.clone(), version.clone());
             tokio::spawn(async move {
-                if let Err(OpenError::MayNotRead(reason)) = open::may_read(&cluster, &version).await
-                {
-                    let _ = events.send(Event::Denied(name, reason));
+                if let Err(OpenError::MayNotRead(reason)) = may_read(&cluster, &version).await {
+                    let _ = events.send(Event::Denied(name, Box::new(version), reason));
                 }
             });
         }
     }
 }
 
-impl Version {
-    /// Whether nothing changes if one takes the place of the other.
-    fn is_same(&self, other: &Self) -> bool {
-        self.plugin.component.digest() == other.plugin.component.digest()
-            && self.grant == other.grant
-            && self.file == other.file
-    }
-}
-
-impl Refused {
-    /// What it is about: the causes of what passes by itself change from try to try, and need no new line in the log.
-    fn topic(&self) -> &str {
-        match (self.state, self.reason.split_once(": ")) {
-            (PluginState::Starting, Some((topic, _))) => topic,
-            _ => &self.reason,
-        }
-    }
-}
-
-impl From<&OpenError> for Refused {
-    fn from(error: &OpenError) -> Self {
-        let state = match error {
-            OpenError::MayNotRead(_) => PluginState::Pending,
-            OpenError::Unfit(_) => PluginState::Failed,
-            OpenError::NotServed(_) | OpenError::Unreachable(..) => PluginState::Starting,
-        };
-        Self {
-            reason: error_chain(error),
-            state,
-        }
-    }
+/// Opens the folder of versions, off the async threads.
+async fn open_versions(
+    folder: Option<PathBuf>,
+) -> Result<(Option<VersionFolder>, Record), SupervisorError> {
+    let Some(folder) = folder else {
+        return Ok((None, Record::default()));
+    };
+    let path = folder.clone();
+    let opened = tokio::task::spawn_blocking(move || VersionFolder::open(path)).await;
+    let opened = opened
+        .map_err(std::io::Error::other)
+        .and_then(|opened| opened);
+    let (versions, record) = opened.map_err(|source| SupervisorError::State { folder, source })?;
+    Ok((Some(versions), record))
 }

@@ -51,6 +51,8 @@ pub struct Grants {
     pub config: BTreeMap<String, BTreeMap<String, String>>,
     /// How many keys a plugin may reconcile at once, by name; goes before a policy.
     pub concurrency: BTreeMap<String, u32>,
+    /// The names that a dropped-in plugin may take only if its policy says `replaces-builtin`.
+    pub builtin_names: BTreeSet<String>,
 }
 
 /// What a plugin runs under.
@@ -195,19 +197,40 @@ impl Grants {
         self.granted(description, policy, account, true)
     }
 
-    /// What the policy gives a dropped-in plugin from the file with this digest. `before` is what the version asked for
-    /// that ran last; `is_name_of_builtin` is whether a built-in has its name.
+    /// The operator's configuration for a plugin of this name from the file with this digest. It is empty if the policy
+    /// does not grant the name to this file: then the values are not the plugin's to see.
+    pub(crate) fn config_for(&self, name: &str, digest: &str) -> BTreeMap<String, String> {
+        let policy = self.plugins.plugins.get(name);
+        let replaces_builtin = policy.is_some_and(|policy| policy.replaces_builtin);
+        let is_for_file = policy.is_none_or(|policy| policy.is_for_file(digest));
+        if !is_for_file || (self.builtin_names.contains(name) && !replaces_builtin) {
+            return BTreeMap::new();
+        }
+        self.config(name, policy)
+    }
+
+    /// The values of a policy, with those of the flags in front.
+    fn config(&self, name: &str, policy: Option<&PluginPolicy>) -> BTreeMap<String, String> {
+        let mut config = policy
+            .map(|policy| policy.config.clone())
+            .unwrap_or_default();
+        config.extend(self.config.get(name).cloned().unwrap_or_default());
+        config
+    }
+
+    /// The grant of a dropped-in plugin from the file with this digest. `before` is what the version that ran last asked for.
     pub(crate) fn dropped_in(
         &self,
         description: &Description,
         digest: &str,
         before: Option<&Asks>,
-        is_name_of_builtin: bool,
     ) -> Result<Grant, Refusal> {
         let name = description.name.clone();
         let asks = Asks::of(description);
         let policy = self.plugins.plugins.get(&name);
-        if is_name_of_builtin && !policy.is_some_and(|policy| policy.replaces_builtin) {
+        if self.builtin_names.contains(&name)
+            && !policy.is_some_and(|policy| policy.replaces_builtin)
+        {
             return Err(Refusal::BuiltIn { name });
         }
         let Some(policy) = policy else {
@@ -225,7 +248,7 @@ impl Grants {
             });
         };
         if let Some(granted) = &policy.digest
-            && granted.strip_prefix("sha256:") != Some(digest)
+            && !policy.is_for_file(digest)
         {
             return Err(Refusal::OtherFile {
                 name,
@@ -264,17 +287,10 @@ impl Grants {
             .or(policy.concurrency)
             .unwrap_or(description.concurrency)
             .max(1);
-        let mut config = policy.config.clone();
-        config.extend(
-            self.config
-                .get(&description.name)
-                .cloned()
-                .unwrap_or_default(),
-        );
         Grant {
+            config: self.config(&description.name, Some(&policy)),
             policy: Arc::new(policy),
             account,
-            config,
             concurrency,
             is_builtin,
         }
@@ -355,7 +371,7 @@ mod tests {
     #[test]
     fn without_a_policy_a_plugin_waits_and_what_it_asks_for_is_told() {
         let refused = grants("")
-            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .dropped_in(&plugin(CREATES), DIGEST, None)
             .unwrap_err()
             .to_string();
         assert!(
@@ -366,9 +382,7 @@ mod tests {
             trust: true,
             ..Grants::default()
         };
-        let granted = trusting
-            .dropped_in(&plugin(CREATES), DIGEST, None, false)
-            .unwrap();
+        let granted = trusting.dropped_in(&plugin(CREATES), DIGEST, None).unwrap();
         assert_eq!(granted.account, None);
         assert!(
             granted
@@ -380,7 +394,7 @@ mod tests {
     #[test]
     fn what_the_operator_left_out_is_denied_and_the_plugin_runs() {
         let granted = grants(WATCHES)
-            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .dropped_in(&plugin(CREATES), DIGEST, None)
             .unwrap();
         assert!(
             !granted
@@ -397,19 +411,19 @@ mod tests {
     fn what_it_watches_must_be_granted() {
         let other = WATCHES.replace("v1/Namespace", "v1/Pod");
         let refused = grants(&other)
-            .dropped_in(&plugin(CREATES), DIGEST, None, false)
+            .dropped_in(&plugin(CREATES), DIGEST, None)
             .unwrap_err();
         assert_eq!(refused, Refusal::Watch("watch v1/Namespace".into()));
         let narrow = format!("{WATCHES}fields = [\"metadata.labels\"]");
         assert!(
             grants(&narrow)
-                .dropped_in(&plugin(CREATES), DIGEST, None, false)
+                .dropped_in(&plugin(CREATES), DIGEST, None)
                 .is_err()
         );
         let wide = format!("{WATCHES}fields = [\"metadata\"]");
         assert!(
             grants(&wide)
-                .dropped_in(&plugin(CREATES), DIGEST, None, false)
+                .dropped_in(&plugin(CREATES), DIGEST, None)
                 .is_ok()
         );
     }
@@ -419,11 +433,11 @@ mod tests {
         let before = Asks::of(&plugin(CREATES));
         assert!(
             grants(WATCHES)
-                .dropped_in(&plugin(CREATES), DIGEST, Some(&before), false)
+                .dropped_in(&plugin(CREATES), DIGEST, Some(&before))
                 .is_ok()
         );
         let refused = grants(WATCHES)
-            .dropped_in(&plugin(DELETES), DIGEST, Some(&before), false)
+            .dropped_in(&plugin(DELETES), DIGEST, Some(&before))
             .unwrap_err();
         assert!(
             refused.to_string().contains("to delete v1/ConfigMap;"),
@@ -434,7 +448,7 @@ mod tests {
         );
         assert!(
             grants(&more)
-                .dropped_in(&plugin(DELETES), DIGEST, Some(&before), false)
+                .dropped_in(&plugin(DELETES), DIGEST, Some(&before))
                 .is_ok()
         );
     }
@@ -444,20 +458,24 @@ mod tests {
         let bound = format!("[plugins.hello]\ndigest = \"sha256:{DIGEST}\"\n{WATCHES}");
         assert!(
             grants(&bound)
-                .dropped_in(&plugin(CREATES), DIGEST, None, false)
+                .dropped_in(&plugin(CREATES), DIGEST, None)
                 .is_ok()
         );
         let other = DIGEST.replace('4', "5");
         let refused = grants(&bound)
-            .dropped_in(&plugin(CREATES), &other, None, false)
+            .dropped_in(&plugin(CREATES), &other, None)
             .unwrap_err();
         assert!(refused.to_string().contains(&other), "{refused}");
     }
 
     #[test]
     fn a_file_with_a_built_ins_name_runs_only_if_the_policy_says_that_it_replaces_it() {
-        let refused = grants(WATCHES)
-            .dropped_in(&plugin(CREATES), DIGEST, None, true)
+        let with_builtin = |grants: Grants| Grants {
+            builtin_names: BTreeSet::from(["hello".to_owned()]),
+            ..grants
+        };
+        let refused = with_builtin(grants(WATCHES))
+            .dropped_in(&plugin(CREATES), DIGEST, None)
             .unwrap_err();
         assert!(
             refused.to_string().contains("replaces-builtin"),
@@ -465,8 +483,8 @@ mod tests {
         );
         let replacing = format!("[plugins.hello]\nreplaces-builtin = true\n{WATCHES}");
         assert!(
-            grants(&replacing)
-                .dropped_in(&plugin(CREATES), DIGEST, None, true)
+            with_builtin(grants(&replacing))
+                .dropped_in(&plugin(CREATES), DIGEST, None)
                 .is_ok()
         );
         let trusting = Grants {
@@ -474,9 +492,28 @@ mod tests {
             ..Grants::default()
         };
         assert!(
-            trusting
-                .dropped_in(&plugin(CREATES), DIGEST, None, true)
+            with_builtin(trusting)
+                .dropped_in(&plugin(CREATES), DIGEST, None)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn only_a_file_that_the_name_is_granted_to_sees_the_configuration() {
+        let text = format!(
+            "[plugins.hello]\ndigest = \"sha256:{DIGEST}\"\nconfig = {{ token = \"secret\", from = \"policy\" }}"
+        );
+        let flags = BTreeMap::from([("from".to_owned(), "flag".to_owned())]);
+        let mut grants = Grants {
+            config: BTreeMap::from([("hello".to_owned(), flags)]),
+            ..grants(&text)
+        };
+        let expected = [("from", "flag"), ("token", "secret")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(grants.config_for("hello", DIGEST), expected.into());
+        let other = DIGEST.replace('4', "5");
+        assert!(grants.config_for("hello", &other).is_empty());
+        grants.builtin_names.insert("hello".to_owned());
+        assert!(grants.config_for("hello", DIGEST).is_empty());
     }
 }

@@ -1,262 +1,211 @@
-//! What operators are told, and what they tell: trouble in the log and where people look, and the answers to their requests.
+//! Answers the requests of operators.
 
-use std::collections::BTreeSet;
+use std::path::PathBuf;
 
-use flyball_types::{error_chain, printable};
+use flyball_types::printable;
+use tokio::sync::oneshot;
 
-use super::{Refused, Supervisor, Trouble};
+use super::feeds::Approval;
+use super::{Event, Reply, Supervisor};
 use crate::plugins::load::{LoadedPlugin, Origin};
+use crate::plugins::plan::{Content, Source};
 use crate::plugins::requests::{Request, RequestError};
+use crate::plugins::rollback::RollbackError;
 use crate::plugins::start::RunningVersion;
 use crate::plugins::status::{PluginDescription, PluginState, PluginStatus};
-use crate::policy::approve;
+use crate::runtime::history::Reconciled;
 
 impl Supervisor {
-    /// What holds up the plugin of a name, or a newer version of it.
-    fn trouble(&self, name: &str) -> Option<Refused> {
-        let held_up = self
-            .slots
-            .get(name)
-            .and_then(|slot| slot.next.as_ref())
-            .and_then(|next| next.held_up.lock().clone());
-        let files = || {
-            self.files.values().filter(|file| {
-                file.described
-                    .as_ref()
-                    .is_some_and(|own| own.name() == name)
-            })
+    pub(super) fn answer(&mut self, request: Request) {
+        // Whoever asked may have ended.
+        match request {
+            Request::Status(reply) => drop(reply.send(self.status())),
+            Request::Why(object, reply) => drop(reply.send(self.why(&object))),
+            Request::Approve(name, reply) => self.approve(&name, reply),
+            Request::RollBack(name, reply) => self.roll_back(&name, reply),
+            Request::Resume(name, reply) => drop(reply.send(self.resume(&name))),
+            Request::Describe(name, reply) => drop(reply.send(self.description(&name))),
+        }
+    }
+
+    fn why(&self, object: &str) -> Vec<Reconciled> {
+        let about = |(name, running): (&String, &RunningVersion)| {
+            running.controller.services().history.about(name, object)
         };
-        let problem = || files().find_map(|file| file.problem.clone());
-        let refusal = || files().find_map(|file| file.refusal.clone());
-        held_up.or_else(refusal).or_else(|| {
-            Some(Refused {
-                reason: problem()?,
-                state: PluginState::Failed,
-            })
-        })
-    }
-
-    /// The names of all plugins that run, are to run, or can't.
-    fn to_tell_of(&self) -> BTreeSet<String> {
-        self.slots
-            .keys()
-            .cloned()
-            .chain(self.dropped_in())
-            .collect()
-    }
-
-    /// Logs trouble once, and shows it where people look.
-    pub(super) fn tell(&mut self) {
-        let names = self.to_tell_of();
-        self.told.retain(|name, _| names.contains(name));
-        for name in names {
-            let Some(refused) = self.trouble(&name) else {
-                self.told.remove(&name);
-                self.problems.with_label_values(&[&name]).set(0.0);
-                continue;
-            };
-            self.problems.with_label_values(&[&name]).set(1.0);
-            if self
-                .told
-                .get(&name)
-                .is_some_and(|told| told.refused.topic() == refused.topic())
-            {
-                continue;
-            }
-            let runs = self.running(&name).is_some();
-            let goes_on = if runs {
-                "; the version before goes on"
-            } else {
-                ""
-            };
-            tracing::warn!(plugin = name, "{}{goes_on}", refused.reason);
-            let note = if runs {
-                "a newer version is held up"
-            } else {
-                "does not run"
-            };
-            let note = self.telemetry.health.note(format!("plugin-{name}"), note);
-            self.told.insert(
-                name,
-                Trouble {
-                    refused,
-                    _note: note,
-                },
-            );
-        }
-    }
-
-    pub(super) fn obey(&mut self, command: Request) {
-        // Whoever asked may have gone.
-        match command {
-            Request::Status(answer) => drop(answer.send(self.status())),
-            Request::Why(object, answer) => {
-                let about = |(name, running): (&String, &RunningVersion)| {
-                    running.controller.services().history.about(name, &object)
-                };
-                let mut all: Vec<_> = self.all_running().flat_map(about).collect();
-                all.sort_by(|a, b| a.at.cmp(&b.at));
-                drop(answer.send(all));
-            }
-            Request::Approve(name, answer) => {
-                let done = self.approve(&name);
-                if done.is_ok() {
-                    self.read_policy();
-                    self.plan();
-                }
-                drop(answer.send(done));
-            }
-            Request::RollBack(name, answer) => {
-                let done = self.roll_back(&name);
-                self.plan();
-                drop(answer.send(done));
-            }
-            Request::Resume(name, answer) => drop(answer.send(self.resume(&name))),
-            Request::Describe(name, answer) => drop(answer.send(self.describe(&name))),
-        }
+        let mut all: Vec<_> = self.running.iter().flat_map(about).collect();
+        all.sort_by(|a, b| a.at.cmp(&b.at));
+        all
     }
 
     fn status(&self) -> Vec<PluginStatus> {
-        let leads = *self.cluster.leading.borrow();
-        let mut all = Vec::new();
-        for name in self.to_tell_of() {
-            let trouble = self.trouble(&name);
-            let reason = trouble.as_ref().map(|trouble| trouble.reason.clone());
-            let running = self.running(&name);
-            let file = || self.in_files().find(|own| own.name() == name);
-            let next = || Some(&self.slots.get(&name)?.next.as_ref()?.version.plugin);
-            let Some(described) = running
-                .map(|running| &running.version.plugin)
-                .or_else(next)
-                .or_else(file)
-            else {
-                continue;
-            };
-            let quarantine = running.and_then(RunningVersion::quarantine);
-            let reason = quarantine.clone().or(reason);
-            let state = match (running, trouble) {
-                (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
-                (Some(_), _) if leads => PluginState::Running,
-                (Some(_), _) => PluginState::Standby,
-                (None, Some(trouble)) => trouble.state,
-                (None, None) => PluginState::Starting,
-            };
-            let digest = described.component.digest();
-            let stats = running
-                .map(|running| running.controller.plugin().stats())
-                .unwrap_or_default();
-            let services = running.map(|running| running.controller.services());
-            all.push(PluginStatus {
-                name: name.clone(),
-                version: printable(&described.description.version),
-                digest: digest.to_owned(),
-                origin: match &described.origin {
-                    Origin::BuiltIn(_) => "built-in".to_owned(),
-                    Origin::File(path) => path.display().to_string(),
-                },
-                state,
-                reason,
-                rolled_back: running.is_some_and(|running| running.version.file != digest),
-                queued: services.map_or(0, |services| {
-                    services.queues.iter().map(|queue| queue.keys.len()).sum()
-                }),
-                performance: services
-                    .map(|services| services.history.performance())
-                    .unwrap_or_default(),
-                memory: stats.memory,
-                instances: stats.live,
-                memo: services.map_or(0, |services| services.memo.bytes()),
-                cpu_seconds: stats.cpu.as_secs_f64(),
-            });
-        }
-        let unnamed = self
-            .files
-            .iter()
-            .filter(|(_, file)| file.described.is_none());
-        for (path, file) in unnamed {
-            let Some(problem) = &file.problem else {
-                continue;
-            };
-            let status = PluginStatus::not_loaded(path, problem);
-            let name = file
-                .package
-                .as_ref()
-                .map_or(status.name.clone(), |package| package.plugin.clone());
-            all.push(PluginStatus { name, ..status });
-        }
+        let names = self.state.names(&self.grants);
+        let plugins = names.iter().filter_map(|name| self.status_of(name));
+        let sources = self.state.sources.iter();
+        let not_loaded = sources.filter_map(status_of_unloaded);
+        let mut all: Vec<PluginStatus> = plugins.chain(not_loaded).collect();
         all.sort_by(|a, b| {
             (a.origin != "built-in", &a.name).cmp(&(b.origin != "built-in", &b.name))
         });
         all
     }
 
-    fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
-        let file = self.in_files().find(|own| own.name() == name);
-        let builtin = || self.builtins.iter().find(|builtin| builtin.name() == name);
-        file.or_else(builtin)
-            .ok_or_else(|| RequestError::Unknown(name.to_owned()))
-    }
-
-    fn approve(&self, name: &str) -> Result<String, RequestError> {
-        let described = self.known(name)?;
-        let Origin::File(_) = described.origin else {
-            return Err(RequestError::Refused(format!(
-                "`{name}` is built in: its policy is the host's own"
-            )));
+    /// The status of a plugin; none if nothing was loaded that has this name.
+    fn status_of(&self, name: &str) -> Option<PluginStatus> {
+        let slot = self.state.slots.get(name);
+        let version = slot.and_then(|slot| slot.running.as_ref());
+        let next = || Some(&slot?.next.as_ref()?.version.plugin);
+        let loaded = || self.state.plugins().find(|plugin| plugin.name() == name);
+        let plugin = version.map(|version| &version.plugin);
+        let plugin = plugin.or_else(next).or_else(loaded)?;
+        let running = self.running.get(name);
+        let trouble = self.troubles.get(name);
+        let quarantine = running.and_then(RunningVersion::quarantine);
+        let state = match (running, trouble) {
+            (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
+            (Some(_), _) if *self.cluster.leading.borrow() => PluginState::Running,
+            (Some(_), _) => PluginState::Standby,
+            (None, Some(trouble)) => trouble.state,
+            (None, None) => PluginState::Starting,
         };
-        let Some(path) = &self.sources.policy else {
-            return Err(RequestError::Refused(
-                "there is nowhere to write a policy: start the host with --policy".into(),
-            ));
-        };
-        approve::approve(path, &described.description)
-            .map_err(|error| RequestError::Refused(error_chain(&error)))
-    }
-
-    fn roll_back(&mut self, name: &str) -> Result<String, RequestError> {
-        let file = self.known(name)?;
-        let Origin::File(_) = file.origin else {
-            return Err(RequestError::Refused(format!(
-                "`{name}` is built in: there is one version of it"
-            )));
-        };
-        let digest = file.component.digest().to_owned();
-        let runs = self
-            .versions
-            .roll_back(name, &digest)
-            .map_err(|error| RequestError::Refused(error.to_string()))?;
-        Ok(match runs == digest {
-            true => format!("`{name}` goes on with the version of its file, sha256:{runs}"),
-            false => {
-                format!("`{name}` goes back to the version sha256:{runs}, until its file changes")
-            }
+        let stats = running.map(|running| running.controller.plugin().stats());
+        let stats = stats.unwrap_or_default();
+        let services = running.map(|running| running.controller.services());
+        Some(PluginStatus {
+            name: name.to_owned(),
+            version: printable(&plugin.description.version),
+            digest: plugin.digest.clone(),
+            origin: match &plugin.origin {
+                Origin::BuiltIn(_) => "built-in".to_owned(),
+                Origin::File(path) => path.display().to_string(),
+            },
+            state,
+            reason: quarantine.or_else(|| trouble.map(|trouble| trouble.reason.clone())),
+            rolled_back: version.is_some_and(|version| version.file != plugin.digest),
+            queued: services.map_or(0, |services| {
+                services.queues.iter().map(|queue| queue.keys.len()).sum()
+            }),
+            performance: services
+                .map(|services| services.history.performance())
+                .unwrap_or_default(),
+            memory: stats.memory,
+            instances: stats.live,
+            memo: services.map_or(0, |services| services.memo.bytes()),
+            cpu_seconds: stats.cpu.as_secs_f64(),
         })
+    }
+
+    fn known(&self, name: &str) -> Result<&LoadedPlugin, RequestError> {
+        let mut all = self.state.plugins().chain(&self.state.builtins);
+        let known = all.find(|plugin| plugin.name() == name);
+        known.ok_or_else(|| RequestError::Unknown(name.to_owned()))
+    }
+
+    /// A plugin that is not a built-in; for one that is, `why_not` says why the request makes no sense.
+    fn known_dropped_in(&self, name: &str, why_not: &str) -> Result<&LoadedPlugin, RequestError> {
+        let plugin = self.known(name)?;
+        match plugin.origin {
+            Origin::File(_) => Ok(plugin),
+            Origin::BuiltIn(_) => {
+                let reason = format!("`{name}` is a built-in controller: {why_not}");
+                Err(RequestError::Refused(reason))
+            }
+        }
+    }
+
+    /// Has the policy extended where it is followed, so that no older one comes after it.
+    fn approve(&self, name: &str, reply: Reply) {
+        let plugin = self.known_dropped_in(name, "its policy is part of the host");
+        let description = match plugin {
+            Ok(plugin) => plugin.description.clone(),
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let approval = Approval { description, reply };
+        if let Err(refused) = self.approvals.send(approval) {
+            let reason = "there is nowhere to write a policy: start the host with --policy";
+            let reply = refused.0.reply;
+            drop(reply.send(Err(RequestError::Refused(reason.to_owned()))));
+        }
+    }
+
+    /// Looks whether the version before can be read. See [`rolled_back`](Self::rolled_back) for what follows.
+    fn roll_back(&self, name: &str, reply: Reply) {
+        let (file, runs) = match self.rollback_target(name) {
+            Ok(found) => found,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let (read, events) = (self.versions.read(&runs), self.events.0.clone());
+        let name = name.to_owned();
+        tokio::spawn(async move {
+            let read = read.await;
+            let read = read.map(drop).map_err(|error| error.to_string());
+            let _ = events.send(Event::Rollback([name, runs, file], read, reply));
+        });
+    }
+
+    /// The digests of a plugin's file and of the version before.
+    fn rollback_target(&self, name: &str) -> Result<(String, String), RequestError> {
+        let plugin = self.known_dropped_in(name, "there is one version of it")?;
+        let previous = match self.versions.is_kept() {
+            true => self.state.record.previous(name),
+            false => Err(RollbackError::NotKept),
+        };
+        let previous = previous.map_err(|error| RequestError::Refused(error.to_string()))?;
+        Ok((plugin.digest.clone(), previous.to_owned()))
+    }
+
+    /// Rolls a plugin back to the version `runs`. The operator is answered once that is on disk.
+    pub(super) fn rolled_back(&mut self, name: &str, runs: &str, file: &str, reply: Reply) {
+        self.state.record.pin(name, runs, file);
+        let (done, written) = oneshot::channel();
+        self.write_record(Some(done));
+        let sentence = match runs == file {
+            true => format!("`{name}` returns to the version of its file, sha256:{runs}"),
+            false => format!(
+                "`{name}` is rolled back to the version sha256:{runs}, until its file changes"
+            ),
+        };
+        let events = self.events.0.clone();
+        tokio::spawn(async move {
+            let _ = written.await;
+            let _ = events.send(Event::Done(Ok(sentence), reply));
+        });
     }
 
     fn resume(&self, name: &str) -> Result<String, RequestError> {
         self.known(name)?;
-        match self
-            .running(name)
-            .filter(|running| running.quarantine().is_some())
-        {
+        let running = self.running.get(name);
+        match running.filter(|running| running.quarantine().is_some()) {
             Some(running) => {
                 running.controller.services().resume();
-                Ok(format!("`{name}` goes on"))
+                Ok(format!("`{name}` is no longer quarantined"))
             }
             None => Err(RequestError::Refused(format!(
-                "`{name}` is in no quarantine"
+                "`{name}` is not quarantined"
             ))),
         }
     }
 
-    fn describe(&self, name: &str) -> Result<PluginDescription, RequestError> {
-        let described = self.known(name)?;
-        let policy = self
-            .running(name)
-            .map(|running| (*running.version.grant.policy).clone());
+    fn description(&self, name: &str) -> Result<PluginDescription, RequestError> {
+        let plugin = self.known(name)?;
+        let running = self.state.running(name);
         Ok(PluginDescription {
-            description: (*described.description).clone(),
-            policy,
+            description: (*plugin.description).clone(),
+            policy: running.map(|running| (*running.grant.policy).clone()),
         })
     }
+}
+
+/// The status of a file or package of which no content could be loaded so far.
+fn status_of_unloaded((path, source): (&PathBuf, &Source)) -> Option<PluginStatus> {
+    if source.plugin.is_some() {
+        return None;
+    }
+    let status = PluginStatus::not_loaded(path, source.problem.as_ref()?);
+    Some(match &source.content {
+        Content::Package(package) => PluginStatus {
+            name: package.plugin.clone(),
+            ..status
+        },
+        Content::File(_) | Content::Kept => status,
+    })
 }

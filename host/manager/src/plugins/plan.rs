@@ -1,0 +1,513 @@
+//! Decides what the supervisor does: a pure function from what there is ([`State`]) and what is wanted ([`Inputs`]) to a list
+//! of [`Action`]s. It reads no file, asks nobody and remembers nothing; `supervisor.rs` carries the actions out and writes
+//! what came of them into the state. Once a plan is carried out, the next one for the same inputs is empty.
+//!
+//! Quarantine is no part of the state: nothing here stops or restarts a plugin because its keys fail.
+
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::plugins::files::Stamp;
+use crate::plugins::load::LoadedPlugin;
+use crate::plugins::packages::{self, Package};
+use crate::plugins::rollback::{PluginVersions, Record};
+use crate::plugins::status::PluginState;
+use crate::policy::grant::{Asks, Grant, Grants};
+
+pub(crate) use self::wanted::Candidates;
+
+/// What is wanted: what the folders hold, what the policy grants, what `--controllers` enables.
+pub(crate) struct Inputs<'a> {
+    /// The files of the plugin folders. A folder that can't be read counts as it was when it last could be.
+    pub(crate) files: &'a BTreeMap<PathBuf, Stamp>,
+    /// Folders that can't be read, and why.
+    pub(crate) unreadable: &'a BTreeMap<PathBuf, String>,
+    /// By the last policy that could be read.
+    pub(crate) grants: &'a Grants,
+    /// Why the policy on disk is not in force.
+    pub(crate) policy_problem: Option<&'a str>,
+    /// Whether a plugin of this name is to run.
+    pub(crate) enabled: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
+    pub(crate) builtins: Vec<LoadedPlugin>,
+    /// Files and packages, by path or address.
+    pub(crate) sources: BTreeMap<PathBuf, Source>,
+    /// Versions that the operator rolled back to, by digest.
+    pub(crate) kept: BTreeMap<String, Source>,
+    /// What runs, by name.
+    pub(crate) slots: BTreeMap<String, Slot>,
+    /// Which versions ran.
+    pub(crate) record: Record,
+    /// What was last noted about each subject; none if there was no trouble.
+    pub(crate) noted: BTreeMap<Subject, Option<Trouble>>,
+}
+
+/// Where a plugin comes from: a file, a package, or a version that was kept; and what is known of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) content: Content,
+    pub(crate) is_loading: bool,
+    /// The newest content that could be loaded.
+    pub(crate) plugin: Option<LoadedPlugin>,
+    /// Why newer content, or a newer configuration, could not be loaded.
+    pub(crate) problem: Option<String>,
+    /// The configuration that the plugin was last asked to describe itself with.
+    pub(crate) described_with: Option<BTreeMap<String, String>>,
+}
+
+/// What tells two contents of a source apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    File(Stamp),
+    Package(Package),
+    /// A version that was kept: its digest is its key.
+    Kept,
+}
+
+/// What runs under one name, and what is to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Slot {
+    pub(crate) running: Option<Version>,
+    pub(crate) next: Option<Next>,
+    /// Why the account of what runs may no longer read what it watches.
+    pub(crate) denied: Option<String>,
+    /// Whether a version that was stopped is still draining. Nothing starts until it has ended.
+    pub(crate) is_ending: bool,
+}
+
+/// A version of a plugin, and its grant.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    pub(crate) plugin: LoadedPlugin,
+    pub(crate) grant: Grant,
+    /// The digest of the file in whose place it runs: its own, unless the operator rolled back to it.
+    pub(crate) file: String,
+}
+
+/// A version that is to run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Next {
+    pub(crate) version: Version,
+    pub(crate) progress: Progress,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Progress {
+    Opening,
+    /// It is tried again in the background, where that can help.
+    HeldUp(Trouble),
+    /// Its informers are synced.
+    Ready,
+}
+
+/// Why something does not run, or not as wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// A sentence.
+    pub(crate) reason: String,
+    /// The state of a plugin of which no version runs.
+    pub(crate) state: PluginState,
+}
+
+/// What a note is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Plugin(String),
+    Policy,
+    Folder(PathBuf),
+}
+
+/// Which source describes itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SourceKey {
+    Path(PathBuf),
+    Kept(String),
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Read, compile and describe a file, once nobody writes it any more.
+    Load(PathBuf, Stamp),
+    /// Pull, compile and describe a package.
+    Pull(PathBuf, Package),
+    /// Load the version with this digest from those that were kept, in place of the plugin's.
+    LoadKept(LoadedPlugin, String),
+    /// Have a plugin describe itself again, with this configuration.
+    Describe(SourceKey, BTreeMap<String, String>),
+    /// Forget a source that is no longer there.
+    Forget(PathBuf),
+    /// Open a version's informers, instead of what is being opened for its name.
+    Open(String, Box<Version>),
+    /// Stop opening a version that is no longer wanted.
+    Abandon(String),
+    /// Start the version that is ready; it takes over from what runs.
+    Start(String),
+    /// Drain what runs, with the reason if there is one to tell.
+    Stop(String, Option<String>),
+    /// Record that a version runs.
+    Record(String, PluginVersions),
+    /// Show a trouble, or that there is none any more.
+    Note(Subject, Option<Trouble>),
+    /// Show nothing of a subject any more.
+    Unnote(Subject),
+}
+
+/// Actions, and what they are based on.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) actions: Vec<Action>,
+    /// What holds up each plugin, or a newer version of it.
+    pub(crate) troubles: BTreeMap<String, Trouble>,
+}
+
+/// Plans everything.
+pub(crate) fn plan(state: &State, inputs: &Inputs<'_>) -> Plan {
+    let candidates = Candidates::of(state, inputs);
+    let mut actions = sources(state, inputs);
+    actions.extend(candidates.loads.iter().cloned());
+    actions.extend(slots(state, &candidates.wanted));
+    actions.extend(records(state));
+    let troubles = troubles(state, inputs, &candidates);
+    actions.extend(notes(state, inputs, &troubles));
+    Plan { actions, troubles }
+}
+
+/// Plans what is to be loaded: what is new or has changed. What is no longer there is forgotten.
+pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
+    let packages = wanted_packages(inputs);
+    let is_there = |(path, source): (&PathBuf, &Source)| match &source.content {
+        Content::File(_) | Content::Kept => inputs.files.contains_key(path),
+        // An address names one content; who signs it may change.
+        Content::Package(package) => packages.get(path) == Some(package),
+    };
+    let forget = state.sources.iter().filter(|entry| !is_there(*entry));
+    let forget = forget.map(|(path, _)| Action::Forget(path.clone()));
+    let files = inputs.files.iter().filter(|(path, stamp)| {
+        let known = state.sources.get(*path);
+        known.is_none_or(|source| source.content != Content::File(**stamp))
+    });
+    let load = files.map(|(path, stamp)| Action::Load(path.clone(), *stamp));
+    let new = packages.iter().filter(|(path, package)| {
+        let known = state.sources.get(*path);
+        known.is_none_or(|source| source.content != Content::Package((*package).clone()))
+    });
+    let pull = new.map(|(path, package)| Action::Pull(path.clone(), package.clone()));
+    let describe = describe_again(state, inputs);
+    forget.chain(load).chain(pull).chain(describe).collect()
+}
+
+/// The packages that the policy names, as far as they may run.
+fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<PathBuf, Package> {
+    let mut packages = packages::named(&inputs.grants.plugins);
+    packages.retain(|_, package| (inputs.enabled)(&package.plugin));
+    packages
+}
+
+/// What describes itself with another configuration than the operator's present one. A configuration that it failed with
+/// is not tried twice.
+fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
+    let of_paths = state.sources.iter();
+    let of_paths = of_paths.map(|(path, source)| (SourceKey::Path(path.clone()), source));
+    let kept = state.kept.iter();
+    let kept = kept.map(|(digest, source)| (SourceKey::Kept(digest.clone()), source));
+    let stale = of_paths.chain(kept).filter_map(|(key, source)| {
+        let plugin = source.plugin.as_ref().filter(|_| !source.is_loading)?;
+        let config = inputs.grants.config_for(plugin.name(), &plugin.digest);
+        let is_tried = source.described_with.as_ref() == Some(&config);
+        (plugin.config != config && !is_tried).then_some(Action::Describe(key, config))
+    });
+    stale.collect()
+}
+
+/// Plans what runs.
+fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (name, slot) in &state.slots {
+        if slot.is_ending {
+            continue;
+        }
+        if !wanted.contains_key(name) {
+            actions.push(Action::Stop(name.clone(), None));
+        } else if let Some(reason) = &slot.denied {
+            // It is opened anew once it has ended, and waits there until its account may read.
+            actions.push(Action::Stop(name.clone(), Some(reason.clone())));
+        }
+    }
+    let nothing = Slot::default();
+    for (name, version) in wanted {
+        let slot = state.slots.get(name).unwrap_or(&nothing);
+        if slot.is_ending || slot.denied.is_some() {
+            continue;
+        }
+        let is_wanted = slot.running.as_ref() == Some(version);
+        match &slot.next {
+            Some(_) if is_wanted => actions.push(Action::Abandon(name.clone())),
+            None if is_wanted => {}
+            Some(next) if next.version == *version => {
+                if next.progress == Progress::Ready {
+                    actions.push(Action::Start(name.clone()));
+                }
+            }
+            _ => actions.push(Action::Open(name.clone(), Box::new(version.clone()))),
+        }
+    }
+    actions
+}
+
+/// Plans what is recorded: each dropped-in version that runs, so that the operator can roll back to the one before.
+fn records(state: &State) -> Vec<Action> {
+    let running = state.slots.iter().filter_map(|(name, slot)| {
+        let version = slot.running.as_ref()?;
+        (!version.grant.is_builtin).then_some((name, version))
+    });
+    let changed = running.filter_map(|(name, version)| {
+        let asks = Asks::of(&version.plugin.description);
+        let digest = &version.plugin.digest;
+        let versions = state.record.after(name, digest, &version.file, asks);
+        let is_new = state.record.of(name) != Some(&versions);
+        is_new.then(|| Action::Record(name.clone(), versions))
+    });
+    changed.collect()
+}
+
+/// What holds up each plugin: first what was tried last.
+fn troubles(
+    state: &State,
+    inputs: &Inputs<'_>,
+    candidates: &Candidates,
+) -> BTreeMap<String, Trouble> {
+    let mut troubles = BTreeMap::new();
+    for (path, source) in &state.sources {
+        let Some(plugin) = &source.plugin else {
+            continue;
+        };
+        let refusal = candidates.refusals.get(path).cloned();
+        let problem = || source.problem.clone().map(Trouble::failed);
+        if let Some(trouble) = refusal.or_else(problem) {
+            troubles.entry(plugin.name().to_owned()).or_insert(trouble);
+        }
+    }
+    for (name, slot) in &state.slots {
+        if let Some(Next {
+            progress: Progress::HeldUp(trouble),
+            ..
+        }) = &slot.next
+        {
+            troubles.insert(name.clone(), trouble.clone());
+        }
+    }
+    let names = state.names(inputs.grants);
+    troubles.retain(|name, _| names.contains(name));
+    troubles
+}
+
+/// Plans what is told: each trouble once, until it is another one.
+fn notes(state: &State, inputs: &Inputs<'_>, troubles: &BTreeMap<String, Trouble>) -> Vec<Action> {
+    let names = state.names(inputs.grants);
+    let plugins = names.into_iter().map(|name| {
+        let trouble = troubles.get(&name).cloned();
+        (Subject::Plugin(name), trouble)
+    });
+    let folders = inputs.unreadable.iter().map(|(folder, problem)| {
+        let trouble = Trouble::failed(problem.clone());
+        (Subject::Folder(folder.clone()), Some(trouble))
+    });
+    let policy = inputs.policy_problem.map(str::to_owned);
+    let policy = (Subject::Policy, policy.map(Trouble::failed));
+    let wanted: BTreeMap<Subject, Option<Trouble>> =
+        plugins.chain(folders).chain([policy]).collect();
+    let is_noted = |subject: &Subject, trouble: &Option<Trouble>| match state.noted.get(subject) {
+        Some(noted) => noted.as_ref().map(Trouble::topic) == trouble.as_ref().map(Trouble::topic),
+        None => false,
+    };
+    let unnote = state
+        .noted
+        .keys()
+        .filter(|subject| !wanted.contains_key(subject));
+    let unnote = unnote.map(|subject| Action::Unnote(subject.clone()));
+    let note = wanted
+        .iter()
+        .filter(|(subject, trouble)| !is_noted(subject, trouble));
+    let note = note.map(|(subject, trouble)| Action::Note(subject.clone(), trouble.clone()));
+    unnote.chain(note).collect()
+}
+
+impl State {
+    /// The names of all plugins that run, are to run, or can't.
+    pub(crate) fn names(&self, grants: &Grants) -> BTreeSet<String> {
+        let running = self.slots.keys().cloned();
+        running.chain(self.dropped_in(grants)).collect()
+    }
+
+    /// The names of the plugins that come from files and packages.
+    pub(crate) fn dropped_in(&self, grants: &Grants) -> Vec<String> {
+        let loaded = self.plugins().map(|plugin| plugin.name().to_owned());
+        let packages = packages::named(&grants.plugins).into_values();
+        loaded
+            .chain(packages.map(|package| package.plugin))
+            .collect()
+    }
+
+    /// The plugins of files and packages.
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = &LoadedPlugin> {
+        self.sources
+            .values()
+            .filter_map(|source| source.plugin.as_ref())
+    }
+
+    /// What runs under a name.
+    pub(crate) fn running(&self, name: &str) -> Option<&Version> {
+        self.slots.get(name)?.running.as_ref()
+    }
+
+    /// What is known of a source.
+    pub(crate) fn source(&mut self, key: &SourceKey) -> Option<&mut Source> {
+        match key {
+            SourceKey::Path(path) => self.sources.get_mut(path),
+            SourceKey::Kept(digest) => self.kept.get_mut(digest),
+        }
+    }
+
+    /// The digests of all code that may be needed again.
+    pub(crate) fn digests(&self) -> BTreeSet<&str> {
+        let sources = self.sources.values().chain(self.kept.values());
+        let loaded = sources.filter_map(|source| source.plugin.as_ref());
+        let versions = self.slots.values().flat_map(|slot| {
+            let next = slot.next.as_ref().map(|next| &next.version);
+            slot.running.iter().chain(next)
+        });
+        let versions = versions.map(|version| &version.plugin);
+        let all = self.builtins.iter().chain(loaded).chain(versions);
+        all.map(|plugin| plugin.digest.as_str()).collect()
+    }
+
+    /// Takes note that an action begins. What comes of it later is written by whoever carries it out.
+    pub(crate) fn begin(&mut self, action: &Action) {
+        match action {
+            Action::Load(path, stamp) => {
+                self.load(path, Content::File(*stamp));
+            }
+            Action::Pull(path, package) => {
+                self.load(path, Content::Package(package.clone()));
+            }
+            Action::LoadKept(_, digest) => {
+                let source = Source::loading(Content::Kept);
+                self.kept.insert(digest.clone(), source);
+            }
+            Action::Describe(key, config) => {
+                if let Some(source) = self.source(key) {
+                    source.is_loading = true;
+                    source.described_with = Some(config.clone());
+                }
+            }
+            Action::Forget(path) => {
+                self.sources.remove(path);
+            }
+            Action::Open(name, version) => {
+                let next = Next {
+                    version: (**version).clone(),
+                    progress: Progress::Opening,
+                };
+                self.slots.entry(name.clone()).or_default().next = Some(next);
+            }
+            Action::Abandon(name) => {
+                if let Some(slot) = self.slots.get_mut(name) {
+                    slot.next = None;
+                }
+            }
+            Action::Start(name) => {
+                if let Some(slot) = self.slots.get_mut(name)
+                    && let Some(next) = slot.next.take()
+                {
+                    slot.running = Some(next.version);
+                }
+            }
+            Action::Stop(name, _) => {
+                let slot = self.slots.remove(name);
+                if slot.is_some_and(|slot| slot.running.is_some()) {
+                    let ending = Slot {
+                        is_ending: true,
+                        ..Slot::default()
+                    };
+                    self.slots.insert(name.clone(), ending);
+                }
+            }
+            Action::Record(name, versions) => self.record.set(name, versions.clone()),
+            Action::Note(subject, trouble) => {
+                self.noted.insert(subject.clone(), trouble.clone());
+            }
+            Action::Unnote(subject) => {
+                self.noted.remove(subject);
+            }
+        }
+    }
+
+    /// The newest content of a source loads; what was loaded before stays until it has.
+    fn load(&mut self, path: &PathBuf, content: Content) {
+        let before = self.sources.remove(path);
+        let source = Source {
+            plugin: before.and_then(|source| source.plugin),
+            ..Source::loading(content)
+        };
+        self.sources.insert(path.clone(), source);
+    }
+}
+
+impl Source {
+    fn loading(content: Content) -> Self {
+        Self {
+            content,
+            is_loading: true,
+            plugin: None,
+            problem: None,
+            described_with: None,
+        }
+    }
+
+    /// Takes note of what came of loading, or of describing again.
+    pub(crate) fn loaded(&mut self, loaded: Result<LoadedPlugin, String>) {
+        self.is_loading = false;
+        match loaded {
+            Ok(plugin) => (self.plugin, self.problem) = (Some(plugin), None),
+            Err(problem) => self.problem = Some(problem),
+        }
+    }
+}
+
+/// Equal if nothing changes when one takes the place of the other. The same plugin may lie in another file.
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        let (own, others) = (&self.plugin.description, &other.plugin.description);
+        self.plugin.digest == other.plugin.digest
+            && self.file == other.file
+            && self.grant == other.grant
+            && (Arc::ptr_eq(own, others) || own == others)
+    }
+}
+
+impl Trouble {
+    pub(crate) fn failed(reason: String) -> Self {
+        Self {
+            reason,
+            state: PluginState::Failed,
+        }
+    }
+
+    /// What it is about. The causes of what passes by itself change from try to try, and need no new line in the log.
+    fn topic(&self) -> &str {
+        match (self.state, self.reason.split_once(": ")) {
+            (PluginState::Starting, Some((topic, _))) => topic,
+            _ => &self.reason,
+        }
+    }
+}

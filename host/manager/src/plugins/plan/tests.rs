@@ -1,0 +1,727 @@
+//! The supervisor's decisions, as a table: what there is, what happens, what is planned, and what runs in the end.
+
+use std::path::Path;
+
+use flyball_types::description::Description;
+
+use super::*;
+use crate::plugins::load::Origin;
+use crate::policy::Policy;
+
+/// What the supervisor sees, and what its actions would find.
+struct World {
+    state: State,
+    files: BTreeMap<PathBuf, Stamp>,
+    unreadable: BTreeMap<PathBuf, String>,
+    grants: Grants,
+    policy_problem: Option<String>,
+    disabled: &'static str,
+    /// What files, packages and kept versions hold, by path, address or digest: a plugin, or why it can't be loaded.
+    contents: BTreeMap<String, Result<LoadedPlugin, String>>,
+    /// Why a version can't be opened, by name.
+    held_up: BTreeMap<String, Trouble>,
+}
+
+/// One row of the table.
+struct Row {
+    /// What there is: it is brought to where nothing is left to do.
+    given: fn(&mut World),
+    /// What happens then.
+    when: fn(&mut World),
+    /// The actions that are planned for it.
+    plans: &'static [&'static str],
+    /// What runs once all is done: name, digest and configuration.
+    runs: &'static [&'static str],
+}
+
+const GRANTS: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\", \"create\"]\n";
+
+fn plugin(name: &str, digest: &str, verbs: &str) -> LoadedPlugin {
+    let text = format!(
+        r#"{{"format": 1, "name": "{name}", "queues": [{{"name": "{name}"}}],
+             "watches": [{{"kind": "v1/Pod", "fields": ["metadata.labels"]}}],
+             "permissions": [{{"kind": "v1/Pod", "verbs": [{verbs}]}}]}}"#
+    );
+    LoadedPlugin {
+        origin: Origin::File("/plugins/unknown.wasm".into()),
+        digest: digest.into(),
+        description: Arc::new(Description::read(&text).expect("a description")),
+        config: BTreeMap::new(),
+    }
+}
+
+fn a(digest: &str) -> LoadedPlugin {
+    plugin("a", digest, r#""create""#)
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            state: State::default(),
+            files: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            grants: Grants::default(),
+            policy_problem: None,
+            disabled: "",
+            contents: BTreeMap::new(),
+            held_up: BTreeMap::new(),
+        }
+    }
+
+    fn policy(&mut self, text: &str) {
+        let path = Path::new("policy.toml");
+        self.grants.plugins = Policy::parse(path, text).expect("a policy");
+    }
+
+    /// Lays a file there, or another content of it.
+    fn file(&mut self, path: &str, holds: LoadedPlugin) {
+        self.lay(path, Ok(holds));
+    }
+
+    fn lay(&mut self, path: &str, holds: Result<LoadedPlugin, String>) {
+        let stamps = self.files.values().len() as u64 + self.contents.len() as u64;
+        let stamp =
+            Stamp::numbered(stamps * 2 + u64::from(self.files.contains_key(Path::new(path))));
+        self.files.insert(path.into(), stamp);
+        if let Ok(plugin) = &holds {
+            self.contents.insert(plugin.digest.clone(), holds.clone());
+        }
+        self.contents.insert(path.into(), holds);
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.files.remove(Path::new(path));
+    }
+
+    fn builtin(&mut self) {
+        let origin = Origin::BuiltIn("a");
+        self.state.builtins.push(LoadedPlugin {
+            origin,
+            ..a("built-in")
+        });
+        self.grants.builtin_names.insert("a".into());
+    }
+
+    fn plan(&self) -> Plan {
+        let inputs = Inputs {
+            files: &self.files,
+            unreadable: &self.unreadable,
+            grants: &self.grants,
+            policy_problem: self.policy_problem.as_deref(),
+            enabled: &|name| name != self.disabled,
+        };
+        plan(&self.state, &inputs)
+    }
+
+    /// Carries actions out as the supervisor would, and all that follows from them.
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            let actions = self.plan().actions;
+            if actions.is_empty() {
+                return;
+            }
+            for action in actions {
+                self.state.begin(&action);
+                self.finish(action);
+            }
+        }
+        panic!("there is always something to do: {:?}", self.plan().actions);
+    }
+
+    /// Writes down what comes of an action.
+    fn finish(&mut self, action: Action) {
+        match action {
+            Action::Load(path, _) | Action::Pull(path, _) => {
+                let held = self.contents[path.to_str().expect("a path")].clone();
+                let loaded = held.map(|plugin| LoadedPlugin {
+                    origin: Origin::File(path.clone()),
+                    ..plugin
+                });
+                let source = self.state.sources.get_mut(&path).expect("a source");
+                source.loaded(loaded);
+            }
+            Action::LoadKept(plugin, digest) => {
+                let held = self.contents.get(&digest).cloned();
+                let loaded = held.unwrap_or_else(|| Err("it is lost".into()));
+                let loaded = loaded.map(|kept| LoadedPlugin {
+                    origin: plugin.origin,
+                    ..kept
+                });
+                let kept = self.state.kept.get_mut(&digest).expect("a kept version");
+                kept.loaded(loaded);
+            }
+            Action::Describe(key, config) => {
+                let source = self.state.source(&key).expect("a source");
+                let plugin = source.plugin.clone().expect("a plugin");
+                let loaded = match config.contains_key("broken") {
+                    true => Err("it did not describe itself".to_owned()),
+                    false => Ok(LoadedPlugin { config, ..plugin }),
+                };
+                source.loaded(loaded);
+            }
+            Action::Open(name, _) => {
+                let progress = match self.held_up.get(&name) {
+                    Some(trouble) => Progress::HeldUp(trouble.clone()),
+                    None => Progress::Ready,
+                };
+                let slot = self.state.slots.get_mut(&name).expect("a slot");
+                slot.next.as_mut().expect("a next version").progress = progress;
+            }
+            // It has drained.
+            Action::Stop(name, _) => drop(self.state.slots.remove(&name)),
+            _ => {}
+        }
+    }
+
+    fn runs(&self) -> Vec<String> {
+        let running = self.state.slots.iter();
+        let running = running.filter_map(|(name, slot)| Some((name, slot.running.as_ref()?)));
+        let text = running.map(|(name, version)| {
+            let config: String = version.plugin.config.values().cloned().collect();
+            format!("{name} {} {config}", version.plugin.digest)
+        });
+        text.map(|text| text.trim_end().to_owned()).collect()
+    }
+
+    fn slot(&mut self) -> &mut Slot {
+        self.state.slots.get_mut("a").expect("the plugin's slot")
+    }
+}
+
+/// An action in a few words. Notes that there is no trouble, and the record of versions, are left out.
+fn words(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Load(path, _) => format!("load {}", path.display()),
+        Action::Pull(path, _) => format!("pull {}", path.display()),
+        Action::LoadKept(_, digest) => format!("load kept {digest}"),
+        Action::Describe(SourceKey::Path(path), config) => {
+            let config: Vec<&str> = config.values().map(String::as_str).collect();
+            format!("describe {} with {}", path.display(), config.join(","))
+        }
+        Action::Describe(SourceKey::Kept(digest), _) => format!("describe kept {digest}"),
+        Action::Forget(path) => format!("forget {}", path.display()),
+        Action::Open(name, version) => format!("open {name} {}", version.plugin.digest),
+        Action::Abandon(name) => format!("abandon {name}"),
+        Action::Start(name) => format!("start {name}"),
+        Action::Stop(name, None) => format!("stop {name}"),
+        Action::Stop(name, Some(reason)) => format!("stop {name}: {reason}"),
+        Action::Note(Subject::Plugin(name), Some(trouble)) => {
+            format!("note {name}: {}", trouble.reason)
+        }
+        Action::Note(subject, Some(trouble)) => format!("note {subject:?}: {}", trouble.reason),
+        Action::Unnote(subject) => format!("unnote {subject:?}"),
+        Action::Note(_, None) | Action::Record(..) => return None,
+    })
+}
+
+fn nothing(_: &mut World) {}
+
+/// A granted plugin runs from /a.wasm.
+fn one_runs(world: &mut World) {
+    world.policy(GRANTS);
+    world.file("/a.wasm", a("1"));
+}
+
+/// The file changed since the plugin first ran, and the new version runs.
+fn two_ran(world: &mut World) {
+    one_runs(world);
+    world.settle();
+    world.file("/a.wasm", a("2"));
+}
+
+fn rolled_back(world: &mut World) {
+    two_ran(world);
+    world.settle();
+    world.state.record.pin("a", "1", "2");
+}
+
+/// Checks that each planned action begins with the words that the row says.
+fn check(name: &str, row: &Row) {
+    let mut world = World::new();
+    (row.given)(&mut world);
+    world.settle();
+    (row.when)(&mut world);
+    let planned: Vec<String> = world.plan().actions.iter().filter_map(words).collect();
+    let matches = planned.len() == row.plans.len()
+        && planned
+            .iter()
+            .zip(row.plans)
+            .all(|(planned, expected)| planned.starts_with(expected));
+    assert!(
+        matches,
+        "{name}: planned {planned:#?}, expected {:#?}",
+        row.plans
+    );
+    world.settle();
+    assert_eq!(world.runs(), row.runs, "{name}: what runs in the end");
+}
+
+macro_rules! rows {
+    ($($name:ident: $given:expr, $when:expr => [$($plans:expr),*], [$($runs:expr),*];)*) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name), &Row {
+                given: $given,
+                when: $when,
+                plans: &[$($plans),*],
+                runs: &[$($runs),*],
+            });
+        })*
+    };
+}
+
+// Files.
+rows! {
+    a_new_file_is_loaded:
+        |world| world.policy(GRANTS),
+        |world| world.file("/a.wasm", a("1"))
+        => ["load /a.wasm"], ["a 1"];
+    a_changed_file_is_loaded_and_takes_over:
+        one_runs,
+        |world| world.file("/a.wasm", a("2"))
+        => ["load /a.wasm"], ["a 2"];
+    of_a_half_written_file_the_version_before_goes_on:
+        one_runs,
+        |world| world.lay("/a.wasm", Err("can't load the plugin /a.wasm".into()))
+        => ["load /a.wasm"], ["a 1"];
+    a_removed_file_stops_its_plugin:
+        one_runs,
+        |world| world.remove("/a.wasm")
+        => ["forget /a.wasm", "stop a", "unnote Plugin(\"a\")"], [];
+    a_renamed_file_is_no_other_version:
+        one_runs,
+        |world| {
+            world.files.clear();
+            world.file("/b.wasm", a("1"));
+        }
+        => ["forget /a.wasm", "load /b.wasm", "stop a", "unnote Plugin(\"a\")"], ["a 1"];
+    files_of_an_unreadable_folder_go_on_and_the_folder_is_noted:
+        one_runs,
+        |world| drop(world.unreadable.insert("/".into(), "no such file".into()))
+        => ["note Folder(\"/\"): no such file"], ["a 1"];
+    of_two_files_with_one_name_the_one_that_runs_stays:
+        |world| {
+            world.policy(GRANTS);
+            world.file("/b.wasm", a("1"));
+        },
+        |world| {
+            world.file("/a.wasm", a("2"));
+            world.settle();
+            // Another content of the newcomer does not help it.
+            world.file("/a.wasm", a("3"));
+        }
+        => ["load /a.wasm"], ["a 1"];
+    of_two_files_with_one_name_the_one_that_ran_last_starts:
+        |world| {
+            let versions = world.state.record.after("a", "2", "2", Asks::of(&a("2").description));
+            world.state.record.set("a", versions);
+            world.policy(GRANTS);
+        },
+        |world| {
+            world.file("/a.wasm", a("1"));
+            world.file("/b.wasm", a("2"));
+        }
+        => ["load /a.wasm", "load /b.wasm"], ["a 2"];
+    the_other_of_two_files_takes_over_once_the_first_is_removed:
+        |world| {
+            world.policy(GRANTS);
+            world.file("/a.wasm", a("1"));
+            world.file("/b.wasm", a("2"));
+        },
+        |world| world.remove("/a.wasm")
+        => ["forget /a.wasm"], ["a 2"];
+    a_plugin_that_controllers_disables_does_not_run:
+        |world| {
+            one_runs(world);
+            world.disabled = "a";
+        },
+        nothing
+        => [], [];
+}
+
+// Packages.
+const PACKAGE: &str =
+    "oci://example.com/a@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
+fn package(world: &mut World) {
+    let source = format!("[plugins.a]\nsource = \"{PACKAGE}\"\n{GRANTS}");
+    world.policy(&source);
+    world.contents.insert(PACKAGE.into(), Ok(a("1")));
+}
+
+rows! {
+    a_package_that_the_policy_names_is_pulled:
+        nothing, package
+        => ["pull oci://example.com/a@sha256:0000"], ["a 1"];
+    a_package_that_the_policy_names_no_more_stops:
+        package,
+        |world| world.policy(GRANTS)
+        => ["forget oci://example.com/a@sha256:0000", "stop a", "unnote Plugin(\"a\")"], [];
+    a_package_of_a_disabled_plugin_is_not_pulled:
+        |world| {
+            package(world);
+            world.disabled = "a";
+        },
+        nothing
+        => [], [];
+}
+
+// Policies.
+rows! {
+    without_a_policy_a_plugin_is_pending:
+        nothing,
+        |world| {
+            world.file("/a.wasm", a("1"));
+            world.settle();
+            world.state.noted.clear();
+        }
+        => ["note a: pending: no policy grants it anything"], [];
+    a_pending_plugin_starts_once_it_is_granted:
+        |world| world.file("/a.wasm", a("1")),
+        |world| world.policy(GRANTS)
+        => ["open a 1"], ["a 1"];
+    a_plugin_whose_grant_is_revoked_stops:
+        one_runs,
+        |world| world.policy("")
+        => ["stop a", "note a: pending: no policy"], [];
+    a_narrowed_grant_is_in_force_at_once:
+        one_runs,
+        |world| world.policy(&GRANTS.replace(", \"create\"", ""))
+        => ["open a 1"], ["a 1"];
+    a_version_that_asks_for_more_waits_while_the_one_before_goes_on:
+        one_runs,
+        |world| {
+            world.file("/a.wasm", plugin("a", "2", r#""create", "delete""#));
+            world.settle();
+            world.state.noted.clear();
+        }
+        => ["note a: pending: this version asks for more"], ["a 1"];
+    a_version_that_waits_starts_once_it_is_granted_more:
+        |world| {
+            one_runs(world);
+            world.settle();
+            world.file("/a.wasm", plugin("a", "2", r#""create", "delete""#));
+        },
+        |world| world.policy(&GRANTS.replace("\"create\"", "\"create\", \"delete\""))
+        => ["open a 2"], ["a 2"];
+    the_version_before_stops_too_if_the_policy_grants_it_nothing_any_more:
+        |world| {
+            one_runs(world);
+            world.settle();
+            world.file("/a.wasm", plugin("a", "2", r#""create", "delete""#));
+        },
+        |world| world.policy("")
+        => ["stop a", "note a: pending: no policy"], [];
+    a_policy_for_one_digest_is_for_no_other_file:
+        one_runs,
+        |world| {
+            let digest = "0".repeat(64);
+            world.policy(&format!("[plugins.a]\ndigest = \"sha256:{digest}\"\n{GRANTS}"));
+        }
+        => ["stop a", "note a: pending: the policy grants `a` to the file"], [];
+    a_policy_that_cannot_be_read_leaves_the_one_before_in_force:
+        one_runs,
+        |world| world.policy_problem = Some("can't read the policy".into())
+        => ["note Policy: can't read the policy"], ["a 1"];
+    a_policy_that_is_readable_again_is_noted_no_more:
+        |world| {
+            one_runs(world);
+            world.policy_problem = Some("can't read the policy".into());
+        },
+        |world| world.policy_problem = None
+        => [], ["a 1"];
+}
+
+// Built-ins.
+rows! {
+    a_builtin_runs:
+        nothing,
+        World::builtin
+        => ["open a built-in"], ["a built-in"];
+    a_file_with_a_builtins_name_is_refused_and_the_builtin_goes_on:
+        |world| {
+            world.builtin();
+            world.policy(GRANTS);
+        },
+        |world| {
+            world.file("/a.wasm", a("1"));
+            world.settle();
+            world.state.noted.clear();
+        }
+        => ["note a: "], ["a built-in"];
+    a_file_replaces_a_builtin_if_the_policy_says_so:
+        |world| {
+            world.builtin();
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.policy(&format!("[plugins.a]\nreplaces-builtin = true\n{GRANTS}"))
+        => ["open a 1"], ["a 1"];
+    a_builtin_returns_once_what_replaces_it_is_removed:
+        |world| {
+            world.builtin();
+            world.policy(&format!("[plugins.a]\nreplaces-builtin = true\n{GRANTS}"));
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.files.clear()
+        => ["forget /a.wasm", "open a built-in"], ["a built-in"];
+}
+
+// Rollback.
+rows! {
+    a_rollback_loads_the_version_before_while_the_newer_one_goes_on:
+        two_ran,
+        |world| world.state.record.pin("a", "1", "2")
+        => ["load kept 1"], ["a 1"];
+    a_version_that_is_kept_and_still_loads_changes_nothing:
+        two_ran,
+        |world| {
+            world.state.record.pin("a", "1", "2");
+            world.state.begin(&Action::LoadKept(a("2"), "1".into()));
+        }
+        => [], ["a 2"];
+    a_version_that_is_lost_leaves_that_of_the_file_running:
+        two_ran,
+        |world| {
+            world.contents.remove("1");
+            world.state.record.pin("a", "1", "2");
+        }
+        => ["load kept 1"], ["a 2"];
+    a_rollback_ends_when_the_file_changes:
+        rolled_back,
+        |world| world.file("/a.wasm", a("3"))
+        => ["load /a.wasm"], ["a 3"];
+    a_second_rollback_returns_to_the_file:
+        rolled_back,
+        |world| world.state.record.pin("a", "2", "2")
+        => ["open a 2"], ["a 2"];
+    a_rollback_outlasts_a_restart:
+        |world| {
+            rolled_back(world);
+            world.settle();
+            world.state = State {
+                record: world.state.record.clone(),
+                ..State::default()
+            };
+        },
+        nothing
+        => [], ["a 1"];
+}
+
+// Configuration.
+fn configured(value: &str) -> String {
+    format!("[plugins.a]\nconfig = {{ {value} }}\n{GRANTS}")
+}
+
+rows! {
+    a_plugin_describes_itself_with_the_operators_configuration_before_it_is_opened:
+        nothing,
+        |world| {
+            world.policy(&configured("key = \"x\""));
+            world.file("/a.wasm", a("1"));
+            for action in world.plan().actions {
+                world.state.begin(&action);
+                world.finish(action);
+            }
+        }
+        => ["describe /a.wasm with x"], ["a 1 x"];
+    a_plugin_describes_itself_again_when_its_configuration_changes:
+        |world| {
+            world.policy(&configured("key = \"x\""));
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.policy(&configured("key = \"y\""))
+        => ["describe /a.wasm with y"], ["a 1 y"];
+    a_configuration_that_it_cannot_describe_itself_with_leaves_the_one_before:
+        |world| {
+            world.policy(&configured("key = \"x\""));
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.policy(&configured("broken = \"y\""))
+        => ["describe /a.wasm with y"], ["a 1 x"];
+    a_failed_configuration_is_noted_and_not_tried_again:
+        |world| {
+            world.policy(&configured("broken = \"x\""));
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.state.noted.clear()
+        => ["note a: it did not describe itself"], [];
+    a_corrected_configuration_is_tried:
+        |world| {
+            world.policy(&configured("broken = \"x\""));
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.policy(&configured("key = \"y\""))
+        => ["describe /a.wasm with y"], ["a 1 y"];
+    what_is_revoked_is_in_force_before_a_new_configuration_is_described:
+        |world| {
+            world.policy(&configured("key = \"x\""));
+            world.file("/a.wasm", a("1"));
+        },
+        |world| world.policy(&configured("key = \"y\"").replace(", \"create\"", ""))
+        => ["describe /a.wasm with y", "open a 1"], ["a 1 y"];
+    a_file_that_the_policy_is_not_for_is_shown_no_configuration:
+        nothing,
+        |world| {
+            let digest = "0".repeat(64);
+            let policy = configured("key = \"x\"");
+            let header = format!("[plugins.a]\ndigest = \"sha256:{digest}\"");
+            world.policy(&policy.replace("[plugins.a]", &header));
+            world.file("/a.wasm", a("1"));
+            world.settle();
+            world.state.noted.clear();
+        }
+        => ["note a: pending: the policy grants"], [];
+    a_version_that_is_rolled_back_to_describes_itself_with_the_configuration:
+        |world| {
+            two_ran(world);
+            world.settle();
+            world.policy(&configured("key = \"x\""));
+        },
+        |world| world.state.record.pin("a", "1", "2")
+        => ["load kept 1"], ["a 1 x"];
+}
+
+// Opening, starting, ending.
+fn not_served(world: &mut World) {
+    let trouble = Trouble {
+        reason: "waits until the server serves example.com/v1/Widget".into(),
+        state: PluginState::Starting,
+    };
+    world.held_up.insert("a".into(), trouble);
+}
+
+rows! {
+    a_version_that_is_held_up_is_noted_and_the_one_before_goes_on:
+        |world| {
+            one_runs(world);
+            world.settle();
+            not_served(world);
+            world.file("/a.wasm", a("2"));
+        },
+        |world| world.state.noted.clear()
+        => ["note a: waits until the server serves"], ["a 1"];
+    a_version_that_is_held_up_no_more_takes_over:
+        |world| {
+            one_runs(world);
+            world.settle();
+            not_served(world);
+            world.file("/a.wasm", a("2"));
+        },
+        |world| world.slot().next.as_mut().expect("a next version").progress = Progress::Ready
+        => ["start a"], ["a 2"];
+    a_cause_that_changes_is_not_noted_anew:
+        |world| {
+            one_runs(world);
+            let trouble = Trouble {
+                reason: "the API server can't be asked what it serves: refused".into(),
+                state: PluginState::Starting,
+            };
+            world.held_up.insert("a".into(), trouble);
+        },
+        |world| {
+            let trouble = Trouble {
+                reason: "the API server can't be asked what it serves: timed out".into(),
+                state: PluginState::Starting,
+            };
+            let next = world.slot().next.as_mut().expect("a next version");
+            next.progress = Progress::HeldUp(trouble);
+        }
+        => [], [];
+    a_version_that_is_no_longer_wanted_is_abandoned:
+        |world| {
+            one_runs(world);
+            world.settle();
+            not_served(world);
+            world.file("/a.wasm", a("2"));
+        },
+        |world| {
+            world.file("/a.wasm", a("1"));
+            let actions = plan_and_load(world);
+            actions.into_iter().for_each(|action| world.state.begin(&action));
+        }
+        => [], ["a 1"];
+    a_version_that_is_held_up_makes_way_for_a_newer_one:
+        |world| {
+            one_runs(world);
+            world.settle();
+            not_served(world);
+            world.file("/a.wasm", a("2"));
+        },
+        |world| {
+            world.held_up.clear();
+            world.file("/a.wasm", a("3"));
+            plan_and_load(world);
+        }
+        => ["open a 3"], ["a 3"];
+    a_plugin_whose_account_may_no_longer_read_stops_and_is_opened_anew:
+        one_runs,
+        |world| world.slot().denied = Some("it may not list v1/Pod".into())
+        => ["stop a: it may not list v1/Pod"], ["a 1"];
+    a_plugin_that_ends_comes_back_once_it_has_ended:
+        |world| {
+            one_runs(world);
+            world.settle();
+            let stop = Action::Stop("a".into(), None);
+            world.state.begin(&stop);
+        },
+        |world| drop(world.state.slots.remove("a"))
+        => ["open a 1"], ["a 1"];
+    while_a_plugin_ends_nothing_starts_in_its_place:
+        |world| {
+            one_runs(world);
+            world.settle();
+            let stop = Action::Stop("a".into(), None);
+            world.state.begin(&stop);
+        },
+        |world| world.file("/a.wasm", a("2"))
+        => ["load /a.wasm"], [];
+    what_runs_as_wanted_is_left_alone:
+        one_runs, nothing => [], ["a 1"];
+}
+
+/// Carries out one plan's loads alone.
+fn plan_and_load(world: &mut World) -> Vec<Action> {
+    for action in world.plan().actions {
+        world.state.begin(&action);
+        world.finish(action);
+    }
+    world.plan().actions
+}
+
+#[test]
+fn the_refusal_of_the_second_of_two_files_names_both() {
+    let mut world = World::new();
+    world.policy(GRANTS);
+    world.file("/a.wasm", a("1"));
+    world.file("/b.wasm", a("2"));
+    world.settle();
+    let reason = &world.plan().troubles["a"].reason;
+    assert!(
+        reason.contains("/a.wasm") && reason.contains("/b.wasm"),
+        "{reason}"
+    );
+    assert_eq!(world.plan().troubles["a"].state, PluginState::Failed);
+}
+
+#[test]
+fn a_version_that_ran_is_recorded_with_the_one_before() {
+    let mut world = World::new();
+    two_ran(&mut world);
+    world.settle();
+    let versions = world.state.record.of("a").expect("a record");
+    assert_eq!(
+        (versions.current.as_str(), versions.previous.as_deref()),
+        ("2", Some("1"))
+    );
+}
+
+#[test]
+fn code_is_forgotten_once_nothing_names_it() {
+    let mut world = World::new();
+    two_ran(&mut world);
+    world.settle();
+    assert_eq!(world.state.digests(), BTreeSet::from(["2"]));
+    world.files.clear();
+    world.settle();
+    assert!(world.state.digests().is_empty());
+}

@@ -1,0 +1,177 @@
+//! Which versions should run: what the files and packages hold, as far as the policy grants it, in place of the built-ins
+//! where it says so.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Action, Inputs, State, Trouble, Version};
+use crate::plugins::load::{LoadedPlugin, Origin};
+use crate::plugins::status::PluginState;
+use crate::policy::grant::{Asks, Grant, Refusal};
+
+/// What of the loaded plugins should run.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates {
+    /// By name.
+    pub(crate) wanted: BTreeMap<String, Version>,
+    /// Why the plugin of a source may not run, by the source's path.
+    pub(crate) refusals: BTreeMap<PathBuf, Trouble>,
+    /// Versions to load before they can run.
+    pub(crate) loads: Vec<Action>,
+}
+
+impl Candidates {
+    pub(crate) fn of(state: &State, inputs: &Inputs<'_>) -> Self {
+        let mut candidates = Self::default();
+        for builtin in &state.builtins {
+            let version = Version {
+                plugin: builtin.clone(),
+                grant: inputs.grants.builtin(&builtin.description),
+                file: builtin.digest.clone(),
+            };
+            candidates.wanted.insert(builtin.name().to_owned(), version);
+        }
+        // Of two files with one name, the one that runs, or ran last, stays.
+        let mut plugins: Vec<(&PathBuf, &LoadedPlugin)> = state
+            .sources
+            .iter()
+            .filter_map(|(path, source)| Some((path, source.plugin.as_ref()?)))
+            .collect();
+        plugins.sort_by_key(|(path, plugin)| {
+            let ran = state.record.of(plugin.name());
+            let ran_last = ran.is_some_and(|ran| ran.current == plugin.digest);
+            (!runs_from(state, path), !ran_last)
+        });
+        let mut taken: BTreeMap<&str, &Path> = BTreeMap::new();
+        for (path, plugin) in plugins {
+            let refusal = match taken.get(plugin.name()) {
+                Some(other) => Some(Trouble::failed(format!(
+                    "{} and {} both hold a plugin with the name `{}`: that of {} is used; remove one of them",
+                    other.display(),
+                    path.display(),
+                    plugin.name(),
+                    other.display(),
+                ))),
+                None => {
+                    taken.insert(plugin.name(), path);
+                    candidates.consider(plugin, state, inputs)
+                }
+            };
+            if let Some(refusal) = refusal {
+                candidates.refusals.insert(path.clone(), refusal);
+            }
+        }
+        candidates
+    }
+
+    /// Wants a plugin if it may run, else the version that runs if that one may go on. Returns why the plugin may not.
+    fn consider(
+        &mut self,
+        plugin: &LoadedPlugin,
+        state: &State,
+        inputs: &Inputs<'_>,
+    ) -> Option<Trouble> {
+        let name = plugin.name();
+        if !(inputs.enabled)(name) {
+            return Some(Trouble::failed(
+                "--controllers does not enable it".to_owned(),
+            ));
+        }
+        let file = plugin.digest.clone();
+        let mut plugin = plugin;
+        let mut problem = None;
+        if let Some(pinned) = state.record.pinned(name, &file) {
+            match state.kept.get(pinned) {
+                None => {
+                    let load = Action::LoadKept(plugin.clone(), pinned.to_owned());
+                    self.loads.push(load);
+                    self.go_on(name, state, inputs);
+                    return None;
+                }
+                Some(kept) => match &kept.plugin {
+                    Some(loaded) => (plugin, problem) = (loaded, kept.problem.clone()),
+                    None if kept.is_loading => {
+                        self.go_on(name, state, inputs);
+                        return None;
+                    }
+                    // It is lost: the version of the file runs.
+                    None => {}
+                },
+            }
+        }
+        match grant(plugin, state, inputs) {
+            // It describes itself again first. If that fails, the problem of its source says why.
+            Ok(grant) if grant.config != plugin.config => {
+                self.go_on(name, state, inputs);
+                problem.map(Trouble::failed)
+            }
+            Ok(grant) => {
+                let version = Version {
+                    plugin: plugin.clone(),
+                    grant,
+                    file,
+                };
+                self.wanted.insert(name.to_owned(), version);
+                None
+            }
+            Err(refusal) => {
+                self.go_on(name, state, inputs);
+                Some(Trouble::from(refusal))
+            }
+        }
+    }
+
+    /// Lets the dropped-in version that runs go on, as far as the policy grants it now. It keeps the configuration that it
+    /// described itself with.
+    fn go_on(&mut self, name: &str, state: &State, inputs: &Inputs<'_>) {
+        let Some(running) = running_dropped_in(name, state) else {
+            return;
+        };
+        if let Ok(grant) = grant(&running.plugin, state, inputs) {
+            let version = Version {
+                grant: Grant {
+                    config: running.grant.config.clone(),
+                    ..grant
+                },
+                ..running.clone()
+            };
+            self.wanted.insert(name.to_owned(), version);
+        }
+    }
+}
+
+fn grant(plugin: &LoadedPlugin, state: &State, inputs: &Inputs<'_>) -> Result<Grant, Refusal> {
+    let running = running_dropped_in(plugin.name(), state);
+    let running = running.map(|running| Asks::of(&running.plugin.description));
+    let recorded = state.record.of(plugin.name()).map(|ran| &ran.asks);
+    let before = running.as_ref().or(recorded);
+    let grants = inputs.grants;
+    grants.dropped_in(&plugin.description, &plugin.digest, before)
+}
+
+fn running_dropped_in<'a>(name: &str, state: &'a State) -> Option<&'a Version> {
+    let running = state.running(name)?;
+    (!running.grant.is_builtin).then_some(running)
+}
+
+fn runs_from(state: &State, path: &Path) -> bool {
+    let running = state
+        .slots
+        .values()
+        .filter_map(|slot| slot.running.as_ref());
+    let mut origins = running.map(|running| &running.plugin.origin);
+    origins.any(|origin| matches!(origin, Origin::File(own) if own == path))
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        let state = match refusal {
+            Refusal::BuiltIn { .. } => PluginState::Failed,
+            _ => PluginState::Pending,
+        };
+        Self {
+            reason: refusal.to_string(),
+            state,
+        }
+    }
+}

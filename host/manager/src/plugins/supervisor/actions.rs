@@ -1,0 +1,429 @@
+//! Carries out what was planned. What takes time runs in a task, which sends what came of it as an event.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_plugin::Component;
+use flyball_types::error_chain;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Event, Loaded, Supervisor, Task};
+use crate::api::cluster::Cluster;
+use crate::plugins::PluginOptions;
+use crate::plugins::files::Stamp;
+use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
+use crate::plugins::open::{OpenError, open};
+use crate::plugins::packages::{Package, Pulled};
+use crate::plugins::plan::{Action, Progress, SourceKey, Subject, Trouble, Version};
+use crate::plugins::status::PluginState;
+use crate::policy::grant::Asks;
+
+/// How long to wait before a version that is held up is opened again.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
+
+/// Sends what came of loading a source.
+struct Loading {
+    key: SourceKey,
+    ticket: u64,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+/// Opens a version in the background.
+struct Opening {
+    name: String,
+    version: Version,
+    component: Component,
+    ticket: u64,
+    cluster: Arc<Cluster>,
+    options: Arc<PluginOptions>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Supervisor {
+    pub(super) fn carry_out(&mut self, action: Action) {
+        if !matches!(action, Action::Start(_)) {
+            self.state.begin(&action);
+        }
+        match action {
+            Action::Load(path, stamp) => self.load_file(path, stamp),
+            Action::Pull(path, package) => self.pull(path, package),
+            Action::LoadKept(plugin, digest) => self.load_kept(plugin.origin, digest),
+            Action::Describe(key, config) => self.describe(key, config),
+            Action::Forget(path) => drop(self.loading.remove(&SourceKey::Path(path))),
+            Action::Open(name, version) => {
+                self.ready.remove(&name);
+                self.open_in_background(name, *version, false);
+            }
+            Action::Abandon(name) => {
+                self.ready.remove(&name);
+                self.opening.remove(&name);
+            }
+            Action::Start(name) => self.start(&name),
+            Action::Stop(name, reason) => self.stop(name, reason),
+            Action::Record(..) => self.write_record(None),
+            Action::Note(subject, trouble) => self.note(&subject, trouble),
+            Action::Unnote(subject) => self.unnote(&subject),
+        }
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    /// Runs a task that loads a source, in place of the one that does so now.
+    fn spawn_loading<F>(&mut self, key: SourceKey, load: impl FnOnce(Loading) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let ticket = self.ticket();
+        let task = load(Loading {
+            key: key.clone(),
+            ticket,
+            events: self.events.0.clone(),
+        });
+        let _task = AbortOnDropHandle::new(tokio::spawn(task));
+        self.loading.insert(key, Task { ticket, _task });
+    }
+
+    fn load_file(&mut self, path: PathBuf, stamp: Stamp) {
+        let (options, turns) = (self.options.clone(), self.turns.clone());
+        self.spawn_loading(SourceKey::Path(path.clone()), |loading| async move {
+            // Until then it may be half-written.
+            tokio::time::sleep(stamp.wait()).await;
+            loading.done(read_file(path, &options, turns).await);
+        });
+    }
+
+    fn pull(&mut self, path: PathBuf, package: Package) {
+        let options = self.options.clone();
+        let cache = self.sources.state.as_ref();
+        let registry = flyball_registry::Options {
+            cache: cache.map(|folder| folder.join("packages")),
+            ..flyball_registry::Options::default()
+        };
+        self.spawn_loading(SourceKey::Path(path), |loading| async move {
+            let failed = |error: PluginError, is_last| {
+                loading.send(Err(error_chain(&error)), is_last);
+            };
+            let pulled = package.load(&options.engine, &registry, failed).await;
+            if let Some(pulled) = pulled {
+                let Pulled {
+                    plugin,
+                    component,
+                    wasm,
+                } = pulled;
+                loading.done(Ok(Loaded {
+                    plugin,
+                    component,
+                    wasm: Some(wasm),
+                }));
+            }
+        });
+    }
+
+    fn load_kept(&mut self, origin: Origin, digest: String) {
+        let (options, read) = (self.options.clone(), self.versions.read(&digest));
+        self.spawn_loading(SourceKey::Kept(digest), |loading| async move {
+            let loaded = match read.await {
+                Ok(wasm) => load::dropped_in(&options.engine, origin, wasm).await,
+                Err(source) => Err(PluginError::Read {
+                    origin: origin.text(),
+                    source,
+                }),
+            };
+            loading.done(loaded.map(|(plugin, component)| Loaded {
+                plugin,
+                component,
+                wasm: None,
+            }));
+        });
+    }
+
+    fn describe(&mut self, key: SourceKey, config: std::collections::BTreeMap<String, String>) {
+        let source = self.state.source(&key);
+        let Some(plugin) = source.and_then(|source| source.plugin.clone()) else {
+            return;
+        };
+        let Some(component) = self.components.get(&plugin.digest).cloned() else {
+            return;
+        };
+        let options = self.options.clone();
+        self.spawn_loading(key, |loading| async move {
+            let described = load::describe_with(config, &plugin, &options.engine, &component).await;
+            loading.done(described.map(|plugin| Loaded {
+                plugin,
+                component,
+                wasm: None,
+            }));
+        });
+    }
+
+    /// Makes a version ready. What holds it up is tried again until it is gone; with `wait`, the first try waits too.
+    fn open_in_background(&mut self, name: String, version: Version, wait: bool) {
+        // It was loaded, and is kept for as long as the state names it.
+        let Some(component) = self.components.get(&version.plugin.digest).cloned() else {
+            return;
+        };
+        let ticket = self.ticket();
+        let opening = Opening {
+            name: name.clone(),
+            version,
+            component,
+            ticket,
+            cluster: self.cluster.clone(),
+            options: self.options.clone(),
+            events: self.events.0.clone(),
+        };
+        let _task = AbortOnDropHandle::new(tokio::spawn(opening.run(wait)));
+        self.opening.insert(name, Task { ticket, _task });
+    }
+
+    /// Opens a version; what holds it up is tried again in the background.
+    pub(super) async fn open_now(&mut self, name: String, version: Version) {
+        self.state
+            .begin(&Action::Open(name.clone(), Box::new(version.clone())));
+        let Some(component) = self.components.get(&version.plugin.digest) else {
+            return;
+        };
+        let opened = open(&self.cluster, &self.options.engine, component, &version).await;
+        let progress = match opened {
+            Ok(opened) => {
+                self.ready.insert(name.clone(), opened);
+                Progress::Ready
+            }
+            Err(error) => {
+                if error.can_pass() {
+                    self.open_in_background(name.clone(), version, true);
+                }
+                Progress::HeldUp(Trouble::from(&error))
+            }
+        };
+        let slot = self.state.slots.get_mut(&name);
+        if let Some(next) = slot.and_then(|slot| slot.next.as_mut()) {
+            next.progress = progress;
+        }
+    }
+
+    /// Starts the version that is ready; the one that runs hands over to it.
+    fn start(&mut self, name: &str) {
+        self.opening.remove(name);
+        let Some(opened) = self.ready.remove(name) else {
+            return;
+        };
+        let running = match self.starter.start(opened, self.running.get(name)) {
+            Ok(running) => running,
+            Err(error) => {
+                let reason = format!("can't be started: {}", error_chain(&error));
+                let slot = self.state.slots.get_mut(name);
+                if let Some(next) = slot.and_then(|slot| slot.next.as_mut()) {
+                    next.progress = Progress::HeldUp(Trouble::failed(reason));
+                }
+                return;
+            }
+        };
+        self.state.begin(&Action::Start(name.to_owned()));
+        tell_start(name, &running, self.running.contains_key(name));
+        let unrouted = running.controller.unrouted();
+        if let Some(old) = self.running.insert(name.to_owned(), running) {
+            old.controller.hand_over();
+            let drain = self.options.drain;
+            self.retiring.spawn(old.controller.retire(unrouted, drain));
+        }
+    }
+
+    fn stop(&mut self, name: String, reason: Option<String>) {
+        self.ready.remove(&name);
+        self.opening.remove(&name);
+        let Some(running) = self.running.remove(&name) else {
+            return;
+        };
+        match reason {
+            Some(reason) => tracing::warn!(controller = name, reason, "ending"),
+            None => tracing::info!(controller = name, "ending"),
+        }
+        let drain = self.options.drain;
+        let task = self.ending.spawn(async move {
+            running.show_leading(false);
+            running.controller.drain(drain).await;
+        });
+        self.ending_names.insert(task.id(), name);
+    }
+
+    /// Writes the record of versions; `done` is sent to afterwards.
+    pub(super) fn write_record(&self, done: Option<tokio::sync::oneshot::Sender<()>>) {
+        let loaded = self.state.plugins();
+        let in_use = loaded.map(|plugin| plugin.digest.clone()).collect();
+        self.versions.write(&self.state.record, in_use, done);
+    }
+
+    /// Logs trouble, and shows it where people look.
+    fn note(&mut self, subject: &Subject, trouble: Option<Trouble>) {
+        match (subject, trouble) {
+            (Subject::Plugin(name), None) => {
+                self.notes.remove(name);
+                self.held_up.with_label_values(&[name]).set(0.0);
+            }
+            (Subject::Plugin(name), Some(trouble)) => {
+                let runs = self.running.contains_key(name);
+                let goes_on = if runs {
+                    "; the version before goes on"
+                } else {
+                    ""
+                };
+                tracing::warn!(plugin = name, "{}{goes_on}", trouble.reason);
+                let text = match runs {
+                    true => "a newer version is held up",
+                    false => "does not run",
+                };
+                let health = &self.telemetry.health;
+                self.notes
+                    .insert(name.clone(), health.note(format!("plugin-{name}"), text));
+                self.held_up.with_label_values(&[name]).set(1.0);
+            }
+            (Subject::Policy, Some(trouble)) => {
+                tracing::error!("{}; the policy before stays in force", trouble.reason);
+            }
+            (Subject::Folder(folder), Some(trouble)) => {
+                let (folder, error) = (folder.display(), trouble.reason);
+                tracing::warn!(%folder, error, "can't read a plugin folder: its plugins go on");
+            }
+            (Subject::Policy | Subject::Folder(_), None) => {}
+        }
+    }
+
+    fn unnote(&mut self, subject: &Subject) {
+        if let Subject::Plugin(name) = subject {
+            self.notes.remove(name);
+            let _ = self.held_up.remove_label_values(&[name]);
+        }
+    }
+}
+
+impl Loading {
+    fn done(self, loaded: Result<Loaded, PluginError>) {
+        self.send(loaded.map_err(|error| error_chain(&error)), true);
+    }
+
+    fn send(&self, loaded: Result<Loaded, String>, is_last: bool) {
+        // Nobody hears of it once the supervisor has ended.
+        let _ = self.events.send(Event::Loaded {
+            key: self.key.clone(),
+            ticket: self.ticket,
+            loaded: loaded.map(Box::new),
+            is_last,
+        });
+    }
+}
+
+impl Opening {
+    async fn run(self, mut wait: bool) {
+        let mut held_up = None;
+        let opened = loop {
+            if std::mem::replace(&mut wait, true) {
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            let engine = &self.options.engine;
+            match open(&self.cluster, engine, &self.component, &self.version).await {
+                Ok(opened) => break opened,
+                Err(error) => {
+                    let trouble = Trouble::from(&error);
+                    if held_up.as_ref() != Some(&trouble) {
+                        self.send(Progress::HeldUp(trouble.clone()));
+                        held_up = Some(trouble);
+                    }
+                    if !error.can_pass() {
+                        return;
+                    }
+                }
+            }
+        };
+        self.cluster.factory.start();
+        self.send(Progress::Opening);
+        opened.synced().await;
+        let ready = Event::Opening(
+            self.name,
+            self.ticket,
+            Progress::Ready,
+            Some(Box::new(opened)),
+        );
+        let _ = self.events.send(ready);
+    }
+
+    fn send(&self, progress: Progress) {
+        let event = Event::Opening(self.name.clone(), self.ticket, progress, None);
+        let _ = self.events.send(event);
+    }
+}
+
+async fn read_file(
+    path: PathBuf,
+    options: &PluginOptions,
+    turns: Arc<Semaphore>,
+) -> Result<Loaded, PluginError> {
+    let _turn = turns.acquire_owned().await;
+    let origin = Origin::File(path.clone());
+    let read = tokio::fs::read(&path).await;
+    let wasm = Bytes::from(read.map_err(|source| PluginError::Read {
+        origin: origin.text(),
+        source,
+    })?);
+    let (plugin, component): (LoadedPlugin, _) =
+        load::dropped_in(&options.engine, origin, wasm.clone()).await?;
+    Ok(Loaded {
+        plugin,
+        component,
+        wasm: Some(wasm),
+    })
+}
+
+/// Logs that a version starts, and what an operator should know of its grant.
+fn tell_start(name: &str, running: &crate::plugins::start::RunningVersion, takes_over: bool) {
+    let Version { plugin, grant, .. } = &running.version;
+    let (version, digest) = (&plugin.description.version, &plugin.digest);
+    let concurrency = grant.concurrency;
+    let memory_limit = running.controller.plugin().limits().memory;
+    let message = if takes_over { "takes over" } else { "starting" };
+    tracing::info!(
+        controller = name,
+        version,
+        digest,
+        concurrency,
+        memory_limit,
+        "{message}"
+    );
+    if grant.is_builtin {
+        return;
+    }
+    let asks = Asks::of(&plugin.description);
+    if grant.account.is_none() {
+        tracing::warn!(
+            plugin = name,
+            "--trust-plugins: the plugin is granted everything that it asks for, with the host's own credentials: {asks}"
+        );
+    }
+    let left_out = asks.beyond(&grant.policy);
+    if !left_out.is_empty() {
+        tracing::warn!(
+            plugin = name,
+            "the policy does not grant the plugin all that it asks for; it is denied: {left_out}"
+        );
+    }
+}
+
+impl From<&OpenError> for Trouble {
+    fn from(error: &OpenError) -> Self {
+        let state = match error {
+            OpenError::MayNotRead(_) => PluginState::Pending,
+            OpenError::Unfit(_) => PluginState::Failed,
+            OpenError::NotServed(_) | OpenError::Unreachable(..) => PluginState::Starting,
+        };
+        Self {
+            reason: error_chain(error),
+            state,
+        }
+    }
+}
