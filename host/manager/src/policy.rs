@@ -30,47 +30,46 @@ use serde::{Deserialize, Serialize};
 
 pub use self::limits::{LimitPolicy, Rate, parse_duration};
 
-/// What the operator allows, by the plugin's name.
+/// What the operator grants, by the plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Policy {
-    /// By the name that a plugin gives itself.
     #[serde(default)]
     pub plugins: BTreeMap<String, PluginPolicy>,
 }
 
-/// What the operator says of one plugin.
+/// What the operator grants to one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct PluginPolicy {
-    /// The account under which it talks to the API server, as `namespace/name`. If none is named, a built-in acts as the host
-    /// itself, and a dropped-in plugin as `flyball-system/` and its name.
+    /// Service account that its requests are made as, in the form `namespace/name`. By default, a built-in uses the host's
+    /// credentials, and a dropped-in plugin uses `flyball-system/` and its name.
     pub service_account: Option<String>,
-    /// The only file that may have what follows: the SHA-256 of its bytes, in hex, as in `sha256:4a…`. Any file that gives
-    /// itself the plugin's name, if none is named.
+    /// SHA-256 of the only file that this policy applies to, in hex, as in `sha256:4a…`. By default it applies to any file
+    /// whose description has the plugin's name.
     pub digest: Option<String>,
-    /// Where it is pulled from, instead of lying in a folder: `oci://`, a registry and a repository, pinned to the package's
-    /// digest, as in `oci://registry.example.com/plugins/hello@sha256:4a…`.
+    /// Package that it is pulled from, instead of a file in a plugin folder: `oci://`, a registry and a repository, pinned to
+    /// the package's digest, as in `oci://registry.example.com/plugins/hello@sha256:4a…`.
     pub source: Option<String>,
-    /// The file, beside the policy's or by its whole path, with the public key in PEM by which the package must be signed.
+    /// File with the public key, in PEM, that the package must be signed with. A relative path starts at the policy's folder.
     pub signed_by: Option<PathBuf>,
-    /// Whether it takes the place of the built-in controller of its name.
+    /// Whether it replaces the built-in controller of its name.
     pub replaces_builtin: bool,
-    /// What it may do; a call is allowed if any rule allows it.
+    /// What it may read and write. A request is allowed if any rule allows it.
     pub allow: Vec<Rule>,
-    /// The imports that it may use beyond those that need no grant: `discovery`, `signer`, `raw`.
+    /// Imports that it may use and that need a grant: `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
-    /// The servers to which it may send requests over `wasi:http`, as in `example.com` or `http://example.com:8080`: over
-    /// HTTPS and at its usual port, unless another is named. Certificates are checked against the web's authorities.
+    /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The default is
+    /// HTTPS at its usual port. Certificates are checked against the public authorities.
     pub http_hosts: BTreeSet<String>,
-    /// The keys of the host with which `signer` signs and verifies for it. Each is named here, or not for it: no plugin gets
-    /// one because it asks.
+    /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin gets
+    /// one by asking.
     pub signer_keys: BTreeSet<String>,
-    /// Values of its configuration.
+    /// Its configuration.
     pub config: BTreeMap<String, String>,
-    /// How many keys it may reconcile at once, instead of what it asks for.
+    /// Number of keys that it reconciles at once. By default, what it asks for.
     pub concurrency: Option<u32>,
-    /// Its limits, where they differ from the host's.
+    /// Limits that differ from the host's defaults.
     pub limits: LimitPolicy,
 }
 
@@ -86,15 +85,15 @@ pub struct Rule {
     /// `watch` (read from the cache), `get` and `list` (ask the server), `create`, `update`, `patch`, `delete`,
     /// `deletecollection`; `*` for all.
     pub verbs: BTreeSet<String>,
-    /// Only in these namespaces; everywhere if empty.
+    /// Namespaces that the rule applies to; all if empty.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Of what is watched or read only these fields; all that the plugin declares if empty.
+    /// Fields of watched and read objects that the plugin sees; all that it declares if empty.
     #[serde(default)]
     pub fields: Vec<String>,
 }
 
-/// A policy that can't be used. Reading it again helps only after it was corrected.
+/// A policy that can't be used. A retry helps only after it was corrected.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// A file or folder can't be read.
@@ -113,8 +112,8 @@ pub enum PolicyError {
         /// What is wrong, and where.
         message: String,
     },
-    /// Two files speak of the same plugin.
-    #[error("the policy {} speaks of the plugin `{plugin}`, as another file of the folder does: keep one of them", .path.display())]
+    /// Two files have a policy for the same plugin.
+    #[error("the policy {} has rules for the plugin `{plugin}`, and so has another file of the folder: merge them into one file", .path.display())]
     Twice {
         /// The second file.
         path: PathBuf,
@@ -191,7 +190,7 @@ impl Policy {
 }
 
 impl PluginPolicy {
-    /// Fails with what in it can't be meant, as a sentence.
+    /// Fails with a sentence about what is not valid.
     fn validate(&self) -> Result<(), String> {
         for kind in self
             .allow
@@ -219,7 +218,7 @@ impl PluginPolicy {
             .any(|rule| !rule.fields.is_empty() && !rule.only_reads())
         {
             return Err(
-                "`fields` limit what is read: give the rules that write without them".into(),
+                "`fields` limit what is read: remove them from rules with verbs that write".into(),
             );
         }
         if let Some(host) = self
@@ -243,7 +242,7 @@ impl PluginPolicy {
             }
         }
         if self.signed_by.is_some() && self.source.is_none() {
-            return Err("`signed-by` is about a `source`, and there is none".into());
+            return Err("`signed-by` is about a `source`, and there is none: add a `source`, or remove `signed-by`".into());
         }
         if let Some(digest) = self.digest.as_ref().filter(|digest| !is_digest(digest)) {
             return Err(format!(
@@ -288,7 +287,8 @@ impl PluginPolicy {
         }
     }
 
-    /// Whether it may do this; `Denied` if not. The namespace is empty for a cluster-scoped object and for all namespaces.
+    /// Fails with `Denied` if the plugin may not do this. The namespace is empty for a cluster-scoped object and for all
+    /// namespaces.
     pub fn check(
         &self,
         verb: &str,
@@ -380,7 +380,7 @@ impl PluginPolicy {
             .filter(move |rule| rule.has(verb, &name, ""))
     }
 
-    /// Whether it may use an import that needs a grant.
+    /// Fails with `Denied` if the plugin may not use this import.
     pub fn check_import(&self, import: &str) -> Result<(), ApiError> {
         if self.imports.contains(import) {
             return Ok(());
@@ -390,7 +390,7 @@ impl PluginPolicy {
         )))
     }
 
-    /// Whether it may send requests to this server, named as in `https://example.com:443`.
+    /// Fails with `Denied` if the plugin may not send requests to this server, named as in `https://example.com:443`.
     pub(crate) fn check_server(&self, server: &str) -> Result<(), ApiError> {
         if self
             .http_hosts
@@ -404,7 +404,7 @@ impl PluginPolicy {
         )))
     }
 
-    /// Whether `signer` may use this key for it. The answer does not tell whether the host holds such a key.
+    /// Fails with `Denied` if `signer` may not use this key for the plugin, whether the host holds such a key or not.
     pub fn check_key(&self, key: &str) -> Result<(), ApiError> {
         self.check_import("signer")?;
         if self.signer_keys.contains(key) {
@@ -440,7 +440,7 @@ impl Rule {
     }
 }
 
-/// A server as an operator names it, with its scheme and port; none if it is no server.
+/// A server as an operator names it, with its scheme and port; none if it is not valid.
 fn whole_server(text: &str) -> Option<String> {
     let (scheme, rest, usual) = match text.split_once("://") {
         Some(("http", rest)) => ("http", rest, 80),
@@ -467,7 +467,7 @@ fn is_digest(text: &str) -> bool {
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What is wrong with a TOML text, and in which line.
+/// The parser's message, with the line number.
 fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().replace('\n', " ");
     match error.span().and_then(|span| text.get(..span.start)) {

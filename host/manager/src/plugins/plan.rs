@@ -1,6 +1,6 @@
 //! Decides what the supervisor does: a pure function from what there is ([`State`]) and what is wanted ([`Inputs`]) to a list
 //! of [`Action`]s. It reads no file, asks nobody and remembers nothing; `supervisor.rs` carries the actions out and writes
-//! what came of them into the state. Once a plan is carried out, the next one for the same inputs is empty.
+//! what came of them into the state, until a plan is empty.
 //!
 //! Quarantine is no part of the state: nothing here stops or restarts a plugin because its keys fail.
 

@@ -44,6 +44,8 @@ use crate::policy::grant::Grants;
 const REVIEW: Duration = Duration::from_secs(60);
 /// Files that are loaded at once: compiling uses all cores by itself.
 const LOADED_AT_ONCE: usize = 2;
+/// Plans at once. A handful is enough; more would be a fault of ours, which must not hold up everything else.
+const MOST_PLANS: usize = 100;
 
 /// Keeps the right plugins running.
 pub(crate) struct Supervisor {
@@ -246,6 +248,7 @@ impl Supervisor {
             if let Some(event) = self.events.1.recv().await {
                 self.happened(event);
             }
+            self.happened_meanwhile();
         }
     }
 
@@ -302,9 +305,7 @@ impl Supervisor {
                 }
                 Some(event) = self.events.1.recv() => {
                     self.happened(event);
-                    while let Ok(event) = self.events.1.try_recv() {
-                        self.happened(event);
-                    }
+                    self.happened_meanwhile();
                     self.plan();
                 }
                 Some(request) = self.requests.recv() => self.answer(request),
@@ -336,27 +337,20 @@ impl Supervisor {
         self.plan();
     }
 
-    /// Has everything done that follows from what there is and what is wanted.
+    /// Has everything done that follows from what there is and what is wanted: what one plan does may be the ground of the
+    /// next.
     fn plan(&mut self) {
-        loop {
+        for _ in 0..MOST_PLANS {
             let plan = plan::plan(&self.state, &self.inputs());
             self.troubles = plan.troubles;
-            // Only of a start it is not known beforehand what comes of it.
-            let is_final = !plan
-                .actions
-                .iter()
-                .any(|action| matches!(action, Action::Start(_)));
-            let is_empty = plan.actions.is_empty();
+            if plan.actions.is_empty() {
+                break;
+            }
             for action in plan.actions {
                 self.carry_out(action);
             }
-            if is_final {
-                if !is_empty {
-                    self.forget_code();
-                }
-                break;
-            }
         }
+        self.forget_code();
         for (reply, result) in self.replies.drain(..) {
             // Whoever asked may have ended.
             let _ = reply.send(result);
@@ -368,6 +362,13 @@ impl Supervisor {
         let digests = self.state.digests();
         self.components
             .retain(|digest, _| digests.contains(digest.as_str()));
+    }
+
+    /// Writes into the state what else has happened: one plan serves many events.
+    fn happened_meanwhile(&mut self) {
+        while let Ok(event) = self.events.1.try_recv() {
+            self.happened(event);
+        }
     }
 
     /// Writes into the state what happened.

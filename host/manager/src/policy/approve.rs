@@ -1,4 +1,4 @@
-//! Writes what an operator approves into the policy: what a plugin asks for and is not granted yet is added, all else of the
+//! Writes what an operator approves into the policy: adds what a plugin asks for and is not granted yet. The rest of the
 //! file stays as it is, comments included.
 
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) enum ApproveError {
     Policy(#[from] PolicyError),
 }
 
-/// Grants what this description asks for in the policy at `path`; answers with a sentence.
+/// Grants what this description asks for in the policy at `path`. Returns a sentence about what is granted. Blocks.
 pub(crate) fn approve(path: &Path, description: &Description) -> Result<String, ApproveError> {
     let name = &description.name;
     let file = file_of(path, name)?;
@@ -34,7 +34,7 @@ pub(crate) fn approve(path: &Path, description: &Description) -> Result<String, 
     let known = Policy::parse(&file, &text)?.plugins.remove(name);
     let asks = Asks::of(description).beyond(&known.clone().unwrap_or_default());
     if known.is_some() && asks.is_empty() {
-        return Ok(format!("`{name}` is granted what it asks for already"));
+        return Ok(format!("`{name}` is already granted what it asks for"));
     }
     let extended =
         extended(&text, description, known.as_ref()).map_err(|reason| ApproveError::Extend {
@@ -52,7 +52,7 @@ pub(crate) fn approve(path: &Path, description: &Description) -> Result<String, 
     ))
 }
 
-/// The file that speaks of a plugin: the one of the folder that does, else one of its own.
+/// The file with the policy for a plugin: the one of the folder that has it, else a new one.
 fn file_of(path: &Path, name: &str) -> Result<PathBuf, ApproveError> {
     let is_file = path.is_file()
         || (!path.exists()
@@ -88,7 +88,7 @@ fn extended(
         table.set_implicit(true);
         Item::Table(table)
     });
-    let plugins = plugins.as_table_mut().ok_or("`plugins` is no table")?;
+    let plugins = plugins.as_table_mut().ok_or("`plugins` is not a table")?;
     let plugin = plugins
         .entry(&description.name)
         .or_insert_with(|| Item::Table(Table::new()));
@@ -106,7 +106,7 @@ fn extended(
         let own = plugin
             .entry("imports")
             .or_insert_with(|| toml_edit::value(Array::new()));
-        let own = own.as_array_mut().ok_or("`imports` is no array")?;
+        let own = own.as_array_mut().ok_or("`imports` is not an array")?;
         imports.into_iter().for_each(|import| own.push(import));
     }
     let rules = asked
@@ -130,7 +130,7 @@ fn extended(
     Ok(document.to_string())
 }
 
-/// What of a rule is not granted yet.
+/// The part of a rule that is not granted yet.
 fn beyond(rule: &Rule, granted: &PluginPolicy) -> Rule {
     let is_new = |kind: &str, verb: &str| !granted.grants_everywhere(verb, kind, &rule.subresource);
     let kinds = rule

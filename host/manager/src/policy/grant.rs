@@ -1,4 +1,4 @@
-//! What a plugin asks for, and what of it the operator's policy gives: whether it may run.
+//! Compares what a plugin asks for with what the operator's policy grants, and decides whether it may run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,23 +14,23 @@ use crate::policy::{PluginPolicy, Policy};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ask {
-    /// To see the objects of a kind.
+    /// Cached reads of a kind.
     Watch {
         kind: Kind,
         /// Empty for all.
         namespace: String,
         fields: Vec<String>,
     },
-    /// To see the objects of every kind with these verbs.
+    /// Cached reads of every kind that has these verbs.
     WatchAll { verbs: Vec<String> },
-    /// To do something past the cache.
+    /// A request to the API server.
     Do {
         verb: String,
         /// A kind, or `*`.
         kind: String,
         subresource: String,
     },
-    /// To use an import that needs a grant.
+    /// An import that needs a grant.
     Use { import: String },
 }
 
@@ -38,18 +38,18 @@ pub(crate) enum Ask {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asks(BTreeSet<Ask>);
 
-/// What decides on grants.
+/// The policies and flags that grants follow from.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
-    /// Of the built-ins.
+    /// Policies of the built-ins.
     pub builtins: Policy,
-    /// Of dropped-in plugins.
+    /// Policies of dropped-in plugins.
     pub plugins: Policy,
     /// Whether a dropped-in plugin without a policy gets what it asks for.
     pub trust: bool,
-    /// The operator's values by plugin and key; they go before those of a policy.
+    /// Configuration from flags, by plugin and key. It overrides that of a policy.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
-    /// How many keys a plugin may reconcile at once, by name; goes before a policy.
+    /// Number of keys that a plugin reconciles at once, by name. It overrides that of a policy.
     pub concurrency: BTreeMap<String, u32>,
     /// The names that a dropped-in plugin may take only if its policy says `replaces-builtin`.
     pub builtin_names: BTreeSet<String>,
@@ -59,9 +59,9 @@ pub struct Grants {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Grant {
     pub(crate) policy: Arc<PluginPolicy>,
-    /// The account under which it talks to the API server, as namespace and name; the host's own identity if none.
+    /// Service account that its requests are made as: namespace and name. None for the host's own credentials.
     pub(crate) account: Option<(String, String)>,
-    /// The operator's values.
+    /// The operator's configuration.
     pub(crate) config: BTreeMap<String, String>,
     pub(crate) concurrency: u32,
     pub(crate) is_builtin: bool,
@@ -70,22 +70,22 @@ pub(crate) struct Grant {
 /// Why a plugin may not run. The others do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The operator's policy says nothing of it.
+    /// The policy has no rules for it.
     #[error(
         "pending: no policy grants it anything; it asks to {wants}. `flyball policy` prints a policy that grants just that, \
          `flyball approve {name}` puts it in force"
     )]
     NoPolicy { name: String, wants: String },
-    /// The policy is for another file.
+    /// The policy applies to another file.
     #[error(
-        "pending: the policy grants `{name}` to the file {granted} alone, and this one is sha256:{digest}"
+        "pending: the policy for `{name}` applies only to the file {granted}, and this one is sha256:{digest}"
     )]
     OtherFile {
         name: String,
         granted: String,
         digest: String,
     },
-    /// The policy does not let it read what it watches, without which it can't work.
+    /// The policy does not grant it a watch, which it can't work without.
     #[error("pending: the policy does not let it {0}")]
     Watch(String),
     /// This version asks for more than the one before, and more than the policy grants.
@@ -94,15 +94,15 @@ pub(crate) enum Refusal {
          `flyball approve {name}` do so"
     )]
     AsksForMore { name: String, more: String },
-    /// It calls itself as a built-in.
+    /// Its name is that of a built-in.
     #[error(
-        "it calls itself `{name}`, as a built-in controller does: `replaces-builtin = true` in its policy lets it take that \
-         one's place"
+        "a built-in controller has the name `{name}`: write `replaces-builtin = true` into the plugin's policy if it is to \
+         replace that one"
     )]
     BuiltIn { name: String },
 }
 
-/// Where a dropped-in plugin's account is, unless its policy names another.
+/// Namespace of a dropped-in plugin's service account, unless its policy names another account.
 pub const ACCOUNTS_NAMESPACE: &str = "flyball-system";
 
 impl Asks {
@@ -138,7 +138,7 @@ impl Asks {
         Self(watches.chain(does).chain(uses).collect())
     }
 
-    /// What of it the policy does not grant.
+    /// What the policy does not grant.
     pub(crate) fn beyond(&self, policy: &PluginPolicy) -> Self {
         Self(
             self.0
@@ -149,7 +149,7 @@ impl Asks {
         )
     }
 
-    /// What of it the other does not ask for.
+    /// What the other does not ask for.
     fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).cloned().collect())
     }
@@ -185,7 +185,7 @@ impl Ask {
 }
 
 impl Grants {
-    /// What the policy gives a built-in; nothing, if it knows none of that name.
+    /// The grant of a built-in. It is empty if there is no policy for the built-in's name.
     pub(crate) fn builtin(&self, description: &Description) -> Grant {
         let policy = self
             .builtins
@@ -257,7 +257,7 @@ impl Grants {
             });
         }
         let beyond = asks.beyond(policy);
-        // What a version before was not granted either, the operator has left out on purpose.
+        // What the version before asked for and was not granted either is left out on purpose.
         if let Some(before) = before {
             let more = beyond.without(before);
             if !more.is_empty() {

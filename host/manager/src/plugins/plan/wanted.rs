@@ -128,8 +128,11 @@ impl Candidates {
             return;
         };
         if let Ok(grant) = grant(&running.plugin, state, inputs) {
+            let mut policy = (*grant.policy).clone();
+            policy.config.clone_from(&running.grant.policy.config);
             let version = Version {
                 grant: Grant {
+                    policy: policy.into(),
                     config: running.grant.config.clone(),
                     ..grant
                 },

@@ -212,6 +212,8 @@ impl Supervisor {
     fn start(&mut self, name: &str) {
         self.opening.remove(name);
         let Some(opened) = self.ready.remove(name) else {
+            // It would be a fault of ours; it is opened anew.
+            self.state.begin(&Action::Abandon(name.to_owned()));
             return;
         };
         let running = match self.starter.start(opened, self.running.get(name)) {
