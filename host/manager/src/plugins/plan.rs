@@ -172,8 +172,14 @@ pub(crate) struct Plan {
 
 /// Plans everything.
 pub(crate) fn plan(state: &State, inputs: &Inputs<'_>) -> Plan {
-    let candidates = Candidates::of(state, inputs);
     let mut actions = sources(state, inputs);
+    let forgets = |action: &Action| matches!(action, Action::Forget(_));
+    if actions.iter().any(forgets) {
+        // Nothing is based on a source that is to be forgotten. The next plan has the rest.
+        let troubles = BTreeMap::new();
+        return Plan { actions, troubles };
+    }
+    let candidates = Candidates::of(state, inputs);
     actions.extend(candidates.loads.iter().cloned());
     actions.extend(slots(state, &candidates.wanted));
     actions.extend(records(state));
