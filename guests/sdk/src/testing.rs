@@ -35,14 +35,26 @@
 //! assert_eq!(cluster.object("v1/Namespace", "", "a").unwrap()["metadata"]["labels"]["marked"], "yes");
 //! ```
 //!
-//! The plugin's own description is enforced: what it does not declare, it can't read; what it does not ask for, it can't
-//! write. The cache holds what was written at once, as the real one does for a plugin's own writes.
+//! The plugin's own description is enforced: what it does not declare, it can't read; what it does
+//! not ask for, it can't write. The cache holds every write at once, as the host's cache does for a
+//! plugin's own writes.
+//!
+//! The server knows resource versions, finalizers and graceful deletion, subresources, the types of
+//! patches, server-side apply with field managers and conflicts (`testing/apply.rs` says what it
+//! leaves out), and a [rate limit](Cluster::limit_rate). It has no schemas: it neither validates nor
+//! defaults objects. The memo honours times to live, by the cluster's clock, and the deletion of
+//! objects.
 
+mod apply;
 mod imports;
+mod memo;
 mod metadata;
 mod namespace;
 mod patch;
+mod rate;
+mod reads;
 mod store;
+mod writes;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -62,6 +74,8 @@ use crate::imports::{MetricOperation, ObjectReference, Page};
 use crate::log::Level;
 use crate::time::Time;
 
+use memo::Memo;
+use rate::RateLimit;
 use store::{Id, Store};
 
 /// An API server in memory, with the host's other imports around it.
@@ -89,7 +103,8 @@ struct State {
     keys: Vec<String>,
     /// The tokens that they signed.
     signed: Vec<Signed>,
-    memo: HashMap<String, (Vec<u8>, u32)>,
+    memo: Memo,
+    rate_limit: Option<RateLimit>,
     raw: HashMap<String, Value>,
     catalogue: Catalogue,
     random: u64,
@@ -226,7 +241,8 @@ impl Default for Cluster {
             config: BTreeMap::new(),
             keys: Vec::new(),
             signed: Vec::new(),
-            memo: HashMap::new(),
+            memo: Memo::default(),
+            rate_limit: None,
             raw: HashMap::new(),
             catalogue: Catalogue::default(),
             random: 0x9e37_79b9_7f4a_7c15,
@@ -264,14 +280,7 @@ impl Cluster {
     /// If there is no such object.
     pub fn edit(&self, kind: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let state = &mut *self.state.borrow_mut();
-        let mut object = state
-            .store
-            .get(&Id::new(kind, namespace, name))
-            .expect("the object exists")
-            .clone();
-        change(&mut object);
-        state.store.touch(&mut object);
-        state.store.put(object);
+        state.store.edit(&Id::new(kind, namespace, name), change);
     }
 
     /// Takes an object away at once.
@@ -362,6 +371,13 @@ impl Cluster {
             error,
         };
         self.state.borrow_mut().faults.push(fault);
+    }
+
+    /// Lets the API server admit so many writes and live reads in each window of time, by the
+    /// cluster's clock. It refuses the others with 429 and the time until the next window.
+    pub fn limit_rate(&self, calls: usize, window: Duration) {
+        let state = &mut *self.state.borrow_mut();
+        state.rate_limit = Some(RateLimit::new(calls, window, state.store.now));
     }
 
     /// Sets the clock.

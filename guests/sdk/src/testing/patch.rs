@@ -62,13 +62,15 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
 }
 
 /// By what the elements of a list are told apart; empty for plain values; none if the list is replaced as a whole.
-fn merge_key(field: &str) -> Option<&'static str> {
+pub(super) fn merge_key(field: &str) -> Option<&'static str> {
     match field {
         "ownerReferences" => Some("uid"),
         "conditions" => Some("type"),
         "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" | "secrets" => {
             Some("name")
         }
+        "volumeMounts" => Some("mountPath"),
+        "hostAliases" => Some("ip"),
         "finalizers" => Some(""),
         _ => None,
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::time::Time;
 use crate::write::{PatchType, Propagation};
 
+use super::apply::{Owners, Writer};
 use super::{kind_of, metadata, namespace, patch};
 
 /// Names an object.
@@ -38,8 +39,15 @@ impl Id {
     }
 }
 
+/// The field manager of what a test changes.
+const ANOTHER_CLIENT: &str = "another-client";
+
 pub(super) struct Store {
     objects: BTreeMap<Id, Value>,
+    /// Who owns the objects' fields. What a test put belongs to nobody.
+    owners: BTreeMap<Id, Owners>,
+    /// The UIDs of deleted objects, until they are taken.
+    deleted: Vec<String>,
     version: u64,
     uid: u64,
     pub(super) now: Time,
@@ -58,6 +66,8 @@ impl Store {
     pub(super) fn new(now: Time) -> Self {
         Self {
             objects: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            deleted: Vec::new(),
             version: 0,
             uid: 0,
             now,
@@ -82,8 +92,16 @@ impl Store {
         kinds
     }
 
-    pub(super) fn remove(&mut self, id: &Id) -> Option<Value> {
-        self.objects.remove(id)
+    pub(super) fn remove(&mut self, id: &Id) {
+        self.owners.remove(id);
+        if let Some(object) = self.objects.remove(id) {
+            self.deleted.push(text(&object, "/metadata/uid").into());
+        }
+    }
+
+    /// The UIDs of the objects that were deleted since the last call.
+    pub(super) fn take_deleted(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.deleted)
     }
 
     /// Puts an object as it is, but for what the server would have set.
@@ -91,7 +109,19 @@ impl Store {
         let id = Id::of_object(&object);
         assert!(!id.name.is_empty(), "an object has a name: {object}");
         self.fill(&mut object);
+        self.owners.remove(&id);
         self.objects.insert(id, object);
+    }
+
+    /// Changes an object as another client would.
+    pub(super) fn edit(&mut self, id: &Id, change: impl FnOnce(&mut Value)) {
+        let old = self.objects.get(id).expect("the object exists").clone();
+        let mut new = old.clone();
+        change(&mut new);
+        self.touch(&mut new);
+        let owners = self.owners.entry(id.clone()).or_default();
+        owners.update(ANOTHER_CLIENT, "", &old, &new);
+        self.objects.insert(id.clone(), new);
     }
 
     /// Gives an object the next resource version.
@@ -115,6 +145,19 @@ impl Store {
 
     /// Creates an object: the server's own fields are the server's, whatever was sent.
     pub(super) fn create(
+        &mut self,
+        kind: &str,
+        namespace: &str,
+        object: Value,
+        writer: Writer,
+    ) -> Result<Value, ApiError> {
+        let object = self.insert(kind, namespace, object)?;
+        let owners = self.owners.entry(Id::of_object(&object)).or_default();
+        owners.update(writer.manager, "", &Value::Null, &object);
+        Ok(object)
+    }
+
+    fn insert(
         &mut self,
         kind: &str,
         namespace: &str,
@@ -187,10 +230,11 @@ impl Store {
         subresource: &str,
         version: &str,
         change: &Value,
+        writer: Writer,
     ) -> Result<Value, ApiError> {
         let mut new = self.of_version(id, version)?;
         patch::merge(&mut new, change);
-        self.replace(id, subresource, new)
+        self.replace_as(writer, id, subresource, new)
     }
 
     /// The API's `update` of the subresource `status`: the object of this version, with the status of the change, and its
@@ -200,11 +244,12 @@ impl Store {
         id: &Id,
         version: &str,
         change: &Value,
+        writer: Writer,
     ) -> Result<Value, ApiError> {
         let mut new = self.of_version(id, version)?;
         new["status"] = Value::Null;
         patch::merge(&mut new, change);
-        self.replace(id, "status", new)
+        self.replace_as(writer, id, "status", new)
     }
 
     fn of_version(&self, id: &Id, version: &str) -> Result<Value, ApiError> {
@@ -224,11 +269,10 @@ impl Store {
         subresource: &str,
         patch_type: PatchType,
         change: &Value,
+        writer: Writer,
     ) -> Result<Value, ApiError> {
-        if patch_type == PatchType::Apply && !self.objects.contains_key(id) {
-            let mut object = change.clone();
-            object["metadata"]["name"] = id.name.clone().into();
-            return self.create(&id.kind, &id.namespace, object);
+        if patch_type == PatchType::Apply {
+            return self.apply(id, subresource, change, writer);
         }
         let old = self.found(id)?;
         let mut new = old.clone();
@@ -237,13 +281,71 @@ impl Store {
             PatchType::Merge => patch::merge(&mut new, change),
             PatchType::Strategic | PatchType::Apply => patch::strategic(&mut new, change),
         }
-        for path in ["/metadata/uid", "/metadata/resourceVersion"] {
-            let sent = text(change, path);
-            if !sent.is_empty() && sent != text(old, path) {
-                return Err(conflict(id, &format!("{path} differs")));
-            }
+        check_preconditions(id, old, change)?;
+        self.replace_as(writer, id, subresource, new)
+    }
+
+    /// A server-side apply. An object that does not exist is created.
+    fn apply(
+        &mut self,
+        id: &Id,
+        subresource: &str,
+        applied: &Value,
+        writer: Writer,
+    ) -> Result<Value, ApiError> {
+        if !applied["metadata"]["managedFields"].is_null() {
+            let message = "metadata.managedFields must be nil";
+            return Err(ApiError::of_server(400, "BadRequest", message));
         }
-        self.replace(id, subresource, new)
+        // As on the server, the object has no status and the subresource nothing else.
+        let mut applied = applied.clone();
+        if let Some(fields) = applied.as_object_mut() {
+            fields.retain(|name, _| match subresource {
+                "status" => name == "status",
+                _ => name != "status",
+            });
+        }
+        if subresource.is_empty() && !self.objects.contains_key(id) {
+            let mut object = applied.clone();
+            object["metadata"]["name"] = id.name.clone().into();
+            let object = self.insert(&id.kind, &id.namespace, object)?;
+            let owners = self.owners.entry(id.clone()).or_default();
+            owners.apply(writer, "", &Value::Null, &applied)?;
+            return Ok(object);
+        }
+        let live = self.found(id)?.clone();
+        check_preconditions(id, &live, &applied)?;
+        let known = self.owners.get(id).cloned().unwrap_or_default();
+        let mut owners = known.clone();
+        let merged = owners.apply(writer, subresource, &live, &applied)?;
+        let mut new = self.replace(id, subresource, merged)?;
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        if self.objects.contains_key(id) {
+            // The owners are a part of the metadata: a change of theirs is one of the object.
+            if owners != known && version(&new) == version(&live) {
+                self.touch(&mut new);
+                self.objects.insert(id.clone(), new.clone());
+            }
+            self.owners.insert(id.clone(), owners);
+        }
+        Ok(new)
+    }
+
+    /// Replaces an object and records what the writer changed.
+    fn replace_as(
+        &mut self,
+        writer: Writer,
+        id: &Id,
+        subresource: &str,
+        new: Value,
+    ) -> Result<Value, ApiError> {
+        let old = self.found(id)?.clone();
+        let new = self.replace(id, subresource, new)?;
+        if self.objects.contains_key(id) {
+            let owners = self.owners.entry(id.clone()).or_default();
+            owners.update(writer.manager, subresource, &old, &new);
+        }
+        Ok(new)
     }
 
     /// Puts the new version of an object. A write that changes nothing leaves the version; the last finalizer's removal
@@ -282,6 +384,7 @@ impl Store {
             }
         }
         namespace::keep_finalizers(id, subresource, &old, &mut new);
+        check_finalizers(id, &old, &new)?;
         if new == old {
             return Ok(old);
         }
@@ -296,7 +399,7 @@ impl Store {
             .unwrap_or(0)
             > 0;
         if deleted && !graceful && !has_finalizers(&new) && !namespace::is_held(id, &new) {
-            self.objects.remove(id);
+            self.remove(id);
         } else {
             self.objects.insert(id.clone(), new.clone());
         }
@@ -341,7 +444,7 @@ impl Store {
             0
         };
         if grace == 0 && !has_finalizers(&object) && !namespace::is_held(id, &object) {
-            self.objects.remove(id);
+            self.remove(id);
             return Ok(object);
         }
         if object["metadata"]["deletionTimestamp"].is_null() {
@@ -392,6 +495,36 @@ fn has_finalizers(object: &Value) -> bool {
         .is_some_and(|all| !all.is_empty())
 }
 
+/// Whether the UID and the resource version of a patch, where it has any, are the object's.
+fn check_preconditions(id: &Id, object: &Value, patch: &Value) -> Result<(), ApiError> {
+    for path in ["/metadata/uid", "/metadata/resourceVersion"] {
+        let sent = text(patch, path);
+        if !sent.is_empty() && sent != text(object, path) {
+            return Err(conflict(id, &format!("{path} differs")));
+        }
+    }
+    Ok(())
+}
+
+/// An object that is being deleted gets no new finalizers.
+fn check_finalizers(id: &Id, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let finalizers = |object: &Value| {
+        let list = object["metadata"]["finalizers"].as_array();
+        list.cloned().unwrap_or_default()
+    };
+    let known = finalizers(old);
+    let is_new = |finalizer: &Value| !known.contains(finalizer);
+    if old["metadata"]["deletionTimestamp"].is_null() || !finalizers(new).iter().any(is_new) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} {:?} is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the \
+         object is being deleted",
+        id.kind, id.name
+    );
+    Err(ApiError::of_server(422, "Invalid", message))
+}
+
 fn conflict(id: &Id, message: &str) -> ApiError {
     ApiError::of_server(
         409,
@@ -417,6 +550,11 @@ mod tests {
 
     use super::*;
 
+    const WRITER: Writer = Writer {
+        manager: "test",
+        force: false,
+    };
+
     #[test]
     fn a_status_is_written_whole_with_changed_metadata() {
         let mut store = Store::new(Time::default());
@@ -427,7 +565,7 @@ mod tests {
         let change = json!({"metadata": {"annotations": {"a": null, "b": "2"}, "name": "other"},
                             "status": {"replicas": 3, "gone": null}});
         let web = store
-            .update_status(&id, "1", &change)
+            .update_status(&id, "1", &change, WRITER)
             .expect("it is of this version");
         assert_eq!(
             (&web["metadata"]["annotations"], &web["metadata"]["name"]),
@@ -452,11 +590,117 @@ mod tests {
         let mut made = HashSet::new();
         for _ in 0..1000 {
             let pod = store
-                .create("v1/Pod", "a", json!({"metadata": {"generateName": "web-"}}))
+                .create(
+                    "v1/Pod",
+                    "a",
+                    json!({"metadata": {"generateName": "web-"}}),
+                    WRITER,
+                )
                 .expect("it is new");
             made.insert(text(&pod, "/metadata/name").to_owned());
         }
         assert_eq!(made.len(), 1000);
         assert!(made.iter().all(|name| name.len() == "web-".len() + 5));
+    }
+
+    /// A store with one ConfigMap, which has this finalizer, and its name.
+    fn with_config_map(finalizer: &str) -> (Store, Id) {
+        let mut store = Store::new(Time::default());
+        store.put(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"},
+                         "metadata": {"name": "m", "namespace": "d", "finalizers": [finalizer]}}),
+        );
+        (store, Id::new("v1/ConfigMap", "d", "m"))
+    }
+
+    #[test]
+    fn a_write_of_an_old_version_is_a_conflict() {
+        let (mut store, id) = with_config_map("x.io/a");
+        let change = json!({"data": {"a": "2"}});
+        let new = store
+            .update(&id, "", "1", &change, WRITER)
+            .expect("the version is current");
+        assert_eq!(text(&new, "/metadata/resourceVersion"), "2");
+        let stale = store
+            .update(&id, "", "1", &change, WRITER)
+            .expect_err("the version is old");
+        assert!(stale.is_conflict());
+        let patch = json!({"metadata": {"resourceVersion": "1"}, "data": {"a": "3"}});
+        for patch_type in [PatchType::Merge, PatchType::Apply] {
+            let error = store
+                .patch(&id, "", patch_type, &patch, WRITER)
+                .expect_err("it is old");
+            assert!(error.is_conflict());
+        }
+        // A write that changes nothing keeps the version.
+        let same = store
+            .update(&id, "", "2", &change, WRITER)
+            .expect("the version is current");
+        assert_eq!(text(&same, "/metadata/resourceVersion"), "2");
+    }
+
+    #[test]
+    fn a_deleted_object_stays_until_its_last_finalizer_is_removed() {
+        let (mut store, id) = with_config_map("x.io/a");
+        let marked = store
+            .delete(&id, &DeleteOptions::default())
+            .expect("it exists");
+        assert!(!text(&marked, "/metadata/deletionTimestamp").is_empty());
+        assert!(store.get(&id).is_some() && store.take_deleted().is_empty());
+        let patch = |finalizers| json!({"metadata": {"finalizers": finalizers}});
+        let more = patch(json!(["x.io/a", "x.io/b"]));
+        let error = store
+            .patch(&id, "", PatchType::Merge, &more, WRITER)
+            .expect_err("it is being deleted");
+        assert_eq!((error.status, error.reason.as_str()), (422, "Invalid"));
+        // The time of deletion is the server's.
+        let revived = json!({"metadata": {"deletionTimestamp": null}});
+        let kept = store
+            .patch(&id, "", PatchType::Merge, &revived, WRITER)
+            .expect("it exists");
+        assert!(!text(&kept, "/metadata/deletionTimestamp").is_empty());
+        store
+            .patch(&id, "", PatchType::Merge, &patch(json!([])), WRITER)
+            .expect("it exists");
+        assert_eq!(store.take_deleted().len(), 1);
+        assert!(store.get(&id).is_none());
+    }
+
+    #[test]
+    fn an_apply_creates_an_object_and_then_owns_its_fields() {
+        let mut store = Store::new(Time::default());
+        let id = Id::new("v1/ConfigMap", "d", "m");
+        let apply = |store: &mut Store, data: Value, writer| {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
+            store.patch(&id, "", PatchType::Apply, &object, writer)
+        };
+        let created = apply(&mut store, json!({"a": "1", "b": "1"}), WRITER).expect("it is new");
+        assert_eq!(text(&created, "/metadata/name"), "m");
+        let same = apply(&mut store, json!({"a": "1", "b": "1"}), WRITER).expect("it is the same");
+        assert_eq!(same, created);
+        store.edit(&id, |object| object["data"]["a"] = "2".into());
+        let error = apply(&mut store, json!({"a": "1"}), WRITER).expect_err("another owns it");
+        assert!(error.is_conflict() && error.message.contains("\"another-client\": .data.a"));
+        let forced = Writer {
+            force: true,
+            ..WRITER
+        };
+        let taken = apply(&mut store, json!({"a": "1"}), forced).expect("it is forced");
+        assert_eq!(taken["data"], json!({"a": "1"}));
+    }
+
+    #[test]
+    fn an_apply_to_the_status_changes_nothing_else() {
+        let (mut store, id) = with_config_map("x.io/a");
+        let applied = json!({"data": {"a": "2"}, "status": {"phase": "Ready"}});
+        let new = store
+            .patch(&id, "status", PatchType::Apply, &applied, WRITER)
+            .expect("it exists");
+        assert_eq!(
+            (&new["data"], &new["status"]),
+            (&json!({"a": "1"}), &json!({"phase": "Ready"}))
+        );
+        let new = store.patch(&id, "", PatchType::Apply, &json!({"status": {}}), WRITER);
+        assert_eq!(new.expect("it exists")["status"], json!({"phase": "Ready"}));
     }
 }

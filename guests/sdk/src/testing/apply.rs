@@ -1,0 +1,482 @@
+//! Server-side apply: which field manager owns which fields, as the API server's structured merge
+//! does it (`sigs.k8s.io/structured-merge-diff`).
+//!
+//! The fake has no schemas. It takes lists for keyed or as sets by the names of their fields (see
+//! [`merge_key`]), `selector` for atomic, every other object for granular and every other list for
+//! atomic. Not modelled: keys of several fields (`ports`), the order of list elements, explicit
+//! nulls, defaults, conversion between versions, and `metadata.managedFields` itself, which the host
+//! never gives to a plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use flyball_types::ApiError;
+use serde_json::{Map, Value};
+
+use super::patch::merge_key;
+
+/// A step from a value to one of its parts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Field(String),
+    /// The element of a list whose field `key` has this value; the element itself if `key` is
+    /// empty. The value is JSON, which is ordered.
+    Element {
+        key: &'static str,
+        value: String,
+    },
+}
+
+type Path = Vec<Step>;
+
+/// What one manager has written by one verb to the object or to one subresource.
+#[derive(Clone, Debug, PartialEq)]
+struct Manager {
+    name: String,
+    applies: bool,
+    subresource: String,
+    fields: BTreeSet<Path>,
+}
+
+/// The owners of an object's fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Owners(Vec<Manager>);
+
+/// A client, as a write names it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer<'a> {
+    pub(super) manager: &'a str,
+    /// Whether an apply takes over fields that other managers own.
+    pub(super) force: bool,
+}
+
+impl Owners {
+    /// Records what a write other than an apply changed: the writer alone owns it now.
+    pub(super) fn update(&mut self, manager: &str, subresource: &str, old: &Value, new: &Value) {
+        let (old, new) = (flatten(old), flatten(new));
+        let changed: BTreeSet<Path> = new
+            .iter()
+            .filter(|(path, value)| old.get(*path) != Some(value))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for owner in &mut self.0 {
+            owner
+                .fields
+                .retain(|path| new.contains_key(path) && !changed.contains(path));
+        }
+        self.manager(manager, false, subresource).extend(changed);
+        self.0.retain(|owner| !owner.fields.is_empty());
+    }
+
+    /// Merges what is applied into the live object and returns the result. Fields that the manager
+    /// applied before and does not apply now are removed, unless another manager owns them.
+    ///
+    /// # Errors
+    /// Another manager owns a field with another value, and `force` is not set.
+    pub(super) fn apply(
+        &mut self,
+        writer: Writer,
+        subresource: &str,
+        live: &Value,
+        applied: &Value,
+    ) -> Result<Value, ApiError> {
+        let mut merged = live.clone();
+        merge(&mut merged, applied);
+        let before = flatten(live);
+        let fields: BTreeMap<Path, &Value> = flatten(applied);
+        let is_own = |owner: &Manager| {
+            owner.applies && owner.name == writer.manager && owner.subresource == subresource
+        };
+        let conflicts: Vec<(&str, &Path)> = self
+            .0
+            .iter()
+            .filter(|owner| !is_own(owner))
+            .flat_map(|owner| owner.fields.iter().map(|path| (owner.name.as_str(), path)))
+            .filter(|(_, path)| {
+                fields
+                    .get(*path)
+                    .is_some_and(|value| before.get(*path) != Some(value))
+            })
+            .collect();
+        if !conflicts.is_empty() && !writer.force {
+            return Err(conflict(&conflicts));
+        }
+        let taken: BTreeSet<Path> = conflicts
+            .into_iter()
+            .map(|(_, path)| path.clone())
+            .collect();
+        let fields: BTreeSet<Path> = fields.into_keys().collect();
+        for owner in self.0.iter_mut().filter(|owner| !is_own(owner)) {
+            owner.fields.retain(|path| !taken.contains(path));
+        }
+        let own = self.manager(writer.manager, true, subresource);
+        let dropped: Vec<Path> = own.difference(&fields).cloned().collect();
+        *own = fields;
+        // An element's own fields come behind it: in reverse order it is emptied before it is
+        // removed.
+        for path in dropped.iter().rev().filter(|path| !self.is_needed(path)) {
+            remove(&mut merged, path);
+        }
+        self.0.retain(|owner| !owner.fields.is_empty());
+        Ok(merged)
+    }
+
+    /// Whether a manager owns this part, or one below it.
+    fn is_needed(&self, path: &Path) -> bool {
+        let mut owned = self.0.iter().flat_map(|owner| &owner.fields);
+        owned.any(|own| own.starts_with(path))
+    }
+
+    fn manager(&mut self, name: &str, applies: bool, subresource: &str) -> &mut BTreeSet<Path> {
+        let same = |owner: &Manager| {
+            (owner.name.as_str(), owner.applies) == (name, applies)
+                && owner.subresource == subresource
+        };
+        let at = self.0.iter().position(same).unwrap_or_else(|| {
+            self.0.push(Manager {
+                name: name.into(),
+                applies,
+                subresource: subresource.into(),
+                fields: BTreeSet::new(),
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[at].fields
+    }
+}
+
+/// `Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas`
+fn conflict(conflicts: &[(&str, &Path)]) -> ApiError {
+    let mut message = format!("Apply failed with {} conflict", conflicts.len());
+    message.push_str(if conflicts.len() == 1 { ":" } else { "s:" });
+    for (manager, path) in conflicts {
+        let _ = write!(message, " conflict with {manager:?}: {}", display(path));
+    }
+    ApiError::of_server(409, "Conflict", message)
+}
+
+/// `.spec.containers[name="web"].image`
+fn display(path: &Path) -> String {
+    path.iter().fold(String::new(), |mut text, step| {
+        let _ = match step {
+            Step::Field(name) => write!(text, ".{name}"),
+            Step::Element { key, value } => write!(text, "[{key}={value}]"),
+        };
+        text
+    })
+}
+
+/// The parts of an object that a manager can own, and their values. An element of a keyed list is a
+/// part of its own, beside its fields. What names the object, and what only the server writes,
+/// belongs to nobody.
+fn flatten(object: &Value) -> BTreeMap<Path, &Value> {
+    const NOBODYS: [&str; 9] = [
+        "name",
+        "namespace",
+        "generateName",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ];
+    let mut parts = BTreeMap::new();
+    let fields = object.as_object().into_iter().flatten();
+    for (name, value) in fields.filter(|(name, _)| !["apiVersion", "kind"].contains(&name.as_str()))
+    {
+        if name != "metadata" {
+            collect(vec![Step::Field(name.clone())], name, value, &mut parts);
+            continue;
+        }
+        for (field, value) in value.as_object().into_iter().flatten() {
+            if !NOBODYS.contains(&field.as_str()) {
+                let path = vec![Step::Field(name.clone()), Step::Field(field.clone())];
+                collect(path, field, value, &mut parts);
+            }
+        }
+    }
+    parts
+}
+
+/// Collects the parts of the value of this field.
+fn collect<'v>(path: Path, field: &str, value: &'v Value, parts: &mut BTreeMap<Path, &'v Value>) {
+    let below = |step| path.iter().cloned().chain([step]).collect::<Path>();
+    match (value, merge_key(field)) {
+        (Value::Object(fields), _) if field != "selector" && !fields.is_empty() => {
+            for (name, value) in fields {
+                collect(below(Step::Field(name.clone())), name, value, parts);
+            }
+        }
+        (Value::Array(elements), Some(key)) if !elements.is_empty() => {
+            for element in elements {
+                let path = below(step_to(key, element));
+                // That the element exists, whatever it holds.
+                parts.insert(path.clone(), &Value::Null);
+                if let Value::Object(fields) = element {
+                    for (name, value) in fields {
+                        let path = path.iter().cloned().chain([Step::Field(name.clone())]);
+                        collect(path.collect(), name, value, parts);
+                    }
+                }
+            }
+        }
+        _ => drop(parts.insert(path, value)),
+    }
+}
+
+fn step_to(key: &'static str, element: &Value) -> Step {
+    let value = if key.is_empty() {
+        element
+    } else {
+        &element[key]
+    };
+    Step::Element {
+        key,
+        value: value.to_string(),
+    }
+}
+
+/// Merges an applied object into a live one.
+fn merge(target: &mut Value, applied: &Value) {
+    merge_field("", target, applied);
+}
+
+fn merge_field(field: &str, target: &mut Value, applied: &Value) {
+    match (applied, merge_key(field)) {
+        (Value::Object(fields), _) if field != "selector" => {
+            if !target.is_object() {
+                *target = Value::Object(Map::new());
+            }
+            for (name, value) in fields {
+                merge_field(name, &mut target[name], value);
+            }
+        }
+        (Value::Array(elements), Some(key)) => {
+            if !target.is_array() {
+                *target = Value::Array(Vec::new());
+            }
+            let list = target.as_array_mut().expect("it is a list now");
+            for element in elements {
+                let step = step_to(key, element);
+                match list.iter_mut().find(|known| step_to(key, known) == step) {
+                    Some(known) => merge_field("", known, element),
+                    None => list.push(element.clone()),
+                }
+            }
+        }
+        _ => *target = applied.clone(),
+    }
+}
+
+/// Removes a part of an object, and what is empty without it.
+fn remove(value: &mut Value, path: &[Step]) {
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    match (value, first) {
+        (Value::Object(fields), Step::Field(name)) => {
+            if let Some(below) = fields.get_mut(name) {
+                remove(below, rest);
+                if rest.is_empty() || is_empty(below) {
+                    fields.remove(name);
+                }
+            }
+        }
+        (Value::Array(elements), Step::Element { key, .. }) => {
+            let Some(at) = elements
+                .iter()
+                .position(|element| step_to(key, element) == *first)
+            else {
+                return;
+            };
+            match rest {
+                [] => drop(elements.remove(at)),
+                // An element keeps its key for as long as it exists.
+                [Step::Field(name)] if name == key => {}
+                _ => remove(&mut elements[at], rest),
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn writer(manager: &str) -> Writer<'_> {
+        Writer {
+            manager,
+            force: false,
+        }
+    }
+
+    #[test]
+    fn what_another_manager_owns_with_another_value_is_a_conflict() {
+        let mut owners = Owners::default();
+        let live = json!({"spec": {"replicas": 1, "paused": false}});
+        owners.update("kubectl", "", &json!({}), &live);
+        let applied = json!({"spec": {"replicas": 2, "paused": true}});
+        let error = owners
+            .apply(writer("ours"), "", &live, &applied)
+            .unwrap_err();
+        assert_eq!((error.status, error.reason.as_str()), (409, "Conflict"));
+        assert_eq!(
+            error.message,
+            "Apply failed with 2 conflicts: conflict with \"kubectl\": .spec.paused \
+             conflict with \"kubectl\": .spec.replicas"
+        );
+    }
+
+    #[test]
+    fn a_forced_apply_takes_fields_over() {
+        let mut owners = Owners::default();
+        let live = owners
+            .apply(
+                writer("theirs"),
+                "",
+                &json!({}),
+                &json!({"spec": {"a": 1, "b": 1}}),
+            )
+            .unwrap();
+        let forced = Writer {
+            force: true,
+            ..writer("ours")
+        };
+        let live = owners
+            .apply(forced, "", &live, &json!({"spec": {"a": 2}}))
+            .unwrap();
+        assert_eq!(live, json!({"spec": {"a": 2, "b": 1}}));
+        // They own `a` no more: they conflict, and what they leave out stays.
+        let again = json!({"spec": {"a": 1, "b": 1}});
+        assert!(owners.apply(writer("theirs"), "", &live, &again).is_err());
+        let without = json!({"spec": {"b": 1}});
+        assert_eq!(
+            owners.apply(writer("theirs"), "", &live, &without).unwrap(),
+            live
+        );
+    }
+
+    #[test]
+    fn a_field_with_the_same_value_is_owned_by_both_until_both_leave_it_out() {
+        let mut owners = Owners::default();
+        let both = json!({"data": {"shared": "1"}});
+        let live = owners.apply(writer("a"), "", &json!({}), &both).unwrap();
+        let live = owners.apply(writer("b"), "", &live, &both).unwrap();
+        let live = owners.apply(writer("a"), "", &live, &json!({})).unwrap();
+        assert_eq!(live, both);
+        assert_eq!(
+            owners.apply(writer("b"), "", &live, &json!({})).unwrap(),
+            json!({})
+        );
+        assert_eq!(owners, Owners::default());
+    }
+
+    #[test]
+    fn a_field_that_an_update_changed_is_not_removed_by_the_manager_that_applied_it() {
+        let mut owners = Owners::default();
+        let live = owners
+            .apply(
+                writer("ours"),
+                "",
+                &json!({}),
+                &json!({"data": {"a": "1", "b": "1"}}),
+            )
+            .unwrap();
+        let edited = json!({"data": {"a": "2", "b": "1"}});
+        owners.update("kubectl-edit", "", &live, &edited);
+        let left = owners
+            .apply(writer("ours"), "", &edited, &json!({}))
+            .unwrap();
+        assert_eq!(left, json!({"data": {"a": "2"}}));
+    }
+
+    #[test]
+    fn elements_of_keyed_lists_have_their_own_owners() {
+        let pod = |image: &str| json!({"spec": {"containers": [{"name": "web", "image": image}]}});
+        let mut owners = Owners::default();
+        let live = owners
+            .apply(writer("a"), "", &json!({}), &pod("1"))
+            .unwrap();
+        let sidecar = json!({"spec": {"containers": [{"name": "log", "image": "x"}]}});
+        let live = owners.apply(writer("b"), "", &live, &sidecar).unwrap();
+        assert_eq!(live["spec"]["containers"].as_array().unwrap().len(), 2);
+        let error = owners.apply(writer("b"), "", &live, &pod("2")).unwrap_err();
+        assert!(
+            error
+                .message
+                .ends_with(".spec.containers[name=\"web\"].image"),
+            "{}",
+            error.message
+        );
+        let live = owners.apply(writer("b"), "", &live, &json!({})).unwrap();
+        assert_eq!(live, pod("1"));
+    }
+
+    #[test]
+    fn an_element_stays_while_another_manager_owns_a_field_of_it() {
+        let mut owners = Owners::default();
+        let ours = json!({"spec": {"containers": [{"name": "web", "image": "1"}]}});
+        let live = owners.apply(writer("ours"), "", &json!({}), &ours).unwrap();
+        let theirs = json!({"spec": {"containers": [{"name": "web", "image": "1", "tty": true}]}});
+        owners.update("theirs", "", &live, &theirs);
+        let left = owners
+            .apply(writer("ours"), "", &theirs, &json!({}))
+            .unwrap();
+        assert_eq!(
+            left,
+            json!({"spec": {"containers": [{"name": "web", "tty": true}]}})
+        );
+    }
+
+    #[test]
+    fn finalizers_are_a_set_and_selectors_and_other_lists_are_atomic() {
+        let mut owners = Owners::default();
+        let live = json!({"metadata": {"name": "a", "finalizers": ["x"]},
+                          "spec": {"args": ["1"], "selector": {"app": "a"}}});
+        owners.update("theirs", "", &json!({}), &live);
+        let applied = json!({"metadata": {"name": "a", "finalizers": ["y"]}});
+        let live = owners.apply(writer("ours"), "", &live, &applied).unwrap();
+        assert_eq!(live["metadata"]["finalizers"], json!(["x", "y"]));
+        for atomic in [
+            json!({"spec": {"args": ["1", "2"]}}),
+            json!({"spec": {"selector": {"app": "a", "tier": "b"}}}),
+        ] {
+            assert!(
+                owners
+                    .clone()
+                    .apply(writer("b"), "", &live, &atomic)
+                    .is_err()
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_applied_to_a_subresource_is_another_set_of_fields() {
+        let mut owners = Owners::default();
+        let live = owners
+            .apply(writer("ours"), "", &json!({}), &json!({"spec": {"a": 1}}))
+            .unwrap();
+        let live = owners
+            .apply(
+                writer("ours"),
+                "status",
+                &live,
+                &json!({"status": {"b": 1}}),
+            )
+            .unwrap();
+        let live = owners.apply(writer("ours"), "", &live, &json!({})).unwrap();
+        assert_eq!(live, json!({"status": {"b": 1}}));
+    }
+}

@@ -1,0 +1,255 @@
+//! Writes to the fake cluster: what the plugin asks for, injected failures, and the server's answer.
+
+use flyball_types::description::{Permission, Watch};
+use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
+use serde_json::{Value, json};
+
+use crate::write::{Action, PatchType, Propagation, Write};
+
+use super::apply::Writer;
+use super::reads::{invalid, mask, meta, prune};
+use super::store::{DeleteOptions, Id, text};
+use super::{State, Written, kind_of};
+
+impl State {
+    pub(super) fn write(&mut self, write: Write) -> Result<Vec<u8>, ApiError> {
+        let Write {
+            target,
+            action,
+            options,
+            returns,
+        } = write;
+        let (verb, bytes) = match &action {
+            Action::Create(object) => ("create", object.as_slice()),
+            Action::Update(_, body) | Action::UpdateStatus { status: body, .. } => {
+                ("update", body.as_slice())
+            }
+            Action::Patch(_, patch) => ("patch", patch.as_slice()),
+            Action::Delete => ("delete", b"null".as_slice()),
+            Action::DeleteCollection(..) => ("deletecollection", b"null".as_slice()),
+        };
+        let mut body: Value = serde_json::from_slice(bytes).map_err(invalid)?;
+        if let Action::UpdateStatus { metadata, .. } = &action {
+            body = json!({"status": body});
+            if !metadata.is_empty() {
+                body["metadata"] = serde_json::from_slice(metadata).map_err(invalid)?;
+            }
+        }
+        let options = Value::Object(options);
+        let mut id = Id::new(&target.kind, &target.namespace, &target.name);
+        let subresource = subresource(&action, target.subresource)?;
+        let result = self
+            .admit(verb, &target.kind, &subresource)
+            .and_then(|()| self.admit_base(&action, &target.kind))
+            .and_then(|()| self.apply(&id, &subresource, &action, &body, &options));
+        if let (Ok(object), true) = (&result, id.name.is_empty()) {
+            id.name = text(object, "/metadata/name").into();
+        }
+        if id.name.is_empty() {
+            id.name = text(&body, "/metadata/name").into();
+        }
+        self.writes.push(Written {
+            verb: verb.into(),
+            kind: id.kind,
+            namespace: id.namespace,
+            name: id.name,
+            subresource,
+            body,
+            options,
+            error: result.as_ref().err().cloned(),
+        });
+        let object = result?;
+        if returns.is_empty() {
+            Ok(Vec::new())
+        } else {
+            prune(&object, &mask(&returns)?)
+        }
+    }
+
+    fn apply(
+        &mut self,
+        id: &Id,
+        subresource: &str,
+        action: &Action,
+        body: &Value,
+        options: &Value,
+    ) -> Result<Value, ApiError> {
+        let own = self.description.as_ref().map(|own| own.name.clone());
+        let manager = options["fieldManager"].as_str().map(str::to_owned);
+        let force = options["force"] == true;
+        if let Action::Patch(patch_type, _) = action {
+            check_apply_options(*patch_type, manager.is_some(), force)?;
+        }
+        // Without a name, the API server takes the user agent's.
+        let manager = manager.or(own).unwrap_or_else(|| "test".into());
+        let writer = Writer {
+            manager: &manager,
+            force,
+        };
+        match action {
+            Action::Create(_) if subresource == "eviction" => {
+                self.store.delete(id, &DeleteOptions::default())
+            }
+            Action::Create(_) if !subresource.is_empty() => Ok(body.clone()),
+            Action::Create(_) => self
+                .store
+                .create(&id.kind, &id.namespace, body.clone(), writer),
+            Action::Update(version, _) => self.store.update(id, subresource, version, body, writer),
+            Action::UpdateStatus {
+                resource_version, ..
+            } => self.store.update_status(id, resource_version, body, writer),
+            Action::Patch(patch_type, _) => {
+                self.store.patch(id, subresource, *patch_type, body, writer)
+            }
+            Action::Delete => self.store.delete(id, &delete_options(options)),
+            Action::DeleteCollection(labels, fields) => {
+                let labels: LabelSelector = labels.parse().map_err(invalid)?;
+                let selector: FieldSelector = fields.parse().map_err(invalid)?;
+                let matches = |object: &&Value| {
+                    let field =
+                        |path: &FieldPath| path.lookup(object).first().copied().unwrap_or_default();
+                    text(object, "/metadata/namespace") == id.namespace
+                        && labels.matches(&meta(object).labels)
+                        && selector.matches(field)
+                };
+                let ids: Vec<Id> = self
+                    .store
+                    .of_kind(&id.kind)
+                    .filter(matches)
+                    .map(Id::of_object)
+                    .collect();
+                let options = delete_options(options);
+                ids.iter()
+                    .try_for_each(|id| self.store.delete(id, &options).map(drop))?;
+                Ok(json!({}))
+            }
+        }
+    }
+
+    /// Whether the whole object of an update can be had: from the cache, where the plugin declares enough of it, else by a
+    /// `get`, which it must ask for.
+    fn admit_base(&self, action: &Action, kind: &str) -> Result<(), ApiError> {
+        let is_status = matches!(action, Action::UpdateStatus { .. });
+        let (Action::Update(..) | Action::UpdateStatus { .. }, Some(description)) =
+            (action, &self.description)
+        else {
+            return Ok(());
+        };
+        let is_enough = |watch: &Watch| {
+            let mask = Mask::parse(&watch.fields).unwrap_or_default();
+            watch
+                .kind
+                .as_ref()
+                .is_some_and(|own| own.to_string() == kind)
+                && (mask.is_whole() || is_status && mask.covers(Mask::metadata()))
+        };
+        let may_get = |permission: &Permission| {
+            permission.kind.matches(&kind_of(kind))
+                && permission.subresource.is_empty()
+                && permission.verbs.contains("get")
+        };
+        if description.watches.iter().any(is_enough) || description.permissions.iter().any(may_get)
+        {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the plugin neither keeps all of {kind} that an update needs nor asks to get it"
+        )))
+    }
+
+    /// Whether the plugin asks for this verb, and no failure is to be injected.
+    pub(super) fn admit(
+        &mut self,
+        verb: &str,
+        kind: &str,
+        subresource: &str,
+    ) -> Result<(), ApiError> {
+        let whole = if subresource.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}/{subresource}")
+        };
+        if let Some(description) = &self.description {
+            let allowed = description.permissions.iter().any(|permission| {
+                permission.kind.matches(&kind_of(kind))
+                    && permission.subresource == subresource
+                    && permission.verbs.contains(verb)
+            });
+            if !allowed {
+                return Err(ApiError::denied(format!(
+                    "the plugin does not ask to {verb} {whole}"
+                )));
+            }
+        }
+        self.admit_rate()?;
+        self.fail_if_due(verb, &whole)
+    }
+
+    /// Whether the rate limit has room for one more call.
+    fn admit_rate(&mut self) -> Result<(), ApiError> {
+        let now = self.store.now;
+        self.rate_limit
+            .as_mut()
+            .map_or(Ok(()), |limit| limit.admit(now))
+    }
+
+    /// Whether no failure is to be injected.
+    pub(super) fn fail_if_due(&mut self, verb: &str, whole: &str) -> Result<(), ApiError> {
+        let mut due = None;
+        for (at, fault) in self
+            .faults
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, fault)| fault.verb == verb && fault.kind == whole)
+        {
+            match fault.skip {
+                0 => due = due.or(Some(at)),
+                _ => fault.skip -= 1,
+            }
+        }
+        due.map_or(Ok(()), |at| Err(self.faults.remove(at).error))
+    }
+}
+
+/// Whether an apply names its manager, and nothing else is forced.
+fn check_apply_options(
+    patch_type: PatchType,
+    has_manager: bool,
+    force: bool,
+) -> Result<(), ApiError> {
+    let refuse = |message| Err(ApiError::of_server(422, "Invalid", message));
+    match patch_type {
+        PatchType::Apply if !has_manager => refuse("fieldManager: is required for apply patch"),
+        PatchType::Apply => Ok(()),
+        _ if force => refuse("force: may not be specified for non-apply patch"),
+        _ => Ok(()),
+    }
+}
+
+/// The subresource of a write.
+fn subresource(action: &Action, target: String) -> Result<String, ApiError> {
+    match action {
+        Action::Update(..) if target == "status" => Err(ApiError::invalid(
+            "`update` does not write a status: use `update-status`",
+        )),
+        Action::UpdateStatus { .. } if !target.is_empty() => Err(ApiError::invalid(format!(
+            "`update-status` takes no subresource, and has `{target}`"
+        ))),
+        Action::UpdateStatus { .. } => Ok("status".into()),
+        _ => Ok(target),
+    }
+}
+
+fn delete_options(options: &Value) -> DeleteOptions {
+    let precondition = |name| options["preconditions"][name].as_str().map(str::to_owned);
+    DeleteOptions {
+        uid: precondition("uid"),
+        resource_version: precondition("resourceVersion"),
+        grace_seconds: options["gracePeriodSeconds"].as_i64(),
+        propagation: match options["propagationPolicy"].as_str() {
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            _ => None,
+        },
+    }
+}
