@@ -25,8 +25,8 @@ pub fn of_node(node: u32) -> String {
     Ipv4Addr::from(NODES + node + 1).to_string()
 }
 
-/// The range of the node of this number, of so many in all. As large as can be: pods that start at the same moment don't
-/// see each other's addresses, and must not choose the same.
+/// The range of the node of this number, of so many in all. As large as can be: pods that start at
+/// the same moment don't see each other's addresses, and must not choose the same.
 pub fn pods_of_node(node: u32, nodes: u32) -> Range {
     let bits = FREE_BITS - nodes.max(1).next_power_of_two().trailing_zeros();
     Range {
@@ -41,7 +41,8 @@ impl Range {
         format!("{}/{}", Ipv4Addr::from(self.first), 32 - self.bits)
     }
 
-    /// An address for the pod of this UID; each attempt gives another one. Neither the first nor the last of the range.
+    /// An address for the pod of this UID; each attempt gives another one. Neither the first nor
+    /// the last of the range.
     pub fn choose(self, uid: &str, attempt: u32) -> String {
         let hash = fnv32a(format!("{uid}/{attempt}").as_bytes());
         let usable = (1 << self.bits) - 2;

@@ -10,7 +10,8 @@ use crate::settings::Settings;
 /// The key of all nodes. No node has that name, because a node's name ends in its number.
 pub const ALL: &str = "all";
 
-/// Registers the nodes that are missing, renews the leases of the others, and mends what is not as it should be.
+/// Registers the nodes that are missing, renews the leases of the others, and mends what is not as
+/// it should be.
 ///
 /// # Errors
 /// A write failed. All others have been tried.
@@ -93,8 +94,8 @@ fn renew(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: T
         .collect()
 }
 
-/// Takes the taint of admission away, and writes each status that is stale. A node that was deleted meanwhile comes back
-/// through its own key.
+/// Takes the taint of admission away, and writes each status that is stale. A node that was deleted
+/// meanwhile comes back through its own key.
 fn mend(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Time) -> Vec<Error> {
     let writes = present.iter().flat_map(|(&index, node)| {
         [untaint(settings, node), refresh(settings, index, node, now)]
@@ -109,7 +110,8 @@ fn mend(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Ti
         .collect()
 }
 
-/// The patch of a node that has the taint of admission. The list is replaced as a whole, so nobody may change it meanwhile.
+/// The patch of a node that has the taint of admission. The list is replaced as a whole, so nobody
+/// may change it meanwhile.
 fn untaint(settings: &Settings, node: &Node) -> Option<Write> {
     let left = node::without_not_ready(&node.taints).filter(|_| settings.remove_not_ready_taint)?;
     let patch = json!({"metadata": {"resourceVersion": node.meta.resource_version}, "spec": {"taints": left}});

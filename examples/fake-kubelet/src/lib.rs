@@ -1,11 +1,12 @@
 //! A kubelet without containers: nodes and pods that behave as annotations say.
 //!
-//! It registers nodes and keeps them alive ([`node`], [`heartbeat`]), and makes the pods bound to them what their
-//! annotations ask for: a [`script`] is read, the [`lifecycle`] says what the pod's status should be by now, and what
-//! differs is written. `README.md` lists the configuration and the annotations.
+//! It registers nodes and keeps them alive ([`node`], [`heartbeat`]), and makes the pods bound to
+//! them what their annotations ask for: a [`script`] is read, the [`lifecycle`] says what the pod's
+//! status should be by now, and what differs is written. `README.md` lists the configuration and
+//! the annotations.
 //!
-//! The guest remembers nothing: when a container started, how often it was restarted and what is due next are all told
-//! by the pod's own status.
+//! The guest remembers nothing: when a container started, how often it was restarted and what is
+//! due next are all told by the pod's own status.
 
 use flyball_sdk::describe::Ticker;
 use flyball_sdk::prelude::*;
@@ -86,7 +87,8 @@ fn reconcile_pod(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome,
         .map_or(Outcome::Done, |at| Outcome::RequeueAfter(at.from_now(now))))
 }
 
-/// What the pod's annotations ask for. A pod that is being deleted must not stay because of a typing error.
+/// What the pod's annotations ask for. A pod that is being deleted must not stay because of a
+/// typing error.
 fn script_of(pod: &Pod) -> Result<Script, Error> {
     match Script::read(&pod.meta.annotations) {
         Ok(script) => Ok(script),
@@ -120,7 +122,8 @@ fn give_address(
     Ok(())
 }
 
-/// Writes what differs, and then takes away a pod that has ended and is being deleted. A pod that is gone needs neither.
+/// Writes what differs, and then takes away a pod that has ended and is being deleted. A pod that
+/// is gone needs neither.
 fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
     let meta = &pod.meta;
     let status = pod.status.patch_to(&plan.status, &meta.uid).map(|patch| {
@@ -169,8 +172,8 @@ fn pods() -> Watch {
         )
 }
 
-/// The nodes. A deleted node is created again, and a node that was tainted when it was created loses
-/// the taint.
+/// The nodes. A deleted node is created again, and a node that was tainted when it was created
+/// loses the taint.
 fn nodes() -> Watch {
     watch::<node::Node>()
         .when_at(&["spec.taints"])

@@ -1,5 +1,5 @@
-//! The life of a pod: what its status should be by now, and when that changes next. Pure functions of the pod, its script
-//! and the time.
+//! The life of a pod: what its status should be by now, and when that changes next. Pure functions
+//! of the pod, its script and the time.
 
 use flyball_sdk::prelude::*;
 
@@ -8,8 +8,8 @@ use crate::script::Script;
 use crate::settings::Settings;
 use crate::status::{Condition, ContainerStatus, State, Status};
 
-/// What containers exit with when their pod is deleted: 128 and the number of SIGTERM, as of a process that does not
-/// handle it.
+/// What containers exit with when their pod is deleted: 128 and the number of SIGTERM, as of a
+/// process that does not handle it.
 pub const TERMINATED: i32 = 143;
 /// What containers exit with when they are killed, or never ran: 128 and the number of SIGKILL.
 pub const KILLED: i32 = 137;
@@ -128,7 +128,8 @@ fn initialize(pod: &Pod, container: &Container, now: Time) -> ContainerStatus {
     status
 }
 
-/// Goes on with a container: starts it if that is due, ends it if that is due, and says when something is due next.
+/// Goes on with a container: starts it if that is due, ends it if that is due, and says when
+/// something is due next.
 fn go_on(
     container: &mut ContainerStatus,
     pod: &Pod,
@@ -215,7 +216,8 @@ fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     );
 }
 
-/// Ends all containers that have not ended; one that never ran as a kubelet says it of a container that it has lost.
+/// Ends all containers that have not ended; one that never ran as a kubelet says it of a container
+/// that it has lost.
 fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
     let mut containers = Vec::new();
     for container in &pod.containers {

@@ -22,13 +22,10 @@ const LEASE_PERIODS: u32 = 4;
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Node")]
 pub struct Node {
-    /// Who it is.
     #[view(path = "metadata", fields())]
     pub meta: Meta,
-    /// Its taints.
     #[view(path = "spec.taints")]
     pub taints: Vec<Taint>,
-    /// Its conditions.
     #[view(
         path = "status.conditions",
         fields("[*].type", "[*].status", "[*].lastHeartbeatTime")
@@ -111,8 +108,9 @@ pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
     })
 }
 
-/// The status of a node that has these conditions now. A condition keeps the time of its transition, which strategic
-/// merge patches leave alone where they don't name it, unless its status changes.
+/// The status of a node that has these conditions now. A condition keeps the time of its
+/// transition, which strategic merge patches leave alone where they don't name it, unless its
+/// status changes.
 pub fn status(settings: &Settings, index: u32, old: &[Health], now: Time) -> Value {
     let name = settings.node_name(index);
     let conditions: Vec<Value> = CONDITIONS
@@ -148,7 +146,8 @@ pub fn status(settings: &Settings, index: u32, old: &[Health], now: Time) -> Val
     })
 }
 
-/// Whether a node's status is to be written: it is not healthy, or its last heartbeat was `period` ago.
+/// Whether a node's status is to be written: it is not healthy, or its last heartbeat was `period`
+/// ago.
 pub fn is_stale(node: &Node, period: Duration, now: Time) -> bool {
     !CONDITIONS.iter().all(|&(name, status, ..)| {
         node.conditions.iter().any(|own| {
@@ -158,8 +157,8 @@ pub fn is_stale(node: &Node, period: Duration, now: Time) -> bool {
     })
 }
 
-/// The taints of a node without the one that says that it is not ready and that nothing may be scheduled there; none if
-/// it does not have it.
+/// The taints of a node without the one that says that it is not ready and that nothing may be
+/// scheduled there; none if it does not have it.
 pub fn without_not_ready(taints: &[Taint]) -> Option<Vec<Taint>> {
     let (gone, left): (Vec<_>, Vec<_>) = taints
         .iter()

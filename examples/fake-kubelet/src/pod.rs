@@ -21,16 +21,14 @@ pub struct Pod {
         )
     )]
     pub meta: Meta,
-    /// Its node.
     #[view(path = "spec.nodeName")]
     pub node: String,
-    /// Whether it has the node's address.
+    /// Whether the pod uses the node's address.
     #[view(path = "spec.hostNetwork")]
     pub host_network: bool,
     /// `Always` (as is the API's default), `OnFailure` or `Never`.
     #[view(path = "spec.restartPolicy")]
     pub restart_policy: String,
-    /// Its containers.
     #[view(path = "spec.containers", fields("[*].name", "[*].image"))]
     pub containers: Vec<Container>,
     /// Its init containers.
@@ -39,7 +37,7 @@ pub struct Pod {
         fields("[*].name", "[*].image", "[*].restartPolicy")
     )]
     pub init_containers: Vec<Container>,
-    /// What it was last said to be: mostly by us.
+    /// The last status that was written, mostly by this controller.
     #[view(
         path = "status",
         fields(
@@ -55,13 +53,11 @@ pub struct Pod {
     pub status: Status,
 }
 
-/// A container, as it was asked for.
+/// A container of the spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
-    /// Its name.
     pub name: String,
-    /// Its image.
     pub image: String,
     /// Of an init container: `Always` makes it a sidecar, which runs beside the containers.
     pub restart_policy: Option<String>,
@@ -86,7 +82,8 @@ impl Pod {
         }
     }
 
-    /// Since when its deletion was asked for, and how long it may take; none if it is not being deleted.
+    /// Since when its deletion was asked for, and how long it may take; none if it is not being
+    /// deleted.
     pub fn deletion(&self) -> Option<(Time, std::time::Duration)> {
         let end = self.meta.deletion_timestamp?;
         let grace = self.meta.deletion_grace_period_seconds.unwrap_or(0);

@@ -49,7 +49,8 @@ pub struct Script {
     pub message: Option<String>,
     /// How long its containers take to end once the pod is deleted; its grace period at most.
     pub terminate_after: Duration,
-    /// What its containers exit with once the pod is deleted; [`TERMINATED`](crate::lifecycle::TERMINATED), if none.
+    /// What its containers exit with once the pod is deleted;
+    /// [`TERMINATED`](crate::lifecycle::TERMINATED), if none.
     pub terminate_exit_code: Option<i32>,
 }
 
@@ -134,8 +135,8 @@ impl Notes<'_> {
         }
     }
 
-    /// Containers exit if anything is said about how. A pod that `fail-index` does not name exits well; one that it names,
-    /// or that is to be restarted, does not.
+    /// Containers exit if anything is said about how. A pod that `fail-index` does not name exits
+    /// well; one that it names, or that is to be restarted, does not.
     fn exit(&self) -> Result<Option<Exit>, ScriptError> {
         let after = self.time("exit-after")?;
         let code = self.number("exit-code")?;

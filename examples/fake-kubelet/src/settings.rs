@@ -1,4 +1,5 @@
-//! The operator's settings: which nodes there are, what they offer, and how pods behave that say nothing themselves.
+//! The operator's settings: which nodes there are, what they offer, and how pods behave that say
+//! nothing themselves.
 
 use std::fmt;
 use std::time::Duration;
@@ -85,7 +86,6 @@ pub struct Settings {
 /// A setting that makes no sense. Only the operator can help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {
-    /// The key.
     pub key: &'static str,
     /// Its value.
     pub value: String,
@@ -159,7 +159,8 @@ impl Settings {
         (index < self.nodes && self.node_name(index) == node).then_some(index)
     }
 
-    /// How long a container waits that was restarted so often before: not at all the first time, as with any kubelet.
+    /// How long a container waits that was restarted so often before: not at all the first time, as
+    /// with any kubelet.
     pub fn backoff(&self, restarts: u32) -> Duration {
         let Some(doublings) = restarts.checked_sub(1) else {
             return Duration::ZERO;

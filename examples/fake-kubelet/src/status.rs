@@ -176,8 +176,9 @@ impl Status {
         (self.pod_ip, self.host_ip) = (own, of_node);
     }
 
-    /// The strategic merge patch that makes `desired` of this status; none if they are the same. It holds the fields and
-    /// the conditions that differ, and the UID, so that it can't reach another pod of the same name.
+    /// The strategic merge patch that makes `desired` of this status; none if they are the same. It
+    /// holds the fields and the conditions that differ, and the UID, so that it can't reach another
+    /// pod of the same name.
     pub fn patch_to(&self, desired: &Status, uid: &str) -> Option<Value> {
         let (old, mut new) = (fields(self), fields(desired));
         new.retain(|field, value| old.get(field) != Some(value));
@@ -256,7 +257,8 @@ impl ContainerStatus {
             .map(|terminated| terminated.exit_code)
     }
 
-    /// Starts it. The status keeps times to the second only; the container's ID tells the millisecond.
+    /// Starts it. The status keeps times to the second only; the container's ID tells the
+    /// millisecond.
     pub fn start(&mut self, uid: &str, now: Time) {
         let millis = now.seconds * 1000 + i64::from(now.nanoseconds / 1_000_000);
         let hash = flyball_sdk::hash::fnv32a(

@@ -1,7 +1,7 @@
 //! A ConfigMap kept in step with an annotated Namespace.
 //!
-//! A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose `data.greeting` is TEXT. It
-//! follows changes of either, and goes when the annotation goes.
+//! A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose
+//! `data.greeting` is TEXT. It follows changes of either, and goes when the annotation goes.
 
 use flyball_sdk::prelude::*;
 

@@ -26,8 +26,8 @@ pub fn min_available(deployment: &Deployment) -> i64 {
     deployment.replicas() - max_unavailable(deployment)
 }
 
-/// Surge and unavailability as numbers. Where both come to nothing, one pod may be missing: a surge might never work, for
-/// want of quota.
+/// Surge and unavailability as numbers. Where both come to nothing, one pod may be missing: a surge
+/// might never work, for want of quota.
 fn fenceposts(deployment: &Deployment) -> (i64, i64) {
     let wanted = i32::try_from(deployment.replicas()).unwrap_or(i32::MAX);
     match (

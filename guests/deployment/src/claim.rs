@@ -1,5 +1,6 @@
-//! Which ReplicaSets are a Deployment's own: those that it controls and selects. One that it selects and that nobody controls
-//! is adopted; one that it controls and no longer selects is released.
+//! Which ReplicaSets are a Deployment's own: those that it controls and selects. One that it
+//! selects and that nobody controls is adopted; one that it controls and no longer selects is
+//! released.
 
 use flyball_sdk::claim::{self, Claimed, Claims, Facts};
 use flyball_sdk::prelude::*;
@@ -83,8 +84,9 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
     Error::join(errors).map_or(Ok(kept), Err)
 }
 
-/// Asks the API server itself, once however many there are, whether the Deployment still is: the cache may not yet know that
-/// it is being deleted, and what it adopts then would be deleted with it.
+/// Asks the API server itself, once however many there are, whether the Deployment still is: the
+/// cache may not yet know that it is being deleted, and what it adopts then would be deleted with
+/// it.
 fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
     let key = deployment.meta.key();
     match host.reader().get::<Identity>(&key.namespace, &key.name)? {

@@ -1,4 +1,5 @@
-//! Conditions of a Deployment's status: beside what all workloads' have, they tell when something was last said of them.
+//! Conditions of a Deployment's status: beside what all workloads' have, they tell when something
+//! was last said of them.
 
 use flyball_sdk::Time;
 use flyball_sdk::condition::{self, Condition};
@@ -42,7 +43,8 @@ impl Status {
             .map_or("", |condition| condition.reason.as_str())
     }
 
-    /// Sets a condition that has its times. One with the same status and reason stays as it is, message and all.
+    /// Sets a condition that has its times. One with the same status and reason stays as it is,
+    /// message and all.
     pub fn set(&mut self, condition: Condition) {
         condition::set_at_end(&mut self.conditions, condition, Time::default());
     }

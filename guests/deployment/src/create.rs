@@ -47,7 +47,8 @@ pub fn is_own(deployment: &Deployment, set: &ReplicaSet) -> bool {
         && Template::of(&set.template) == Template::of(&deployment.template)
 }
 
-/// The Deployment's name and the hash, so that who tries again makes the same name; cut where it would be too long.
+/// The Deployment's name and the hash, so that who tries again makes the same name; cut where it
+/// would be too long.
 fn name(deployment: &str, hash: &str) -> String {
     let most = NAME_LIMIT.saturating_sub(1 + hash.len());
     format!("{}-{hash}", deployment.get(..most).unwrap_or(deployment))

@@ -4,8 +4,8 @@ use crate::revision::revision;
 use crate::sets::by_age;
 use crate::views::{Deployment, ReplicaSet};
 
-/// The old ReplicaSets to be deleted: of the oldest revisions, as many as there are too many, but none that asks for pods, has
-/// some, or has not been looked after since it was last changed.
+/// The old ReplicaSets to be deleted: of the oldest revisions, as many as there are too many, but
+/// none that asks for pods, has some, or has not been looked after since it was last changed.
 pub fn surplus<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a ReplicaSet> {
     let Some(limit) = deployment.history_limit() else {
         return Vec::new();

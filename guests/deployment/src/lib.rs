@@ -1,11 +1,12 @@
 //! deployment-controller: rolls ReplicaSets to a new pod template.
 //!
-//! [`DeploymentController`] reads like its description: `reconcile` finds what the Deployment owns and names the phase that
-//! it is in; each phase is a line of steps. What a step decides is a pure function ([`rolling`], [`recreate`], [`scale`],
-//! [`rollback`], [`history`], [`create`], [`progress`]); what it writes goes through [`Rollout`].
+//! [`DeploymentController`] reads like its description: `reconcile` finds what the Deployment owns
+//! and names the phase that it is in; each phase is a line of steps. What a step decides is a pure
+//! function ([`rolling`], [`recreate`], [`scale`], [`rollback`], [`history`], [`create`],
+//! [`progress`]); what it writes goes through [`Rollout`].
 //!
-//! A rollout has no state but the cluster's: every reconcile finds out anew where it stands, goes as far as it can, and waits
-//! for a ReplicaSet to change.
+//! A rollout has no state but the cluster's: every reconcile finds out anew where it stands, goes
+//! as far as it can, and waits for a ReplicaSet to change.
 
 pub mod bounds;
 pub mod claim;

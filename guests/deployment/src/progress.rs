@@ -1,4 +1,5 @@
-//! What the status says: the numbers, whether enough pods are available, and whether the rollout makes progress.
+//! What the status says: the numbers, whether enough pods are available, and whether the rollout
+//! makes progress.
 
 use std::time::Duration;
 
@@ -52,8 +53,8 @@ pub fn note(deployment: &mut Deployment, step: Step, now: Time) {
         .set(as_of(now, PROGRESSING, status, reason, &message));
 }
 
-/// Tells that the Deployment was paused or resumed: the time in between must not count as a lack of progress. A missed
-/// deadline is not covered up.
+/// Tells that the Deployment was paused or resumed: the time in between must not count as a lack of
+/// progress. A missed deadline is not covered up.
 pub fn note_pause(deployment: &mut Deployment, now: Time) {
     let reason = deployment.status.reason(PROGRESSING);
     if deployment.progress_deadline().is_none() || reason == TIMED_OUT {
@@ -69,7 +70,8 @@ pub fn note_pause(deployment: &mut Deployment, now: Time) {
         .set(as_of(now, PROGRESSING, "Unknown", reason, message));
 }
 
-/// The status while nothing rolls: what the ReplicaSets count, and whether enough pods are available.
+/// The status while nothing rolls: what the ReplicaSets count, and whether enough pods are
+/// available.
 pub fn counted(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     let mut status = Status {
         observed_generation: deployment.meta.generation,
@@ -94,7 +96,8 @@ pub fn counted(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     status
 }
 
-/// The status during a rollout: as [`counted`], with the progress since the last one and the ReplicaSets' failures.
+/// The status during a rollout: as [`counted`], with the progress since the last one and the
+/// ReplicaSets' failures.
 pub fn rolled(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     let mut status = counted(deployment, sets, now);
     match deployment.progress_deadline() {
@@ -109,8 +112,8 @@ pub fn rolled(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     status
 }
 
-/// Whether the rollout was complete before, and all pods are still of the present template: then pods that come and go are
-/// no rollout.
+/// Whether the rollout was complete before, and all pods are still of the present template: then
+/// pods that come and go are no rollout.
 fn was_complete(deployment: &Deployment, status: &Status) -> bool {
     status.replicas == status.updated_replicas && deployment.status.reason(PROGRESSING) == COMPLETE
 }
@@ -146,8 +149,9 @@ fn has_progressed(before: &Status, after: &Status) -> bool {
         || after.available_replicas > before.available_replicas
 }
 
-/// The time until the deadline is missed, counted from the last sign of progress; zero once it is. None where time alone
-/// changes nothing: nothing was said of progress, the last rollout is complete, or the deadline was missed long ago.
+/// The time until the deadline is missed, counted from the last sign of progress; zero once it is.
+/// None where time alone changes nothing: nothing was said of progress, the last rollout is
+/// complete, or the deadline was missed long ago.
 fn ends_in(status: &Status, deadline: i64, now: Time) -> Option<Duration> {
     let condition = status
         .condition(PROGRESSING)
@@ -162,8 +166,8 @@ fn ends_in(status: &Status, deadline: i64, now: Time) -> Option<Duration> {
     })
 }
 
-/// When to look again whether the rollout has missed its deadline: a second after it, because the clocks of who writes the
-/// condition and who reads it may differ.
+/// When to look again whether the rollout has missed its deadline: a second after it, because the
+/// clocks of who writes the condition and who reads it may differ.
 pub fn look_again(deployment: &Deployment, now: Time) -> Option<Duration> {
     let deadline = deployment.progress_deadline()?;
     if deployment.is_complete(&deployment.status) {
@@ -172,7 +176,8 @@ pub fn look_again(deployment: &Deployment, now: Time) -> Option<Duration> {
     Some(ends_in(&deployment.status, deadline, now)? + Duration::from_secs(1))
 }
 
-/// The failure of a ReplicaSet as a condition of the Deployment; that of the new one goes before the old ones'.
+/// The failure of a ReplicaSet as a condition of the Deployment; that of the new one goes before
+/// the old ones'.
 fn failure(sets: &Sets) -> Option<Condition> {
     let conditions = sets
         .new

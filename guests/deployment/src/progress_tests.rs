@@ -14,7 +14,8 @@ fn now() -> Time {
     }
 }
 
-/// A Deployment with a deadline of 60 seconds, whose status tells of `asked` pods and so many updated and available ones.
+/// A Deployment with a deadline of 60 seconds, whose status tells of `asked` pods and so many
+/// updated and available ones.
 fn deployment(asked: i64, present: i64, updated: i64, available: i64) -> Deployment {
     let status = Status {
         replicas: present,
@@ -149,7 +150,8 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
         ),
         // Nothing was said, so that there is nothing to count from.
         (deployment(3, 2, 2, 2), vec![], set("new", 3, 2, 2), None),
-        // After a complete rollout pods that come and go are none, nor is there a deadline before the next one shows progress.
+        // After a complete rollout pods that come and go are none, nor is there a deadline before
+        // the next one shows progress.
         (
             saying(deployment(3, 3, 3, 1), "True", COMPLETE, 999),
             vec![],

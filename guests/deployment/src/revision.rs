@@ -1,4 +1,5 @@
-//! What the annotations of a Deployment and its ReplicaSets remember: revisions, their history and the sizes of scaling.
+//! What the annotations of a Deployment and its ReplicaSets remember: revisions, their history and
+//! the sizes of scaling.
 
 use flyball_sdk::StringMap;
 
@@ -7,9 +8,11 @@ use crate::views::{Deployment, ReplicaSet};
 
 /// On both: the number of the revision; the new ReplicaSet has the greatest.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
-/// On a ReplicaSet: the revisions that it was before it was rolled back to, with commas between them.
+/// On a ReplicaSet: the revisions that it was before it was rolled back to, with commas between
+/// them.
 pub const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// On a ReplicaSet: the Deployment's size when it was last scaled. Another one now means that the Deployment was resized.
+/// On a ReplicaSet: the Deployment's size when it was last scaled. Another one now means that the
+/// Deployment was resized.
 pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// On a ReplicaSet: that size and the surge, to find its share when the Deployment is resized.
 pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
@@ -61,8 +64,9 @@ pub fn sizes(deployment: &Deployment) -> [(&'static str, String); 2] {
     ]
 }
 
-/// The annotations that a new ReplicaSet shall have, from those that it has: the Deployment's own, and the revision if its
-/// own is smaller. Where it was another revision before, which is so after a rollback, its history remembers that.
+/// The annotations that a new ReplicaSet shall have, from those that it has: the Deployment's own,
+/// and the revision if its own is smaller. Where it was another revision before, which is so after
+/// a rollback, its history remembers that.
 pub fn of_new_set(deployment: &Deployment, present: &StringMap, revision: i64) -> StringMap {
     let former = present.get(REVISION).filter(|text| !text.is_empty());
     let number = match former.map_or(Ok(0), |text| text.parse::<i64>()) {

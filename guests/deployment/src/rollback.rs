@@ -1,5 +1,5 @@
-//! The annotation `deprecated.deployment.rollback.to`, which stands for a field that the API once had: the Deployment takes
-//! the template of an older revision.
+//! The annotation `deprecated.deployment.rollback.to`, which stands for a field that the API once
+//! had: the Deployment takes the template of an older revision.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;
@@ -23,7 +23,8 @@ pub struct Rollback {
     pub message: String,
 }
 
-/// The revision that the Deployment is to return to: 0 for the one before. None if that is not wished, or no number.
+/// The revision that the Deployment is to return to: 0 for the one before. None if that is not
+/// wished, or no number.
 pub fn wish(deployment: &Deployment) -> Option<i64> {
     deployment.meta.annotation(ROLLBACK_TO)?.parse().ok()
 }
@@ -67,8 +68,8 @@ fn refusal(reason: &'static str, message: String) -> Rollback {
     }
 }
 
-/// The change that gives the Deployment the template of a ReplicaSet, and the annotations with which it was made: the cause
-/// of a change belongs to its revision.
+/// The change that gives the Deployment the template of a ReplicaSet, and the annotations with
+/// which it was made: the cause of a change belongs to its revision.
 fn change_to(deployment: &Deployment, target: &ReplicaSet) -> Value {
     let mut template = target.template.value();
     if let Some(labels) = template

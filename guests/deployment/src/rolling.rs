@@ -1,11 +1,12 @@
-//! The strategy RollingUpdate: the new ReplicaSet grows as far as the surge allows, the old ones shrink as far as enough pods
-//! stay available.
+//! The strategy RollingUpdate: the new ReplicaSet grows as far as the surge allows, the old ones
+//! shrink as far as enough pods stay available.
 
 use crate::bounds::{max_surge, min_available};
 use crate::sets::{Resize, Sets};
 use crate::views::{Deployment, ReplicaSet};
 
-/// The size that a new ReplicaSet of `present` pods shall have beside all that the ReplicaSets ask for.
+/// The size that a new ReplicaSet of `present` pods shall have beside all that the ReplicaSets ask
+/// for.
 pub fn size_of_new(deployment: &Deployment, asked: i64, present: i64) -> i64 {
     let wanted = deployment.replicas();
     if !deployment.is_rolling() {
@@ -37,15 +38,15 @@ pub fn grow(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     }
 }
 
-/// How many pods the old ReplicaSets may lose. Those of the new one that are not available yet count as missing: as long as
-/// they are, the old ones must serve.
+/// How many pods the old ReplicaSets may lose. Those of the new one that are not available yet
+/// count as missing: as long as they are, the old ones must serve.
 pub fn spare(deployment: &Deployment, sets: &Sets) -> i64 {
     let missing = sets.new.as_ref().map_or(0, |new| new.unavailable().max(0));
     sets.asked() - min_available(deployment) - missing
 }
 
-/// Shrinks old ReplicaSets by pods that are not available, which costs nothing: without it, broken pods would hold the
-/// rollout up. A ReplicaSet deletes those first that are not ready.
+/// Shrinks old ReplicaSets by pods that are not available, which costs nothing: without it, broken
+/// pods would hold the rollout up. A ReplicaSet deletes those first that are not ready.
 pub fn drop_broken(sets: &Sets, at_most: i64) -> Vec<Resize> {
     shrink(sets, at_most, |set| set.unavailable().max(0))
 }
@@ -64,7 +65,8 @@ pub fn drop_available(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     )
 }
 
-/// Takes `at_most` pods from the old ReplicaSets, the oldest first, and of each as many as `part` says.
+/// Takes `at_most` pods from the old ReplicaSets, the oldest first, and of each as many as `part`
+/// says.
 fn shrink(sets: &Sets, at_most: i64, part: impl Fn(&ReplicaSet) -> i64) -> Vec<Resize> {
     let mut left = at_most.max(0);
     let resized = sets.active_old().filter_map(|set| {
@@ -231,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_rollback_drops_the_broken_revision_at_once() {
-        // Surge 3, at most 2 missing: 8 good ones of the revision rolled back to, one of them gone, and 5 that never came up.
+        // Surge 3, at most 2 missing: 8 good ones of the revision rolled back to, one of them gone,
+        // and 5 that never came up.
         assert_eq!(pass(&deployment(10, 3, 2), sets(&[(5, 0)], (8, 7))), [1]);
     }
 }

@@ -1,7 +1,9 @@
-//! A Deployment being reconciled: what is known of it and its ReplicaSets, and the writes that change it.
+//! A Deployment being reconciled: what is known of it and its ReplicaSets, and the writes that
+//! change it.
 //!
-//! What the steps say of the Deployment (conditions, collisions, the revision) is gathered here and written once, by
-//! [`Rollout::save`]. ReplicaSets are written at once, and what the server answers is what the next step sees.
+//! What the steps say of the Deployment (conditions, collisions, the revision) is gathered here and
+//! written once, by [`Rollout::save`]. ReplicaSets are written at once, and what the server answers
+//! is what the next step sees.
 
 use flyball_sdk::debug;
 use flyball_sdk::prelude::*;
@@ -51,8 +53,9 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Keeps the new ReplicaSet, if there is one, up with the Deployment: its annotations, its revision and how long its pods
-    /// must be ready. Then the Deployment has the revision of the new ReplicaSet.
+    /// Keeps the new ReplicaSet, if there is one, up with the Deployment: its annotations, its
+    /// revision and how long its pods must be ready. Then the Deployment has the revision of the
+    /// new ReplicaSet.
     ///
     /// # Errors
     /// The ReplicaSet could not be written.
@@ -91,8 +94,8 @@ impl<'a> Rollout<'a> {
     /// Makes the new ReplicaSet, if there is none.
     ///
     /// # Errors
-    /// It could not be made. The status tells why; of a name that another ReplicaSet has, it counts the collision, so that
-    /// the next attempt makes another one.
+    /// It could not be made. The status tells why; of a name that another ReplicaSet has, it counts
+    /// the collision, so that the next attempt makes another one.
     pub fn make_new_set(&mut self) -> Result<(), Error> {
         if self.sets.new.is_some() {
             return Ok(());
@@ -133,8 +136,9 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// The ReplicaSet that has the name already, if it is the very one that was to be made: an answer may have been lost, or
-    /// the cache be behind. Otherwise the hash collides with another one's.
+    /// The ReplicaSet that has the name already, if it is the very one that was to be made: an
+    /// answer may have been lost, or the cache be behind. Otherwise the hash collides with another
+    /// one's.
     fn find_namesake(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
         let namesake = self
             .host
@@ -155,7 +159,8 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Gives ReplicaSets their sizes, and lets them remember the Deployment's. Answers whether any size changed.
+    /// Gives ReplicaSets their sizes, and lets them remember the Deployment's. Answers whether any
+    /// size changed.
     ///
     /// # Errors
     /// One could not be written; none is begun after it.
@@ -293,7 +298,8 @@ impl<'a> Rollout<'a> {
         let revision = meta.annotation(REVISION);
         let has_new_revision = revision != self.stored_revision.as_deref();
         if has_new_revision {
-            // The API server takes annotations of a Deployment along with its status, and does not raise its generation.
+            // The API server takes annotations of a Deployment along with its status, and does not
+            // raise its generation.
             write = write.with_metadata(&json!({"annotations": {REVISION: revision}}));
         }
         if *status == self.stored && !has_new_revision {
@@ -328,8 +334,8 @@ pub(crate) fn stamp(meta: &mut Meta, answer: &Answer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether nothing can be created because the namespace is being deleted. The host's errors don't carry the API's causes,
-/// only its sentence.
+/// Whether nothing can be created because the namespace is being deleted. The host's errors don't
+/// carry the API's causes, only its sentence.
 pub(crate) fn is_namespace_terminating(error: &ApiError) -> bool {
     error.status == 403 && error.message.contains("because it is being terminated")
 }

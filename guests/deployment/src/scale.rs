@@ -1,5 +1,5 @@
-//! A Deployment that was resized: every ReplicaSet gets its share, so that a rollout under way goes neither faster nor slower
-//! for it.
+//! A Deployment that was resized: every ReplicaSet gets its share, so that a rollout under way goes
+//! neither faster nor slower for it.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,8 @@ pub fn was_resized(deployment: &Deployment, sets: &Sets) -> bool {
         .any(|desired| desired != deployment.replicas())
 }
 
-/// The sizes that the ReplicaSets shall have. One that keeps its size is named as well, to remember the Deployment's new one.
+/// The sizes that the ReplicaSets shall have. One that keeps its size is named as well, to remember
+/// the Deployment's new one.
 pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let active: Vec<&ReplicaSet> = sets.active().collect();
     match active[..] {
@@ -36,7 +37,8 @@ pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     }
 }
 
-/// Whether the new ReplicaSet has all pods, available, and remembers that this is what the Deployment wants.
+/// Whether the new ReplicaSet has all pods, available, and remembers that this is what the
+/// Deployment wants.
 fn is_saturated(deployment: &Deployment, new: Option<&ReplicaSet>) -> bool {
     let wanted = deployment.replicas();
     new.is_some_and(|new| {
@@ -46,8 +48,8 @@ fn is_saturated(deployment: &Deployment, new: Option<&ReplicaSet>) -> bool {
     })
 }
 
-/// Shares out what is to be added or removed, in proportion to the sizes; the largest takes what rounding leaves over. Of
-/// the same size the newer grow first, and the older shrink first.
+/// Shares out what is to be added or removed, in proportion to the sizes; the largest takes what
+/// rounding leaves over. Of the same size the newer grow first, and the older shrink first.
 fn proportional(deployment: &Deployment, mut sets: Vec<&ReplicaSet>) -> Vec<Resize> {
     let wanted = deployment.replicas();
     let allowed = if wanted > 0 {
@@ -84,7 +86,8 @@ fn proportional(deployment: &Deployment, mut sets: Vec<&ReplicaSet>) -> Vec<Resi
     resized
 }
 
-/// By how much a ReplicaSet grows (or, negative, shrinks) in proportion to the Deployment, surge included.
+/// By how much a ReplicaSet grows (or, negative, shrinks) in proportion to the Deployment, surge
+/// included.
 fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i64 {
     let (wanted, size) = (deployment.replicas(), set.replicas());
     if wanted == 0 {
@@ -167,7 +170,8 @@ mod tests {
             (9, 4, &[1, 8], &[0, 4]),
             (7, 10, &[2, 3, 2], &[3, 4, 3]),
             (13, 8, &[3, 8, 2], &[2, 5, 1]),
-            // What is left over goes to the newer when growing and is taken from the older when shrinking.
+            // What is left over goes to the newer when growing and is taken from the older when
+            // shrinking.
             (3, 4, &[1, 1, 1], &[1, 1, 2]),
             (3, 2, &[1, 1, 1], &[0, 1, 1]),
             (6, 0, &[1, 2, 3], &[0, 0, 0]),

@@ -1,4 +1,5 @@
-//! The ReplicaSets of a Deployment: which is the new one, which are old, and in what order they are gone through.
+//! The ReplicaSets of a Deployment: which is the new one, which are old, and in what order they are
+//! gone through.
 
 use std::cmp::Ordering;
 
@@ -17,7 +18,6 @@ pub struct Sets {
 /// A ReplicaSet that is to get another size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resize {
-    /// Its name.
     pub name: String,
     /// How many pods it shall ask for.
     pub to: i64,
@@ -34,8 +34,8 @@ impl Resize {
 }
 
 impl Sets {
-    /// Finds the new one among those owned. Of several with the Deployment's template it is the oldest, so that the choice
-    /// does not change.
+    /// Finds the new one among those owned. Of several with the Deployment's template it is the
+    /// oldest, so that the choice does not change.
     pub fn split(template: &Template, mut owned: Vec<ReplicaSet>) -> Self {
         owned.sort_by(by_age);
         let new = owned

@@ -1,7 +1,8 @@
 //! Pod templates compared by meaning, and the hash that names a ReplicaSet.
 //!
-//! A Deployment finds its ReplicaSet by the template, never by the hash: so those that another controller named are found as
-//! well, and the hash may be any that is the same for equal templates.
+//! A Deployment finds its ReplicaSet by the template, never by the hash: so those that another
+//! controller named are found as well, and the hash may be any that is the same for equal
+//! templates.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -11,10 +12,12 @@ use flyball_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::Map;
 
-/// The label that tells the pods of a Deployment's ReplicaSets apart. It is no part of a template's meaning.
+/// The label that tells the pods of a Deployment's ReplicaSets apart. It is no part of a template's
+/// meaning.
 pub const HASH_LABEL: &str = "pod-template-hash";
 
-/// Maps with free keys and string values: empty and absent are the same, and nothing below is a field of the API.
+/// Maps with free keys and string values: empty and absent are the same, and nothing below is a
+/// field of the API.
 const MAPS: [&str; 6] = [
     "annotations",
     "labels",
@@ -27,8 +30,8 @@ const MAPS: [&str; 6] = [
 const QUANTITIES: [&str; 3] = ["limits", "overhead", "requests"];
 /// Single quantities.
 const QUANTITY: [&str; 2] = ["divisor", "sizeLimit"];
-/// Structs that the API holds by value, so that empty and absent are the same. Of all others `{}` says something: an
-/// `emptyDir: {}` is a volume.
+/// Structs that the API holds by value, so that empty and absent are the same. Of all others `{}`
+/// says something: an `emptyDir: {}` is a volume.
 const STRUCTS: [&str; 2] = ["metadata", "resources"];
 
 /// A pod template, compared by what it means.
@@ -87,7 +90,8 @@ impl Template {
     }
 }
 
-/// Nearly always the API server has written both, and the same spec as the same text: then it is not read.
+/// Nearly always the API server has written both, and the same spec as the same text: then it is
+/// not read.
 impl PartialEq for Template {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata && (self.spec == other.spec || self.spec() == other.spec())
@@ -126,8 +130,8 @@ fn canonical(field: &str, value: Value) -> Option<Value> {
     }
 }
 
-/// A quantity such as `1Gi`, `0.5` or `500m` as a number of its own, so that `1000m` and `1` are the same. What is no
-/// quantity stays as it is.
+/// A quantity such as `1Gi`, `0.5` or `500m` as a number of its own, so that `1000m` and `1` are
+/// the same. What is no quantity stays as it is.
 fn quantity(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => text.clone(),
@@ -273,7 +277,8 @@ mod tests {
 
     #[test]
     fn a_hash_stays_what_it_is_over_versions() {
-        // A changed hash would do no harm, but it should be noticed: it renames the ReplicaSets made from now on.
+        // A changed hash would do no harm, but it should be noticed: it renames the ReplicaSets
+        // made from now on.
         let web = template(
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": "nginx:1"}]}}),
         );

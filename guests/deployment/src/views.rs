@@ -1,4 +1,5 @@
-//! The fields that the controller reads of Deployments, ReplicaSets and pods, and the status that it writes.
+//! The fields that the controller reads of Deployments, ReplicaSets and pods, and the status that
+//! it writes.
 
 use flyball_sdk::IntOrPercent;
 use flyball_sdk::condition::Condition;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The value by which a limit or a deadline says that there is none.
 const UNLIMITED: i64 = i32::MAX as i64;
 
-/// What rolls.
+/// A Deployment, as it is reconciled.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/Deployment")]
 pub struct Deployment {
@@ -19,37 +20,37 @@ pub struct Deployment {
         fields("generation", "deletionTimestamp", "annotations")
     )]
     pub meta: Meta,
-    /// Which ReplicaSets and pods are its own: a LabelSelector.
+    /// Selects the ReplicaSets and pods that it may own: a LabelSelector.
     #[view(path = "spec.selector")]
     pub selector: Raw,
-    /// How many pods it asks for; none means 1.
+    /// The desired number of pods; 1 if absent.
     #[view(path = "spec.replicas")]
     pub replicas: Option<i64>,
-    /// What its pods are made from.
+    /// The template of its pods.
     #[view(path = "spec.template")]
     pub template: Raw,
-    /// For how many seconds a pod must be ready to be available.
+    /// Seconds for which a pod must be ready before it counts as available.
     #[view(path = "spec.minReadySeconds")]
     pub min_ready_seconds: i64,
     /// `RollingUpdate` or `Recreate`.
     #[view(path = "spec.strategy.type")]
     pub strategy: String,
-    /// How many pods may be there beyond those asked for: a number or a percentage.
+    /// How many pods may exist beyond the desired number: a number or a percentage.
     #[view(path = "spec.strategy.rollingUpdate.maxSurge")]
     pub max_surge: IntOrPercent,
-    /// How many of the pods asked for may be missing: a number or a percentage.
+    /// How many of the desired pods may be unavailable: a number or a percentage.
     #[view(path = "spec.strategy.rollingUpdate.maxUnavailable")]
     pub max_unavailable: IntOrPercent,
-    /// How many old ReplicaSets are kept.
+    /// The number of old ReplicaSets to keep.
     #[view(path = "spec.revisionHistoryLimit")]
     pub revision_history_limit: Option<i64>,
-    /// For how many seconds a rollout may show no progress.
+    /// Seconds without progress after which a rollout has failed.
     #[view(path = "spec.progressDeadlineSeconds")]
     pub progress_deadline_seconds: Option<i64>,
-    /// Whether nothing rolls.
+    /// Whether the rollout is paused.
     #[view(path = "spec.paused")]
     pub paused: bool,
-    /// What it was last said to be.
+    /// The last status that was written.
     #[view(path = "status")]
     pub status: Status,
 }
@@ -58,7 +59,6 @@ pub struct Deployment {
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/ReplicaSet")]
 pub struct ReplicaSet {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields(
@@ -71,16 +71,16 @@ pub struct ReplicaSet {
         )
     )]
     pub meta: Meta,
-    /// How many pods it asks for; none means 1.
+    /// The desired number of pods; 1 if absent.
     #[view(path = "spec.replicas")]
     pub asked: Option<i64>,
-    /// For how many seconds a pod must be ready to be available.
+    /// Seconds for which a pod must be ready before it counts as available.
     #[view(path = "spec.minReadySeconds")]
     pub min_ready_seconds: i64,
-    /// What its pods are made from.
+    /// The template of its pods.
     #[view(path = "spec.template")]
     pub template: Raw,
-    /// How its pods are.
+    /// The status that its own controller wrote.
     #[view(
         path = "status",
         fields(
@@ -95,7 +95,7 @@ pub struct ReplicaSet {
     pub status: SetStatus,
 }
 
-/// A pod, for whoever waits until it is gone.
+/// A pod, as far as Recreate waits for its end.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
@@ -104,53 +104,52 @@ pub struct Pod {
     pub phase: String,
 }
 
-/// What is asked of the API server before a ReplicaSet is adopted.
+/// What is read live before a ReplicaSet is adopted.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/Deployment")]
 pub struct Identity {
-    /// Who it is now.
     #[view(path = "metadata", fields("deletionTimestamp"))]
     pub meta: Meta,
 }
 
-/// The status of a Deployment, whole: as it is read and as it is written.
+/// The status of a Deployment. It is always written whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The generation that these numbers are for.
+    /// The generation that the controller has seen.
     pub observed_generation: i64,
-    /// How many pods there are.
+    /// The number of pods.
     pub replicas: i64,
-    /// How many of them have the present template.
+    /// The number of pods with the current template.
     pub updated_replicas: i64,
-    /// How many of them are ready.
+    /// The number of ready pods.
     pub ready_replicas: i64,
-    /// How many of them have been ready for `minReadySeconds`.
+    /// The number of pods that have been ready for `minReadySeconds`.
     pub available_replicas: i64,
-    /// How many pods are asked for of the ReplicaSets and not available.
+    /// The number of desired pods that are not available.
     pub unavailable_replicas: i64,
-    /// How many pods are being deleted; none where a ReplicaSet does not say.
+    /// The number of pods that are being deleted; none if a ReplicaSet does not report it.
     pub terminating_replicas: Option<i64>,
-    /// How it goes. Others than ours are kept as they are.
+    /// Conditions of other controllers are preserved.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
-    /// How often the name of a new ReplicaSet was taken.
+    /// How often the name of a new ReplicaSet was already taken.
     pub collision_count: Option<i64>,
 }
 
-/// How the pods of a ReplicaSet are.
+/// The status of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SetStatus {
-    /// How many there are.
+    /// The number of pods.
     pub replicas: i64,
-    /// How many are ready.
+    /// The number of ready pods.
     pub ready_replicas: i64,
-    /// How many are available.
+    /// The number of available pods.
     pub available_replicas: i64,
-    /// How many are being deleted, where it says so.
+    /// The number of pods that are being deleted, if reported.
     pub terminating_replicas: Option<i64>,
-    /// The generation that these numbers are for.
+    /// The generation that the controller has seen.
     pub observed_generation: i64,
     /// Its conditions: `ReplicaFailure` is of interest.
     #[serde(deserialize_with = "null_is_default")]
@@ -158,7 +157,7 @@ pub struct SetStatus {
 }
 
 impl Deployment {
-    /// How many pods it asks for.
+    /// The desired number of pods.
     pub fn replicas(&self) -> i64 {
         self.replicas.unwrap_or(1)
     }
@@ -190,7 +189,8 @@ impl Deployment {
         Some(usize::try_from(limit).unwrap_or(0))
     }
 
-    /// Whether this status says that all that it asks for is there, up to date and available, and nothing else.
+    /// Whether this status says that all that it asks for is there, up to date and available, and
+    /// nothing else.
     pub fn is_complete(&self, status: &Status) -> bool {
         let wanted = self.replicas();
         [
@@ -203,7 +203,7 @@ impl Deployment {
 }
 
 impl ReplicaSet {
-    /// How many pods it asks for.
+    /// The desired number of pods.
     pub fn replicas(&self) -> i64 {
         self.asked.unwrap_or(1)
     }

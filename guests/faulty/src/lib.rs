@@ -1,5 +1,6 @@
-//! A guest that misbehaves as its key says, for the tests and the benchmarks of the host: it calls the world's imports
-//! without the SDK's care. What it does when it is described, its configuration says.
+//! A guest that misbehaves as its key says, for the tests and the benchmarks of the host: it calls
+//! the world's imports without the SDK's care. What it does when it is described, its configuration
+//! says.
 //!
 //! Where the host refuses something, the outcome says with which words.
 #![cfg(target_arch = "wasm32")]

@@ -1,4 +1,5 @@
-//! Decides on one object: whether it goes with its owners, or is an owner that waits or does not exist.
+//! Decides on one object: whether it goes with its owners, or is an owner that waits or does not
+//! exist.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use crate::node::{self, Node};
 use crate::owners::{self, Owner, Owners};
 use crate::{FOREGROUND, ORPHAN, TO_DELETE, write};
 
-/// How long until an owner that exists, but that no cache holds, is looked at again: at first, doubled each time, at most.
+/// How long until an owner that exists, but that no cache holds, is looked at again: at first,
+/// doubled each time, at most.
 const UNWATCHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
 /// Looks at the object that a key names.
@@ -80,7 +82,8 @@ fn policy(object: &Node) -> Propagation {
     }
 }
 
-/// An owner that waits for its dependents: goes when none of them holds it up; else sees to it that they go.
+/// An owner that waits for its dependents: goes when none of them holds it up; else sees to it that
+/// they go.
 fn let_wait(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     let uid = &owner.metadata.uid;
     let blocking: Vec<Node> = node::dependents(host, uid)?
@@ -93,7 +96,8 @@ fn let_wait(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     enqueue(host, blocking.iter())
 }
 
-/// An owner that the caches don't hold as its dependents name it. If it does not exist there, they are looked at.
+/// An owner that the caches don't hold as its dependents name it. If it does not exist there, they
+/// are looked at.
 fn doubt(host: &Host, named: &Reference, held: Option<&Node>) -> Result<Outcome, Error> {
     let mut dependents = node::dependents(host, &named.uid)?;
     dependents.retain(|dependent| dependent.names(named));

@@ -1,13 +1,16 @@
-//! garbage-collector-controller: deletes objects whose owners are gone, lets owners that are deleted in the foreground wait
-//! for their dependents, and takes dependents away from owners that leave them behind.
+//! garbage-collector-controller: deletes objects whose owners were deleted, holds owners that are
+//! deleted in the foreground until their dependents are deleted, and orphans the dependents of
+//! owners that ask for it.
 //!
-//! The graph of owners is the host's: its caches hold the metadata of every kind that can be deleted, as kinds come and go,
-//! and find an object's dependents by their owners' UIDs. Keys name objects of whatever kind. [`node`] reads the graph,
-//! [`owners`] finds out what has become of an object's owners, [`collect`] decides on an object, [`orphan`] takes dependents
-//! away from theirs, and [`write`] changes one object.
+//! The host has the graph of owners: it caches the metadata of every kind that can be deleted, and
+//! finds an object's dependents by the UIDs of their owners. Keys are references to objects of any
+//! kind. [`node`] reads the graph, [`owners`] determines which owners of an object still exist,
+//! [`collect`] decides about an object, [`orphan`] removes owner references, and [`write`] changes
+//! one object.
 //!
-//! An owner that the caches hold exists; when it goes, its dependents are told. One that they don't hold, and that nobody saw
-//! go, may never have existed, lie elsewhere or be too new: the API server is asked before anything is deleted for its sake.
+//! A cached owner exists, and its deletion enqueues its dependents. An owner that is not cached,
+//! and whose deletion was not observed, may never have existed, may be in another namespace, or may
+//! be too new. Such an owner is read live before anything is deleted.
 
 pub mod collect;
 pub mod node;
@@ -26,20 +29,20 @@ use flyball_sdk::prelude::*;
 
 use node::Node;
 
-/// Objects that may have to go, owners in doubt, and owners that wait for their dependents.
+/// The queue of objects that may have to be deleted, and of owners that wait for their dependents.
 pub const TO_DELETE: &str = "garbage_collector_attempt_to_delete";
-/// Owners that leave their dependents behind.
+/// The queue of owners whose dependents must be orphaned.
 pub const TO_ORPHAN: &str = "garbage_collector_attempt_to_orphan";
-/// The finalizer of an owner that waits for its dependents.
+/// The finalizer of an owner that is deleted after its dependents.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an owner that leaves its dependents behind.
+/// The finalizer of an owner whose dependents are orphaned.
 pub const ORPHAN: &str = "orphan";
 
-/// The key of the configuration for how often the API server is asked what it serves.
+/// Configuration key: the period of discovery.
 const SYNC_PERIOD: &str = "sync-period";
 const SYNC_ERRORS: &str = "garbagecollector_controller_resources_sync_error_total";
 
-/// The collector of garbage. The keys are references to objects.
+/// The garbage collector. Its keys are references to objects.
 pub struct GarbageCollector;
 
 export!(GarbageCollector);
@@ -82,12 +85,16 @@ impl Controller for GarbageCollector {
             .queue(TO_ORPHAN)
             .allow("*", ["delete", "get", "patch"])
             .import("discovery")
-            .config(SYNC_PERIOD, Some("30s"), "how often the API server is asked which kinds it serves")
+            .config(
+                SYNC_PERIOD,
+                Some("30s"),
+                "The period at which the kinds that the API server serves are discovered.",
+            )
             .metric(
                 MetricType::Counter,
                 SYNC_ERRORS,
                 &[],
-                "Number of garbage collector resources sync errors: the server did not say what it serves, or a kind could \
+                "Number of garbage collector resources sync errors: discovery failed, or a kind could \
                  not be listed in time",
             )
             .concurrency(20)

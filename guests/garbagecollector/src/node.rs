@@ -62,7 +62,8 @@ impl Node {
             && (namespace, name, uid) == (&named.namespace, &named.name, &named.uid)
     }
 
-    /// Whether one of its owners is named just so: with this version, and from where it lies itself.
+    /// Whether one of its owners is named just so: with this version, and from where it lies
+    /// itself.
     pub fn names(&self, owner: &Reference) -> bool {
         let is_it = |own: &&OwnerReference| {
             own.uid == owner.uid

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use crate::node::{self, Node};
 
-/// How long it is remembered that an owner does not exist. It won't come back: no UID is given twice.
+/// How long it is remembered that an owner does not exist. It won't come back: no UID is given
+/// twice.
 const ABSENT_FOR: Duration = Duration::from_secs(600);
 /// How long it is remembered whether a kind's objects lie in namespaces.
 const SCOPE_FOR: Duration = Duration::from_secs(30);
@@ -37,7 +38,8 @@ pub struct Owners {
     pub waiting: Vec<String>,
 }
 
-/// Sorts the owners of an object; none if one of them is misplaced, so that nothing can be said of the object.
+/// Sorts the owners of an object; none if one of them is misplaced, so that nothing can be said of
+/// the object.
 ///
 /// # Errors
 /// It can't be found out what has become of one: nothing may be deleted then.
@@ -61,7 +63,8 @@ pub fn sort(host: &Host, object: &Node) -> Result<Option<Owners>, Error> {
     Ok(Some(owners))
 }
 
-/// What has become of an owner that a dependent names in its own namespace: the caches know, or else the API server.
+/// What has become of an owner that a dependent names in its own namespace: the caches know, or
+/// else the API server.
 ///
 /// # Errors
 /// The server gives no answer, or does not serve the kind: then nobody can say.

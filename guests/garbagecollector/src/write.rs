@@ -1,6 +1,7 @@
-//! Changes one object. Each change tests what it takes away, so that neither a change by somebody else is undone nor a write
-//! by somebody else that has nothing to do with it is in its way: owners are told apart by their UIDs, finalizers by their
-//! names. What fails the test is tried again on the object as it is now.
+//! Changes one object. Each change tests what it takes away, so that neither a change by somebody
+//! else is undone nor a write by somebody else that has nothing to do with it is in its way: owners
+//! are told apart by their UIDs, finalizers by their names. What fails the test is tried again on
+//! the object as it is now.
 
 use std::time::Duration;
 
@@ -179,7 +180,8 @@ fn has_changed(error: &ApiError) -> bool {
     error.status == 422 || error.is_conflict()
 }
 
-/// Changes an object as it is known, or else as it is now; none if it is gone or nothing of it needs the change any more.
+/// Changes an object as it is known, or else as it is now; none if it is gone or nothing of it
+/// needs the change any more.
 fn change(
     host: &Host,
     object: &Node,

@@ -1,8 +1,9 @@
 //! Counting pods that have ended, each exactly once, though any write can fail (KEP-2307).
 //!
-//! A finalizer keeps each pod until it is counted. First the status names the pods that have ended, or the indexes that
-//! they complete; then their finalizers are removed; then the status counts those that are free, and names them no more.
-//! Whoever is named and not held is free, so that the last step can be taken by any later reconcile.
+//! A finalizer keeps each pod until it is counted. First the status names the pods that have ended,
+//! or the indexes that they complete; then their finalizers are removed; then the status counts
+//! those that are free, and names them no more. Whoever is named and not held is free, so that the
+//! last step can be taken by any later reconcile.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -83,7 +84,8 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
     }
 
     if let Some(indexes) = indexes {
-        // Also those of pods that are left for the next step: they stay held, and are not counted again.
+        // Also those of pods that are left for the next step: they stay held, and are not counted
+        // again.
         let completed = indexes.succeeded.with(&succeeded);
         status.succeeded = completed.total().try_into().unwrap_or(i32::MAX);
         status.completed_indexes = completed.to_string();
@@ -118,7 +120,8 @@ pub fn held<'p>(pods: &[&'p Pod]) -> HashSet<&'p str> {
     pods.iter().map(|pod| pod.meta.uid.as_str()).collect()
 }
 
-/// Says for good how a job has ended, if it has: all of its pods are counted and gone, or have ended. Answers whether.
+/// Says for good how a job has ended, if it has: all of its pods are counted and gone, or have
+/// ended. Answers whether.
 pub fn finish(status: &mut Status, verdict: &Verdict, now: Time) -> bool {
     let is_counted = status.uncounted_terminated_pods == Uncounted::default();
     if !is_counted || status.terminating.unwrap_or(0) > 0 {
@@ -134,8 +137,8 @@ pub fn finish(status: &mut Status, verdict: &Verdict, now: Time) -> bool {
     true
 }
 
-/// Whether a pod's finalizer can go: it has ended, or the job has. But the last failed pod of an index waits for the next
-/// one, which inherits how often the index has failed.
+/// Whether a pod's finalizer can go: it has ended, or the job has. But the last failed pod of an
+/// index waits for the next one, which inherits how often the index has failed.
 fn can_go(known: &Known, pod: &Pod) -> bool {
     if known.job.meta.is_deleting() || known.verdict.is_some() || pod.has_succeeded() {
         return true;
@@ -148,8 +151,9 @@ fn can_go(known: &Known, pod: &Pod) -> bool {
     pod.has_failed(known.job) && !is_last_of_index()
 }
 
-/// Names a pod that has ended, or the index that it completes, unless that is done. When a job fails, every pod that has
-/// not succeeded is a failure. A pod of an index that the job does not have counts for nothing.
+/// Names a pod that has ended, or the index that it completes, unless that is done. When a job
+/// fails, every pod that has not succeeded is a failure. A pod of an index that the job does not
+/// have counts for nothing.
 fn name(
     known: &Known,
     pod: &Pod,

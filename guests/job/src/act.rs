@@ -43,7 +43,8 @@ pub fn take(host: &Host, job: &Job, tally: &Tally, indexes: Option<&Indexes>, st
     }
 }
 
-/// Deletes pods that no longer count: first they are let go, so that they are not counted as failures.
+/// Deletes pods that no longer count: first they are let go, so that they are not counted as
+/// failures.
 fn drop_pods(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     let (held, free): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| pod.is_held());
     let answers = host
@@ -107,8 +108,8 @@ pub fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     done
 }
 
-/// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too. In a namespace that is being
-/// deleted none can be made, and none is missed.
+/// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too. In
+/// a namespace that is being deleted none can be made, and none is missed.
 fn create(
     host: &Host,
     job: &Job,

@@ -1,4 +1,5 @@
-//! How long to wait before failed pods are replaced: longer with each failure after the last success.
+//! How long to wait before failed pods are replaced: longer with each failure after the last
+//! success.
 
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::views::Pod;
 
-/// How often pods have failed since one succeeded, and when they last did. It is kept in the memo, because pods that are
-/// deleted failures leave nothing else; where it is lost, the job does not wait for failures that are already counted.
+/// How often pods have failed since one succeeded, and when they last did. It is kept in the memo,
+/// because pods that are deleted failures leave nothing else; where it is lost, the job does not
+/// wait for failures that are already counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// How many failures since the last success.
@@ -48,7 +50,8 @@ impl Record {
     }
 }
 
-/// How long until an index whose last failed pod this is may get another one. Its annotations tell of those before it.
+/// How long until an index whose last failed pod this is may get another one. Its annotations tell
+/// of those before it.
 pub fn wait_of_index(last_failed: Option<&Pod>, settings: &Settings, now: Time) -> Duration {
     let Some(pod) = last_failed else {
         return Duration::ZERO;

@@ -1,5 +1,6 @@
-//! Which pods are a Job's own: those that it controls and selects. Orphans that it selects are adopted; pods that it
-//! controls and no longer selects are released. With the owner comes and goes the finalizer.
+//! Which pods are a Job's own: those that it controls and selects. Orphans that it selects are
+//! adopted; pods that it controls and no longer selects are released. With the owner comes and goes
+//! the finalizer.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, may_adopt};
 use flyball_sdk::prelude::*;

@@ -13,8 +13,8 @@ pub const QUEUE: &str = "job";
 
 /// The description.
 ///
-/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the admission that guards
-/// `blockOwnerDeletion`.
+/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the
+/// admission that guards `blockOwnerDeletion`.
 pub fn describe(settings: &Settings) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
         .watch(jobs())

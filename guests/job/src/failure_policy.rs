@@ -75,7 +75,8 @@ fn why(rule: &FailureRule, pod: &Pod) -> Option<String> {
     ))
 }
 
-/// The name and the exit code of a container that ended as wanted. One that ended well never matches.
+/// The name and the exit code of a container that ended as wanted. One that ended well never
+/// matches.
 fn matching_exit<'c>(container: &'c Container, wanted: &ExitCodes) -> Option<(&'c str, i32)> {
     let code = container.state.terminated.as_ref()?.exit_code;
     let is_named = wanted

@@ -1,4 +1,5 @@
-//! The indexes of an Indexed Job: which have succeeded or failed, which need a pod, which have too many.
+//! The indexes of an Indexed Job: which have succeeded or failed, which need a pod, which have too
+//! many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +17,8 @@ pub struct Indexes<'p> {
     pub succeeded: Intervals,
     /// Those that have failed; none where indexes are not told apart.
     pub failed: Option<Intervals>,
-    /// The last failed pod of each index that waits for another one. Its finalizer stays until then, because its
-    /// annotations are the only memory of how often the index has failed.
+    /// The last failed pod of each index that waits for another one. Its finalizer stays until
+    /// then, because its annotations are the only memory of how often the index has failed.
     pub awaiting: BTreeMap<i64, &'p Pod>,
 }
 
@@ -76,8 +77,8 @@ impl<'p> Indexes<'p> {
         taken.missing(count, job.indexes())
     }
 
-    /// How often pods of this index have failed before the one that is made now: those that count, and those that are
-    /// ignored.
+    /// How often pods of this index have failed before the one that is made now: those that count,
+    /// and those that are ignored.
     pub fn failures_before(&self, job: &Job, index: i64) -> (i32, i32) {
         let Some(pod) = self.awaiting.get(&index) else {
             return (0, 0);
@@ -122,7 +123,8 @@ fn fails_its_index(job: &Job, pod: &Pod, limit: i32) -> bool {
     }
 }
 
-/// The failed pod of each index that is not settled that knows of the most failures; of several, the last.
+/// The failed pod of each index that is not settled that knows of the most failures; of several,
+/// the last.
 fn last_failures<'p>(
     job: &Job,
     held: impl Iterator<Item = &'p Pod>,

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// A set of indexes, as intervals in order, none of which touches the next. It is as large as its text, not as the set.
+/// A set of indexes, as intervals in order, none of which touches the next. It is as large as its
+/// text, not as the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intervals(Vec<(i64, i64)>);
 
@@ -77,7 +78,8 @@ impl Intervals {
         shared
     }
 
-    /// The first `count` indexes below `end` that it does not hold. The work grows with the text of the set and `count`.
+    /// The first `count` indexes below `end` that it does not hold. The work grows with the text of
+    /// the set and `count`.
     pub fn missing(&self, count: usize, end: i64) -> Vec<i64> {
         let mut found = Vec::new();
         let mut next = 0;

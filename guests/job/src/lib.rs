@@ -1,13 +1,15 @@
 //! job-controller: runs pods until enough of them succeed.
 //!
-//! [`JobController`] reads like its description: `reconcile` names the steps, and what each decides is a pure function. The
-//! job's own pods are found ([`claim`]) and counted ([`tally`], [`indexes`]); a verdict is reached, if one can be
-//! ([`verdict`], with [`failure_policy`] and [`success_policy`]), and all pods are deleted, or the next step is taken
-//! ([`plan`], with [`rank`], [`backoff`] and [`template`]); in the end those that have ended are counted in the status, each
-//! exactly once ([`account`], [`track`]).
+//! [`JobController`] reads like its description: `reconcile` names the steps, and what each decides
+//! is a pure function. The job's own pods are found ([`claim`]) and counted ([`tally`],
+//! [`indexes`]); a verdict is reached, if one can be ([`verdict`], with [`failure_policy`] and
+//! [`success_policy`]), and all pods are deleted, or the next step is taken ([`plan`], with
+//! [`rank`], [`backoff`] and [`template`]); in the end those that have ended are counted in the
+//! status, each exactly once ([`account`], [`track`]).
 //!
-//! There are no expectations: the host's cache shows this plugin all of its own writes that the API server acknowledged. The
-//! one thing that is remembered between two calls is how often pods have failed of late.
+//! There are no expectations: the host's cache shows this plugin all of its own writes that the API
+//! server acknowledged. The one thing that is remembered between two calls is how often pods have
+//! failed of late.
 
 pub mod account;
 pub mod act;
@@ -113,7 +115,8 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     result
 }
 
-/// Brings the pods of a job to what it asks for, and its status to what they are. `action` is told what was done to pods.
+/// Brings the pods of a job to what it asks for, and its status to what they are. `action` is told
+/// what was done to pods.
 fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome, Error> {
     let settings = Settings::read(host)?;
     let pods = claim::claim(host, &job)?;
@@ -162,7 +165,8 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
     }
 
     count(&mut status, &tally, &done);
-    // One that has passed while its verdict can't be said yet is no reason to look again: what failed is.
+    // One that has passed while its verdict can't be said yet is no reason to look again: what
+    // failed is.
     let deadline =
         verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
     let look_again = [done.look_again, deadline].into_iter().flatten().min();
@@ -191,7 +195,8 @@ fn count(status: &mut Status, tally: &Tally, done: &Done) {
     status.terminating = Some((tally.terminating + done.removed) as i32);
 }
 
-/// How a reconcile ends that is due again later. An error has a backoff of its own, which can be longer.
+/// How a reconcile ends that is due again later. An error has a backoff of its own, which can be
+/// longer.
 fn outcome(
     host: &Host,
     job: &Job,
@@ -209,7 +214,8 @@ fn outcome(
     }
 }
 
-/// Says whether a job is suspended. Its time starts anew when it is resumed: only that in which it is active counts.
+/// Says whether a job is suspended. Its time starts anew when it is resumed: only that in which it
+/// is active counts.
 fn note_suspension(host: &Host, job: &Job, status: &mut Status, now: Time) {
     let about = job.meta.reference(Job::KIND);
     let (said, reason, message) = match job.suspend {

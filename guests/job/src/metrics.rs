@@ -26,7 +26,8 @@ pub const INDEXES_FINISHED: &str = "job_controller_job_finished_indexes_total";
 /// How many pods were made, and why.
 pub const CREATIONS: &str = "job_controller_job_pods_creation_total";
 
-/// Declares them. `stale_sync_skips_total` is not among them: no reconcile is skipped, because none sees a stale cache.
+/// Declares them. `stale_sync_skips_total` is not among them: no reconcile is skipped, because none
+/// sees a stale cache.
 pub fn declare(description: Description) -> Description {
     const SYNC_LABELS: &[&str] = &["completion_mode", "result", "action"];
     let buckets = (0..15).map(|power| 0.004 * f64::from(1 << power)).collect();

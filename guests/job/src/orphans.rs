@@ -1,5 +1,5 @@
-//! Pods that keep the finalizer though no Job counts them any more: their Job is gone, or nobody controls them. Unless it is
-//! taken off, they stay for ever.
+//! Pods that keep the finalizer though no Job counts them any more: their Job is gone, or nobody
+//! controls them. Unless it is taken off, they stay for ever.
 
 use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
@@ -32,7 +32,8 @@ pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Takes the finalizer off all pods of a job that has ended. None should have it: a job ends when all are counted.
+/// Takes the finalizer off all pods of a job that has ended. None should have it: a job ends when
+/// all are counted.
 ///
 /// # Errors
 /// A read or a write failed.
@@ -53,7 +54,8 @@ pub fn free_all_of(host: &Host, job: &Job) -> Result<(), Error> {
     Error::join(errors.map(Error::from)).map_or(Ok(()), Err)
 }
 
-/// Finds such pods among changed ones, and those of jobs that are gone; and counts what only changes tell.
+/// Finds such pods among changed ones, and those of jobs that are gone; and counts what only
+/// changes tell.
 ///
 /// # Errors
 /// A read failed.
@@ -107,8 +109,8 @@ fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(
     let Some(pod) = after.filter(|pod| is_held(&pod.meta.finalizers)) else {
         return Ok(());
     };
-    // A pod that is not being deleted and whose job is missing may be of a job that is not known yet: it can wait, for the
-    // garbage collector will delete it or take its owner away.
+    // A pod that is not being deleted and whose job is missing may be of a job that is not known
+    // yet: it can wait, for the garbage collector will delete it or take its owner away.
     if (pod.meta.is_deleting() || pod.meta.controller().is_none()) && is_orphan(host, &pod)? {
         found.push(routed(&pod));
     }
@@ -122,8 +124,8 @@ fn routed(pod: &HeldPod) -> RoutedKey {
     }
 }
 
-/// Whether no job counts this pod any more. A pod that something else controls is not ours, nor is one of a job that another
-/// controller runs.
+/// Whether no job counts this pod any more. A pod that something else controls is not ours, nor is
+/// one of a job that another controller runs.
 fn is_orphan(host: &Host, pod: &HeldPod) -> Result<bool, Error> {
     let Some(owner) = pod.meta.controller() else {
         return Ok(true);

@@ -86,8 +86,8 @@ pub fn succeeded(tally: &Tally, indexes: Option<&Indexes>) -> i64 {
     indexes.map_or(tally.succeeded, |indexes| indexes.succeeded.total())
 }
 
-/// How many pods should be active: never more than what is left to complete. Without a number of completions no more are
-/// started once a pod has succeeded.
+/// How many pods should be active: never more than what is left to complete. Without a number of
+/// completions no more are started once a pod has succeeded.
 fn wanted(job: &Job, succeeded: i64, active: usize) -> usize {
     match job.completions {
         None if succeeded > 0 => active,

@@ -1,4 +1,5 @@
-//! What a pod is to a Job: whether it counts, whether it has failed, when it ended, which index it is for.
+//! What a pod is to a Job: whether it counts, whether it has failed, when it ended, which index it
+//! is for.
 
 use std::time::Duration;
 
@@ -32,8 +33,8 @@ impl Pod {
         self.phase == "Succeeded"
     }
 
-    /// Whether it is a failure of this job. A pod that is being deleted is one, because it may never come to say so
-    /// itself; unless the job waits for that.
+    /// Whether it is a failure of this job. A pod that is being deleted is one, because it may
+    /// never come to say so itself; unless the job waits for that.
     pub fn has_failed(&self, job: &Job) -> bool {
         self.phase == "Failed"
             || !job.replaces_only_ended() && self.meta.is_deleting() && !self.has_succeeded()
@@ -75,7 +76,8 @@ impl Pod {
             .filter(|index| *index >= 0)
     }
 
-    /// The index that it is for, if the job has that index. An index can lie beyond: a job may be made smaller.
+    /// The index that it is for, if the job has that index. An index can lie beyond: a job may be
+    /// made smaller.
     pub fn index_in(&self, job: &Job) -> Option<i64> {
         self.index().filter(|index| *index < job.indexes())
     }
@@ -104,8 +106,8 @@ impl Pod {
             .unwrap_or(0)
     }
 
-    /// When it ended, as far as can be said: when its last container did; else when it ceased to be ready; else when it
-    /// was asked to go; else when it was made.
+    /// When it ended, as far as can be said: when its last container did; else when it ceased to be
+    /// ready; else when it was asked to go; else when it was made.
     pub fn finished_at(&self) -> Time {
         let asked_to_go = || {
             let grace = self

@@ -7,8 +7,8 @@ use flyball_sdk::Time;
 use crate::indexes;
 use crate::views::{Container, Job, Pod};
 
-/// The active pods that must go: of an Indexed Job those without an index, with one that it does not have, and all but the
-/// best of each index; then as many more as are needed for `at_least`.
+/// The active pods that must go: of an Indexed Job those without an index, with one that it does
+/// not have, and all but the best of each index; then as many more as are needed for `at_least`.
 pub fn doomed<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p Pod> {
     let (mut doomed, mut left) = match job.is_indexed() {
         true => indexes::misplaced(job, active),
@@ -22,8 +22,8 @@ pub fn doomed<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p Pod
     doomed
 }
 
-/// Sorts pods so that those come first that go first. Each criterion decides only between pods that all earlier ones hold
-/// equal:
+/// Sorts pods so that those come first that go first. Each criterion decides only between pods that
+/// all earlier ones hold equal:
 ///
 /// 1. a pod without a node;
 /// 2. a pending pod, then one of unknown phase, then a running one;

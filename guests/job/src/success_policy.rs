@@ -1,4 +1,5 @@
-//! The success policy (KEP-3998): when an Indexed Job has succeeded though not all of its indexes have.
+//! The success policy (KEP-3998): when an Indexed Job has succeeded though not all of its indexes
+//! have.
 
 use crate::intervals::Intervals;
 use crate::views::{SuccessPolicy, SuccessRule};

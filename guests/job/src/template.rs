@@ -85,7 +85,8 @@ fn add_index_variable(container: &mut serde_json::Value) {
     }
 }
 
-/// What the names of a job's pods begin with. The dash is left out where the longest name has no room for it.
+/// What the names of a job's pods begin with. The dash is left out where the longest name has no
+/// room for it.
 fn prefix(job: &str) -> String {
     if job.len() < 253 {
         format!("{job}-")
@@ -94,7 +95,8 @@ fn prefix(job: &str) -> String {
     }
 }
 
-/// What the names of an index's pods begin with: always with the index, which the server would cut off a long name.
+/// What the names of an index's pods begin with: always with the index, which the server would cut
+/// off a long name.
 fn prefix_of_index(job: &str, index: i64) -> String {
     let end = format!("-{index}-");
     let room = MAX_PREFIX - end.len();

@@ -1,4 +1,5 @@
-//! Writing the status, and letting go the pods that it counts: the steps of [`account`](crate::account), in their order.
+//! Writing the status, and letting go the pods that it counts: the steps of
+//! [`account`](crate::account), in their order.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use crate::pods::is_held;
 use crate::verdict::Verdict;
 use crate::views::{Job, Pod, Status};
 
-/// Counts the pods that have ended and writes the status, which says that the job has ended, if it has. `record` is
-/// remembered once the failures in it are written down, if there are new ones.
+/// Counts the pods that have ended and writes the status, which says that the job has ended, if it
+/// has. `record` is remembered once the failures in it are written down, if there are new ones.
 ///
 /// # Errors
 /// A write failed. What was written stands; the next reconcile goes on from there.
@@ -77,7 +78,8 @@ pub fn track(
     failure.map_or(Ok(()), Err)
 }
 
-/// Takes the finalizer off pods. Answers those that have lost it or are gone, and the first refusal.
+/// Takes the finalizer off pods. Answers those that have lost it or are gone, and the first
+/// refusal.
 fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
     let answers = host
         .batch()

@@ -1,7 +1,8 @@
 //! Whether a Job has succeeded or failed.
 //!
-//! A verdict is said twice. At once, as `SuccessCriteriaMet` or `FailureTarget`: from then on it stands, whatever happens to
-//! pods that are still there. And as `Complete` or `Failed`, when all pods have ended and are counted.
+//! A verdict is said twice. At once, as `SuccessCriteriaMet` or `FailureTarget`: from then on it
+//! stands, whatever happens to pods that are still there. And as `Complete` or `Failed`, when all
+//! pods have ended and are counted.
 
 use std::time::Duration;
 
@@ -79,7 +80,8 @@ impl Verdict {
     }
 }
 
-/// The verdict on a job, before any pod is made or deleted. What was said before stands; failures go before success.
+/// The verdict on a job, before any pod is made or deleted. What was said before stands; failures
+/// go before success.
 pub fn judge(
     job: &Job,
     pods: &[Pod],
@@ -95,8 +97,8 @@ pub fn judge(
         .or_else(|| succeeded_by_policy(job, indexes?))
 }
 
-/// Whether all completions are reached, with so many pods active. A job without a number of completions is complete when a
-/// pod has succeeded and the others have ended.
+/// Whether all completions are reached, with so many pods active. A job without a number of
+/// completions is complete when a pod has succeeded and the others have ended.
 pub fn is_complete(job: &Job, succeeded: i64, active: usize) -> bool {
     active == 0 && succeeded >= job.completions.map_or(1, i64::from)
 }
@@ -108,8 +110,8 @@ pub fn until_deadline(job: &Job, now: Time) -> Option<Duration> {
     Some((started + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))).since(now))
 }
 
-/// Sets a condition of a job where it stands. One that is not there and is to be false stays away. Answers whether anything
-/// changed; then both of its times do.
+/// Sets a condition of a job where it stands. One that is not there and is to be false stays away.
+/// Answers whether anything changed; then both of its times do.
 pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
     match conditions
         .iter_mut()
@@ -180,7 +182,8 @@ fn past_backoff_limit(job: &Job, pods: &[Pod], tally: &Tally) -> Option<Verdict>
     })
 }
 
-/// Whether containers that are restarted where they are have been so too often. A limit of 0 allows none.
+/// Whether containers that are restarted where they are have been so too often. A limit of 0 allows
+/// none.
 fn restarted_too_often(job: &Job, pods: &[Pod]) -> bool {
     let runs = |pod: &&Pod| matches!(pod.phase.as_str(), "Running" | "Pending");
     let restarts = || {

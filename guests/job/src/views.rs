@@ -9,44 +9,45 @@ use serde::{Deserialize, Serialize};
 /// The value of `spec.managedBy` that means this controller.
 const OURS: &str = "kubernetes.io/job-controller";
 
-/// What runs to completion.
+/// A Job, as it is reconciled.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "batch/v1/Job")]
 pub struct Job {
-    /// Who it is.
     #[view(path = "metadata", fields("generation", "deletionTimestamp"))]
     pub meta: Meta,
-    /// How many pods may run at once; the API's default is 1.
+    /// The number of pods that may run at once; the API's default is 1.
     #[view(path = "spec.parallelism")]
     pub parallelism: Option<i32>,
-    /// How many must succeed; none: any success is that of the whole.
+    /// The number of pods that must succeed; if absent, one success completes the Job.
     #[view(path = "spec.completions")]
     pub completions: Option<i32>,
     /// `NonIndexed` (the default) or `Indexed`.
     #[view(path = "spec.completionMode")]
     pub completion_mode: Option<String>,
-    /// For how many seconds it may be active.
+    /// Seconds for which the Job may be active.
     #[view(path = "spec.activeDeadlineSeconds")]
     pub active_deadline_seconds: Option<i64>,
-    /// What becomes of failed pods, by how they failed.
+    /// How failed pods are handled.
     #[view(path = "spec.podFailurePolicy")]
     pub pod_failure_policy: Option<FailurePolicy>,
-    /// When an Indexed Job has succeeded before all its indexes have.
+    /// When an Indexed Job succeeds before all of its indexes do.
     #[view(path = "spec.successPolicy")]
     pub success_policy: Option<SuccessPolicy>,
-    /// How many pods may fail; the API's default is 6, or no limit where there is one for each index.
+    /// The number of pods that may fail; the API's default is 6, or no limit if there is one per
+    /// index.
     #[view(path = "spec.backoffLimit")]
     pub backoff_limit: Option<i32>,
-    /// How many pods of one index may fail; none: indexes are not told apart.
+    /// The number of pods of one index that may fail; if absent, failures are not counted per
+    /// index.
     #[view(path = "spec.backoffLimitPerIndex")]
     pub backoff_limit_per_index: Option<i32>,
-    /// How many indexes may fail.
+    /// The number of indexes that may fail.
     #[view(path = "spec.maxFailedIndexes")]
     pub max_failed_indexes: Option<i32>,
-    /// Which pods can be its own.
+    /// Selects the pods that it may own.
     #[view(path = "spec.selector")]
     pub selector: Selector,
-    /// What its pods are made from.
+    /// The template of its pods.
     #[view(
         path = "spec.template",
         fields(
@@ -57,31 +58,29 @@ pub struct Job {
         )
     )]
     pub template: PodTemplate,
-    /// Whether no pod may run.
+    /// Whether the Job is suspended.
     #[view(path = "spec.suspend")]
     pub suspend: bool,
-    /// `TerminatingOrFailed` or `Failed`: when a pod is replaced.
+    /// When a pod is replaced: `TerminatingOrFailed` or `Failed`.
     #[view(path = "spec.podReplacementPolicy")]
     pub pod_replacement_policy: String,
-    /// Which controller it is for; none: this one.
+    /// The controller that manages it; this one if absent.
     #[view(path = "spec.managedBy")]
     pub managed_by: Option<String>,
-    /// How it stands.
+    /// The last status that was written.
     #[view(path = "status")]
     pub status: Status,
 }
 
-/// Whether a Job is still there, and whose it is.
+/// A Job, as far as it matters whether it exists and which controller manages it.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "batch/v1/Job")]
 pub struct Presence {
-    /// Who it is.
     #[view(path = "metadata", fields("deletionTimestamp"))]
     pub meta: Meta,
     /// Which controller it is for.
     #[view(path = "spec.managedBy")]
     pub managed_by: Option<String>,
-    /// Whether it has ended.
     #[view(path = "status.conditions")]
     pub conditions: Vec<Condition>,
 }
@@ -90,7 +89,6 @@ pub struct Presence {
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields(
@@ -105,19 +103,17 @@ pub struct Pod {
         )
     )]
     pub meta: Meta,
-    /// Its node; empty until it is scheduled.
+    /// The node; empty until the pod is scheduled.
     #[view(path = "spec.nodeName")]
     pub node: String,
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[view(path = "status.phase")]
     pub phase: String,
-    /// Its conditions.
     #[view(
         path = "status.conditions",
         fields("[*].type", "[*].status", "[*].lastTransitionTime")
     )]
     pub conditions: Vec<PodCondition>,
-    /// Its containers.
     #[view(
         path = "status.containerStatuses",
         fields(
@@ -128,7 +124,7 @@ pub struct Pod {
         )
     )]
     pub containers: Vec<Container>,
-    /// Its init containers, as they run.
+    /// The statuses of the init containers.
     #[view(
         path = "status.initContainerStatuses",
         fields(
@@ -139,22 +135,20 @@ pub struct Pod {
         )
     )]
     pub init_containers: Vec<Container>,
-    /// Its init containers, as they were asked for.
+    /// The init containers of the spec.
     #[view(path = "spec.initContainers", fields("[*].name", "[*].restartPolicy"))]
     pub init_specs: Vec<InitContainer>,
 }
 
-/// A pod that a finalizer may hold though its Job has no use for it any more.
+/// A pod that the finalizer may hold although no Job needs it any more.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct HeldPod {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields("deletionTimestamp", "finalizers", "ownerReferences")
     )]
     pub meta: Meta,
-    /// Its phase.
     #[view(path = "status.phase")]
     pub phase: String,
 }
@@ -163,7 +157,6 @@ pub struct HeldPod {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct FailurePolicy {
-    /// The rules, in order.
     #[serde(deserialize_with = "null_is_default")]
     pub rules: Vec<FailureRule>,
 }
@@ -189,7 +182,6 @@ pub struct ExitCodes {
     pub container_name: Option<String>,
     /// `In` or `NotIn`.
     pub operator: String,
-    /// The exit codes.
     #[serde(deserialize_with = "null_is_default")]
     pub values: Vec<i32>,
 }
@@ -198,7 +190,6 @@ pub struct ExitCodes {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ConditionPattern {
-    /// Its type.
     #[serde(rename = "type")]
     pub condition_type: String,
     /// `True`, `False` or `Unknown`.
@@ -209,7 +200,6 @@ pub struct ConditionPattern {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SuccessPolicy {
-    /// The rules, in order.
     #[serde(deserialize_with = "null_is_default")]
     pub rules: Vec<SuccessRule>,
 }
@@ -228,7 +218,7 @@ pub struct SuccessRule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// What is to be known. Those of others stay as they are.
+    /// Conditions of other controllers are preserved.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -288,12 +278,10 @@ pub struct Uncounted {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    /// What it is about.
     #[serde(rename = "type")]
     pub condition_type: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Since when.
     pub last_transition_time: Option<Time>,
 }
 
@@ -301,11 +289,8 @@ pub struct PodCondition {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
-    /// Its name.
     pub name: String,
-    /// How often it was restarted.
     pub restart_count: i32,
-    /// How it is.
     #[serde(deserialize_with = "null_is_default")]
     pub state: ContainerState,
 }
@@ -314,7 +299,6 @@ pub struct Container {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
-    /// How it ended, if it has.
     pub terminated: Option<Terminated>,
 }
 
@@ -322,9 +306,7 @@ pub struct ContainerState {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Terminated {
-    /// With which exit code.
     pub exit_code: i32,
-    /// When.
     pub finished_at: Option<Time>,
 }
 

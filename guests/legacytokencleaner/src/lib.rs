@@ -1,9 +1,11 @@
-//! legacy-serviceaccount-token-cleaner-controller: no token Secret of a service account that nobody uses.
+//! legacy-serviceaccount-token-cleaner-controller: no token Secret of a service account that nobody
+//! uses.
 //!
-//! The API server notes on such a Secret when its token was last used. Once a day [`LegacyTokens`] looks at all of them:
-//! those that the control plane once made for an account by itself, that are older than the clean-up period, that were not
-//! used for as long and that no pod names. Such a one is first marked as invalid, and the API server refuses its token from
-//! then on; after another period it is deleted. Whoever misses it until then takes the mark away.
+//! The API server notes on such a Secret when its token was last used. Once a day [`LegacyTokens`]
+//! looks at all of them: those that the control plane once made for an account by itself, that are
+//! older than the clean-up period, that were not used for as long and that no pod names. Such a one
+//! is first marked as invalid, and the API server refuses its token from then on; after another
+//! period it is deleted. Whoever misses it until then takes the mark away.
 //!
 //! [`token`] says what becomes of a Secret, [`pods`] which ones pods name.
 
@@ -25,7 +27,8 @@ pub const CLEAN_UP_PERIOD: &str = "clean-up-period";
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The one key.
 const KEY: &str = "all";
-/// The ConfigMap, of [`TRACKING_NAMESPACE`], in which the API server notes since when it notes uses.
+/// The ConfigMap, of [`TRACKING_NAMESPACE`], in which the API server notes since when it notes
+/// uses.
 const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const TRACKING_NAMESPACE: &str = "kube-system";
 
@@ -140,8 +143,8 @@ fn is_unused(host: &Host, secret: &Secret, since: Time) -> bool {
     })
 }
 
-/// Whether the Secret was made for its account by the control plane: the account then names it. One that a person made is
-/// not ours to delete.
+/// Whether the Secret was made for its account by the control plane: the account then names it. One
+/// that a person made is not ours to delete.
 fn is_of_account(host: &Host, secret: &Secret) -> Result<bool, Error> {
     let (name, uid) = secret.account();
     if name.is_empty() {

@@ -7,7 +7,8 @@ use flyball_sdk::serde_json::Value;
 use flyball_sdk::{Error, FieldPath, Host, View};
 use serde::Deserialize;
 
-/// A pod: the names of Secrets in it, where they stand. Secrets that a volume of its claims names are not among them.
+/// A pod: the names of Secrets in it, where they stand. Secrets that a volume of its claims names
+/// are not among them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Pod(Value);

@@ -15,7 +15,6 @@ pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Secret")]
 pub struct Secret {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields(
@@ -41,7 +40,8 @@ impl Secret {
     }
 }
 
-/// Whether it was made, and its token last used, before this time. A token without a note was never used.
+/// Whether it was made, and its token last used, before this time. A token without a note was never
+/// used.
 ///
 /// # Errors
 /// The note, if it is not a date.
@@ -70,7 +70,8 @@ pub enum Step {
     Delete,
 }
 
-/// The next step: the mark, if it has none that can be read; the end, if it was marked before `marked_before`.
+/// The next step: the mark, if it has none that can be read; the end, if it was marked before
+/// `marked_before`.
 pub fn step(secret: &Secret, now: Time, marked_before: Time) -> Option<Step> {
     match secret
         .meta
@@ -83,7 +84,8 @@ pub fn step(secret: &Secret, now: Time, marked_before: Time) -> Option<Step> {
 }
 
 impl Step {
-    /// The write that takes the step, on this very Secret; the last one only if nothing of it has changed, such as its use.
+    /// The write that takes the step, on this very Secret; the last one only if nothing of it has
+    /// changed, such as its use.
     pub fn write(&self, secret: &Secret) -> Write {
         let meta = &secret.meta;
         match self {

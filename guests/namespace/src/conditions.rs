@@ -70,8 +70,8 @@ fn failures(failures: &[String]) -> Option<String> {
     ))
 }
 
-/// What remains. kube-controller-manager 1.36 does not tell of pods while they keep the rest waiting, and says instead that
-/// all content was removed; here they are told of as all else is.
+/// What remains. kube-controller-manager 1.36 does not tell of pods while they keep the rest
+/// waiting, and says instead that all content was removed; here they are told of as all else is.
 fn remaining(content: &Content) -> Option<String> {
     let counted = content
         .remaining

@@ -1,7 +1,7 @@
 //! What lies in a namespace: deleted, pods first, and what remains is counted.
 //!
-//! Other objects may be what pods need until they have ended (their network policies, their quotas' limits), so nothing else
-//! is deleted while a pod remains.
+//! Other objects may be what pods need until they have ended (their network policies, their quotas'
+//! limits), so nothing else is deleted while a pod remains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
     content
 }
 
-/// How long the pods of a namespace may take to end, in seconds; 0 once that time has passed since it was deleted.
+/// How long the pods of a namespace may take to end, in seconds; 0 once that time has passed since
+/// it was deleted.
 fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     let mut longest = 0;
     host.reader()
@@ -67,8 +68,8 @@ fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     })
 }
 
-/// Deletes all objects of these kinds, and counts what remains. `seconds` is how long their end may take; 0 if they should
-/// be gone at once.
+/// Deletes all objects of these kinds, and counts what remains. `seconds` is how long their end may
+/// take; 0 if they should be gone at once.
 fn delete_all(
     host: &Host,
     namespace: &str,
@@ -86,7 +87,8 @@ fn delete_all(
     }
 }
 
-/// Deletes each kind's objects at once, the kinds side by side. Of each kind: whether that could be done.
+/// Deletes each kind's objects at once, the kinds side by side. Of each kind: whether that could be
+/// done.
 fn delete_collections(
     host: &Host,
     namespace: &str,

@@ -48,8 +48,8 @@ impl Deletable {
     }
 }
 
-/// What is deletable of what discovery found. A group version whose discovery failed counts as not served: what is known of
-/// it may be out of date.
+/// What is deletable of what discovery found. A group version whose discovery failed counts as not
+/// served: what is known of it may be out of date.
 pub fn deletable(found: Result<Catalogue, Error>) -> Kinds {
     let found = match found {
         Ok(found) => found,

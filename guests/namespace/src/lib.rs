@@ -1,11 +1,13 @@
-//! namespace-controller: empties namespaces that are being deleted, and then lets them go.
+//! namespace-controller: deletes the content of namespaces that are being deleted, and then removes
+//! their finalizer.
 //!
-//! A namespace that is deleted stays until its finalizer `kubernetes` is taken away, which is done here. [`kinds`] finds out
-//! what may lie in it; [`content`] deletes that, pods first, and counts what remains; [`conditions`] tells so in the
-//! namespace's status; [`update`] writes to the namespace.
+//! A deleted namespace exists until this controller removes the finalizer `kubernetes`. [`kinds`]
+//! discovers the kinds that it may contain. [`content`] deletes their objects, pods first, and
+//! counts what remains. [`conditions`] reports it in the namespace's status. [`update`] writes to
+//! the namespace.
 //!
-//! Nothing is remembered from one reconcile to the next: each reads the namespace, the kinds and what remains anew from the
-//! API server, because what a cache does not know yet would be left behind without its namespace.
+//! Each reconcile reads the namespace, the kinds and the content live. An object that a cache has
+//! not seen yet would otherwise outlive its namespace.
 
 pub mod conditions;
 pub mod content;
@@ -28,9 +30,8 @@ use content::Content;
 use kinds::Kinds;
 use views::{Namespace, Presence};
 
-/// The key of the configuration for how long a namespace is left alone after each change.
+/// Configuration key: how long to wait after each change before a namespace is emptied.
 pub const GRACE_PERIOD: &str = "deletion-grace-period";
-/// Its default.
 const DEFAULT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The controller of namespaces. The keys are their names.
@@ -41,9 +42,15 @@ export!(NamespaceController);
 impl Controller for NamespaceController {
     fn describe() -> Description {
         describe("namespace-controller", env!("CARGO_PKG_VERSION"))
-            .watch(watch::<Presence>().enqueue(Mapping::route().on([DeltaType::Added, DeltaType::Modified])))
-            // A namespace that can't be emptied is tried again every minute at least.
-            .queue_with(Queue { max_delay_ms: 60_000, ..queue("namespace") })
+            .watch(
+                watch::<Presence>()
+                    .enqueue(Mapping::route().on([DeltaType::Added, DeltaType::Modified])),
+            )
+            // A namespace that can't be emptied is retried at least once a minute.
+            .queue_with(Queue {
+                max_delay_ms: 60_000,
+                ..queue("namespace")
+            })
             .import("discovery")
             .allow("*", ["delete", "deletecollection", "list"])
             .allow(Namespace::KIND, ["get"])
@@ -52,8 +59,9 @@ impl Controller for NamespaceController {
             .config(
                 GRACE_PERIOD,
                 Some("5s"),
-                "how long after a change a namespace that is being deleted is left alone: meanwhile every API server learns \
-                 that nothing may be made in it any more, and every member of etcd what was made last",
+                "How long to wait after a change of a namespace that is being deleted before it is \
+                 emptied. Meanwhile every API server learns that it must refuse new objects, and \
+                 every member of etcd learns which objects were created last.",
             )
             .concurrency(10)
     }
@@ -61,10 +69,10 @@ impl Controller for NamespaceController {
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         grace_period(host)?;
         let name = &request.key.name;
-        let is_going = host
+        let is_deleting = host
             .get::<Presence>("", name)?
             .is_some_and(|namespace| namespace.meta.is_deleting());
-        if !is_going {
+        if !is_deleting {
             return Ok(Outcome::Done);
         }
         match host.reader().get("", name)? {
@@ -73,9 +81,9 @@ impl Controller for NamespaceController {
         }
     }
 
-    /// Namespaces that are being deleted, a while after each change.
+    /// Enqueues namespaces that are being deleted, with a delay after each change.
     fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
-        // A period that makes no sense is told of by the reconcile.
+        // The reconcile reports an invalid period.
         let delay = grace_period(host).unwrap_or(DEFAULT_GRACE_PERIOD);
         let mut routed = Vec::new();
         for delta in deltas {
@@ -98,13 +106,14 @@ fn grace_period(host: &Host) -> Result<Duration, Error> {
     };
     let wrong = || {
         Error::terminal(format!(
-            "the setting {GRACE_PERIOD} makes no sense: `{text}`"
+            "the configuration's {GRACE_PERIOD} is `{text}`, which is not a duration; write it as `5s`"
         ))
     };
     flyball_sdk::duration::parse(&text).ok_or_else(wrong)
 }
 
-/// Empties a namespace as far as can be, if it is being deleted, and lets it go once it is empty.
+/// Deletes the content of a namespace that is being deleted, and removes the finalizer once the
+/// namespace is empty.
 fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     let Some(namespace) = update::apply(host, namespace, update::mark_terminating)? else {
         return Ok(Outcome::Done);
@@ -121,7 +130,7 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     if content.wait_seconds > 0 {
         debug!(
             host,
-            "content remains, for {} s as far as can be told", content.wait_seconds
+            "content remains, for an estimated {} s", content.wait_seconds
         );
         return Ok(Outcome::RequeueAfter(Duration::from_secs(
             content.wait_seconds / 2 + 1,
@@ -131,7 +140,7 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// Why the namespace may hold more than is known, or holds what could not be deleted: it is not let go then.
+/// What could not be discovered, read or deleted. With any such failure the finalizer stays.
 fn failure(kinds: &Kinds, content: &Content) -> Option<Error> {
     let found_out = kinds
         .undiscovered

@@ -11,12 +11,13 @@ use crate::views::Namespace;
 /// The finalizer that is ours.
 const FINALIZER: &str = "kubernetes";
 const TERMINATING: &str = "Terminating";
-/// How often a write is made to a namespace that others keep changing before its key is left to the queue's backoff.
+/// How often a write is made to a namespace that others keep changing before its key is left to the
+/// queue's backoff.
 const ATTEMPTS: usize = 10;
 
-/// Makes a write to a namespace, if there is one to be made. If the namespace has changed meanwhile, it is read anew and
-/// the write is made to what it is then, but never to another namespace of its name. Answers the namespace as it is
-/// afterwards; none if it is gone.
+/// Makes a write to a namespace, if there is one to be made. If the namespace has changed
+/// meanwhile, it is read anew and the write is made to what it is then, but never to another
+/// namespace of its name. Answers the namespace as it is afterwards; none if it is gone.
 ///
 /// # Errors
 /// The write, or reading the namespace anew, failed; or another namespace has taken its place.
@@ -52,7 +53,8 @@ pub fn mark_terminating(namespace: &Namespace) -> Option<Write> {
     is_due.then(|| status(namespace, TERMINATING, &namespace.conditions))
 }
 
-/// The write that takes our finalizer from a namespace and leaves those of others; none if ours is not there.
+/// The write that takes our finalizer from a namespace and leaves those of others; none if ours is
+/// not there.
 pub fn finalize(namespace: &Namespace) -> Option<Write> {
     let others: BTreeSet<&String> = namespace
         .finalizers
@@ -66,8 +68,8 @@ pub fn finalize(namespace: &Namespace) -> Option<Write> {
     })
 }
 
-/// Sets the conditions, if that changes any, and answers the namespace as it is then. That it can't be done is no reason to
-/// stop: it is logged, and tried again with the next reconcile.
+/// Sets the conditions, if that changes any, and answers the namespace as it is then. That it can't
+/// be done is no reason to stop: it is logged, and tried again with the next reconcile.
 pub fn tell(host: &Host, namespace: Namespace, conditions: &[Condition]) -> Namespace {
     let mut told = namespace.conditions.clone();
     let now = host.now();

@@ -1,5 +1,5 @@
-//! Which pods are a set's own: those that it controls and selects. Orphans that it selects are adopted; pods that it
-//! controls and no longer selects are released.
+//! Which pods are a set's own: those that it controls and selects. Orphans that it selects are
+//! adopted; pods that it controls and no longer selects are released.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
@@ -9,7 +9,8 @@ use crate::views::{Pod, Presence, Set};
 
 impl Claimed for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
-        // Only an orphan is asked whether it is free, and the list of those has none that is controlled.
+        // Only an orphan is asked whether it is free, and the list of those has none that is
+        // controlled.
         Facts {
             name: &self.name,
             uid: &self.uid,

@@ -8,8 +8,8 @@ use crate::views::{Bystander, Candidate, Pod, Set};
 
 /// The description of the controller of this kind.
 ///
-/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the admission that guards
-/// `blockOwnerDeletion`.
+/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the
+/// admission that guards `blockOwnerDeletion`.
 pub fn describe<F: Flavored>() -> Description {
     let flavor = F::FLAVOR;
     let description = describe::describe(flavor.name, env!("CARGO_PKG_VERSION"))

@@ -1,5 +1,5 @@
-//! What differs between the kinds that ask for so many pods: ReplicaSets and, with an older API, ReplicationControllers.
-//! The rest of this crate serves both.
+//! What differs between the kinds that ask for so many pods: ReplicaSets and, with an older API,
+//! ReplicationControllers. The rest of this crate serves both.
 
 use std::marker::PhantomData;
 
@@ -17,8 +17,8 @@ pub struct Flavor {
     pub queue: &'static str,
     /// What `source.component` of its events says.
     pub event_source: &'static str,
-    /// The histogram of how old deleted pods are, in multiples of the youngest's age; none if that is not told. A metric
-    /// belongs to one plugin, so that two can't count into it.
+    /// The histogram of how old deleted pods are, in multiples of the youngest's age; none if that
+    /// is not told. A metric belongs to one plugin, so that two can't count into it.
     pub age_ratio: Option<&'static str>,
     /// Whether its status has `terminatingReplicas`.
     pub counts_terminating: bool,
@@ -58,7 +58,8 @@ impl Flavored for ReplicationController {
         event_source: "replication-controller",
         age_ratio: None,
         counts_terminating: false,
-        // kube-controller-manager looks for siblings by an index that holds no ReplicationControllers.
+        // kube-controller-manager looks for siblings by an index that holds no
+        // ReplicationControllers.
         has_siblings: false,
     };
 }

@@ -1,11 +1,12 @@
-//! As many pods as an object asks for: what the controllers of ReplicaSets and of ReplicationControllers do.
+//! What the controllers of ReplicaSets and of ReplicationControllers share: they keep the number of
+//! pods that an object asks for.
 //!
-//! [`reconcile`] is the whole of it; each step that it names is a pure function of [`claim`], [`scale`], [`rank`] or
-//! [`status`]. [`flavor`] says what differs between the kinds. The guests are crates of their own that export one of the
-//! controllers, because a component can hold the exports of one only.
+//! [`reconcile`] names the steps; each step is a pure function in [`claim`], [`scale`], [`rank`] or
+//! [`status`]. [`flavor`] holds what differs between the kinds. Each guest is a crate of its own
+//! that exports one of the controllers, because a component exports only one.
 //!
-//! There are no expectations: the host's cache shows this plugin all of its own writes that the API server acknowledged, so
-//! a pod that was just made is counted, and one that was just deleted is not.
+//! There are no expectations. The host's cache shows a plugin all of its own acknowledged writes,
+//! so a pod that was just created is counted, and a pod that was just deleted is not.
 
 pub mod claim;
 mod describe;
@@ -53,7 +54,7 @@ impl<F: Flavored> Controller for Replicas<F> {
     }
 }
 
-/// Makes the pods of a set as many as it asks for, and says in its status how many there are.
+/// Creates or deletes pods until the set has the desired number, and updates its status.
 ///
 /// # Errors
 /// A read or a write failed. What could be written was.
@@ -187,7 +188,8 @@ fn delete<F: Flavored>(
     ))
 }
 
-/// All that is to be known of the active pods to choose among them. Those that went in the meantime are not among them.
+/// All that is to be known of the active pods to choose among them. Those that went in the meantime
+/// are not among them.
 fn candidates(host: &Host, set: &Set, active: &[Pod]) -> Result<Vec<Candidate>, Error> {
     let active: HashSet<&str> = active.iter().map(|pod| pod.uid.as_str()).collect();
     let mut own = host
@@ -227,16 +229,17 @@ fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
     Ok(crowds)
 }
 
-/// Lets a status that only names a newer generation wait for the next reconcile, which the pods that were just made or
-/// deleted bring within moments: one write then says all. False if one has waited lately: where pods fail as soon as they
-/// are made, each reconcile makes some.
+/// Lets a status that only names a newer generation wait for the next reconcile, which the pods
+/// that were just made or deleted bring within moments: one write then says all. False if one has
+/// waited lately: where pods fail as soon as they are made, each reconcile makes some.
 fn begins_to_wait(host: &Host, set: &Set) -> bool {
     let waited = host.memo().get::<bool>(&set.meta.uid).is_some();
     !waited && host.memo().put(&set.meta.uid, &true, "", WAIT).is_ok()
 }
 
-/// Writes the status. If that fails, most often because the set has changed since it was read, it tries once more, on the
-/// newest version: the status says which generation it is for, so it is true of that one as well.
+/// Writes the status. If that fails, most often because the set has changed since it was read, it
+/// tries once more, on the newest version: the status says which generation it is for, so it is
+/// true of that one as well.
 fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<(), Error> {
     let kind = F::FLAVOR.kind;
     let Err(first) = host.update_status(kind, &set.meta, status) else {

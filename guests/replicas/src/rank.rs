@@ -11,8 +11,8 @@
 //! 7. the pod with more restarts first: of its containers, then of its sidecars;
 //! 8. the younger pod first.
 //!
-//! In 6 and 8, ages differ only by their power of two (KEP-2185); within one power the UID decides, which spreads the
-//! deletions as if by chance, yet the same whenever it is asked.
+//! In 6 and 8, ages differ only by their power of two (KEP-2185); within one power the UID decides,
+//! which spreads the deletions as if by chance, yet the same whenever it is asked.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -22,11 +22,12 @@ use flyball_sdk::pod::is_sidecar;
 
 use crate::views::{Bystander, Candidate};
 
-/// The annotation with which users say what deleting a pod costs them, compared to others of its set (KEP-2255).
+/// The annotation with which users say what deleting a pod costs them, compared to others of its
+/// set (KEP-2255).
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// How many active pods of all sets of one owner each node runs. While a Deployment rolls, pods that share a node with
-/// others, old or new, go before those that don't.
+/// How many active pods of all sets of one owner each node runs. While a Deployment rolls, pods
+/// that share a node with others, old or new, go before those that don't.
 #[derive(Debug, Default)]
 pub struct Crowds {
     by_node: HashMap<String, u32>,
@@ -166,8 +167,9 @@ fn by_age(
     }
 }
 
-/// Sorts by a comparison that need not be transitive, which [`slice::sort_by`] answers with a panic. Ours isn't: of three
-/// pods in one power of age, two that became ready at once are compared by restarts, and each with the third by UID.
+/// Sorts by a comparison that need not be transitive, which [`slice::sort_by`] answers with a
+/// panic. Ours isn't: of three pods in one power of age, two that became ready at once are compared
+/// by restarts, and each with the third by UID.
 fn merge_sort<T: Copy>(items: &mut [T], compare: &impl Fn(T, T) -> Ordering) {
     if items.len() < 2 {
         return;

@@ -42,9 +42,7 @@ pub struct Report {
 pub struct Note {
     /// Whether it is a warning.
     pub is_warning: bool,
-    /// Its reason.
     pub reason: &'static str,
-    /// Its message.
     pub message: String,
 }
 
@@ -80,8 +78,8 @@ pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
 
 /// What creations came to: the names of the new pods, or why there are none.
 ///
-/// In a namespace that is being deleted no pod can be made, and none is missed: that is no failure. Nor is what was skipped
-/// after one.
+/// In a namespace that is being deleted no pod can be made, and none is missed: that is no failure.
+/// Nor is what was skipped after one.
 pub fn report_creations(answers: impl IntoIterator<Item = Result<String, ApiError>>) -> Report {
     let mut report = Report::default();
     for answer in answers {

@@ -40,8 +40,8 @@ pub fn status(flavor: &Flavor, set: &Set, known: &Known) -> Status {
     }
 }
 
-/// When the next ready pod becomes available; none while no pod that is ready waits for that. Judged as of `judged`, when the
-/// status was, so that no pod falls between; counted from `now`.
+/// When the next ready pod becomes available; none while no pod that is ready waits for that.
+/// Judged as of `judged`, when the status was, so that no pod falls between; counted from `now`.
 pub fn next_availability(
     set: &Set,
     active: &[Pod],
@@ -58,7 +58,8 @@ pub fn next_availability(
         .filter_map(Pod::ready_since)
         .map(|since| since + min_ready);
     let next = available.filter(|&at| at > judged).min();
-    // A pod that is ready since nobody knows when never becomes available: look again, as often as it could have.
+    // A pod that is ready since nobody knows when never becomes available: look again, as often as
+    // it could have.
     Some(next.map_or(min_ready, |at| at.since(now)))
 }
 
@@ -77,7 +78,8 @@ fn has_all(labels: &impl Labels, wanted: &StringMap) -> bool {
         .all(|(key, value)| labels.label(key) == Some(value))
 }
 
-/// The first failure is told until all is well again; what comes after it would only make the status change without end.
+/// The first failure is told until all is well again; what comes after it would only make the
+/// status change without end.
 fn conditions(old: &[Condition], failure: Option<&Failure>, now: Time) -> Vec<Condition> {
     let is_ours = |condition: &&Condition| condition.condition_type == REPLICA_FAILURE;
     match failure {

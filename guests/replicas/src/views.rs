@@ -1,5 +1,5 @@
-//! The fields that the controller reads, and no others: of the object that asks for pods (called a set, of whatever
-//! [`Flavor`](crate::Flavor)), and of pods.
+//! The fields that the controller reads of pods and of the object that asks for them, which is
+//! called a set, whatever its [`Flavor`](crate::Flavor).
 
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::pod::{InitContainer, PodTemplate, has_ended};
@@ -10,22 +10,21 @@ use serde::{Deserialize, Serialize};
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/ReplicaSet")]
 pub struct Set {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields("generation", "deletionTimestamp", "ownerReferences")
     )]
     pub meta: Meta,
-    /// How many pods it asks for; the API's default is 1.
+    /// The desired number of pods; the API's default is 1.
     #[view(path = "spec.replicas")]
     pub replicas: Option<i32>,
-    /// For how many seconds a pod must be ready to be available.
+    /// Seconds for which a pod must be ready before it counts as available.
     #[view(path = "spec.minReadySeconds")]
     pub min_ready_seconds: u32,
-    /// Which pods can be its own: a LabelSelector, or a map of labels.
+    /// Selects the pods that it may own: a LabelSelector, or a map of labels.
     #[view(path = "spec.selector")]
     pub selector: Raw,
-    /// What its pods are made from.
+    /// The template of its pods.
     #[view(
         path = "spec.template",
         fields(
@@ -36,16 +35,15 @@ pub struct Set {
         )
     )]
     pub template: PodTemplate,
-    /// What it was last said to be.
+    /// The last status that was written.
     #[view(path = "status")]
     pub status: Status,
 }
 
-/// Whether a set is still there, and in which version.
+/// A set, as far as it matters whether it exists and in which version.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/ReplicaSet")]
 pub struct Presence {
-    /// Who it is.
     #[view(path = "metadata", fields("deletionTimestamp"))]
     pub meta: Meta,
 }
@@ -54,43 +52,40 @@ pub struct Presence {
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/ReplicaSet")]
 pub struct Sibling {
-    /// Which pods can be its own.
+    /// Selects the pods that it may own.
     #[view(path = "spec.selector")]
     pub selector: Raw,
 }
 
-/// A pod, as it is counted: of a hundred pods, each change of one counts all. So it is no more than that, and flat.
+/// A pod, as it is counted. Each change of one pod counts all pods of the set, so the view is small
+/// and narrows no path: it is read from rows.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
-    /// Its name.
     #[view(path = "metadata.name")]
     pub name: String,
-    /// Its UID.
     #[view(path = "metadata.uid")]
     pub uid: String,
-    /// Its labels.
     #[view(path = "metadata.labels")]
     pub labels: LabelSet,
-    /// Since when it is being deleted.
+    /// The time of its deletion; none if it is not being deleted.
     #[view(path = "metadata.deletionTimestamp")]
     pub deleted: Option<Time>,
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[view(path = "status.phase")]
     pub phase: String,
-    /// Whether it is ready: `True`, `False` or `Unknown`.
+    /// The status of the condition Ready: `True`, `False` or `Unknown`.
     #[view(path = "status.conditions[type=Ready].status")]
     pub ready: String,
-    /// Since when it is, or isn't.
+    /// When it became ready or unready.
     #[view(path = "status.conditions[type=Ready].lastTransitionTime")]
     pub ready_since: Option<Time>,
 }
 
-/// A pod, as it is compared to others when some of them have to go.
+/// A pod, as it is ranked when some pods must be deleted.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Candidate {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields(
@@ -99,52 +94,45 @@ pub struct Candidate {
         )
     )]
     pub meta: Meta,
-    /// Its node; empty until it is scheduled.
+    /// The node; empty until the pod is scheduled.
     #[view(path = "spec.nodeName")]
     pub node: String,
-    /// As of a [`Pod`].
     #[view(path = "status.phase")]
     pub phase: String,
-    /// As of a [`Pod`].
     #[view(path = "status.conditions[type=Ready].status")]
     pub ready: String,
-    /// As of a [`Pod`].
     #[view(path = "status.conditions[type=Ready].lastTransitionTime")]
     pub ready_since: Option<Time>,
-    /// Its containers.
     #[view(path = "status.containerStatuses", fields("[*].restartCount"))]
     pub containers: Vec<Container>,
-    /// Its init containers, as they run.
+    /// The statuses of the init containers.
     #[view(
         path = "status.initContainerStatuses",
         fields("[*].name", "[*].restartCount")
     )]
     pub init_containers: Vec<Container>,
-    /// Its init containers, as they were asked for.
+    /// The init containers of the spec.
     #[view(path = "spec.initContainers", fields("[*].name", "[*].restartPolicy"))]
     pub init_specs: Vec<InitContainer>,
 }
 
-/// A pod of a sibling: all that is asked is where it runs.
+/// A pod of a sibling, as far as it matters on which node it runs.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Bystander {
-    /// Its UID.
     #[view(path = "metadata.uid")]
     pub uid: String,
-    /// Since when it is being deleted.
+    /// The time of its deletion; none if it is not being deleted.
     #[view(path = "metadata.deletionTimestamp")]
     pub deleted: Option<Time>,
-    /// Its node.
     #[view(path = "spec.nodeName")]
     pub node: String,
-    /// Its phase.
     #[view(path = "status.phase")]
     pub phase: String,
 }
 
-/// The status, as it is read and, always whole, written. What is zero is written, too: a zero that is left out would keep
-/// the old number wherever the change is taken as a merge patch.
+/// The status, as it is read and, always whole, written. What is zero is written, too: a zero that
+/// is left out would keep the old number wherever the change is taken as a merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -152,16 +140,17 @@ pub struct Status {
     pub replicas: i32,
     /// How many of them have all labels of the template.
     pub fully_labeled_replicas: i32,
-    /// How many of them are ready.
+    /// The number of ready pods.
     pub ready_replicas: i32,
-    /// How many of them have been ready for `minReadySeconds`.
+    /// The number of pods that have been ready for `minReadySeconds`.
     pub available_replicas: i32,
-    /// How many of its pods are being deleted and have not yet ended; none where the kind does not say.
+    /// How many of its pods are being deleted and have not yet ended; none where the kind does not
+    /// say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
-    /// The generation that these numbers are for.
+    /// The generation that the controller has seen.
     pub observed_generation: i64,
-    /// What else is to be known. Those of others stay as they are.
+    /// Conditions of other controllers are preserved.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
 }
@@ -170,12 +159,10 @@ pub struct Status {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What it is about.
     #[serde(rename = "type")]
     pub condition_type: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Since when.
     pub last_transition_time: Option<Time>,
     /// Why, in one word.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -189,9 +176,7 @@ pub struct Condition {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
-    /// Its name.
     pub name: String,
-    /// How often it was restarted.
     pub restart_count: i32,
 }
 
@@ -208,7 +193,7 @@ impl Status {
 }
 
 impl Set {
-    /// How many pods it asks for.
+    /// The desired number of pods.
     pub fn wanted(&self) -> usize {
         usize::try_from(self.replicas.unwrap_or(1)).unwrap_or(0)
     }

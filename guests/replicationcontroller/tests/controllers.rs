@@ -1,5 +1,5 @@
-//! What the controller does where a ReplicationController is not a ReplicaSet, natively. What is the same is tested in
-//! `flyball-replicas`.
+//! What the controller does where a ReplicationController is not a ReplicaSet, natively. What is
+//! the same is tested in `flyball-replicas`.
 
 use flyball_replicationcontroller::ReplicationControllers;
 use flyball_sdk::prelude::*;

@@ -1,7 +1,8 @@
 //! root-ca-certificate-publisher-controller: the CA bundle of the API server in each namespace.
 //!
-//! Each namespace has a ConfigMap `kube-root-ca.crt`, by which pods trust the API server. One that is deleted is made
-//! again; one that is changed is put right. The bundle is the operator's value [`ROOT_CA`].
+//! Each namespace has a ConfigMap `kube-root-ca.crt`, with which pods verify the API server. A
+//! deleted ConfigMap is created again, and a changed one is corrected. The operator configures the
+//! bundle as [`ROOT_CA`].
 
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::error::is_namespace_terminating;
@@ -9,17 +10,15 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
 use flyball_sdk::{StringMap, debug};
 
-/// The key of the configuration that holds the bundle, in PEM. It must be given; where the API server is not checked, it is
-/// empty.
+/// The key of the configuration that holds the bundle, in PEM. It must be given; where the API
+/// server is not checked, it is empty.
 pub const ROOT_CA: &str = "root-ca";
 
-/// The ConfigMap's name.
 const NAME: &str = "kube-root-ca.crt";
-/// Where in its data the bundle lies.
+/// The key of the bundle in the ConfigMap's data.
 const FILE: &str = "ca.crt";
-/// The annotation that tells people what it is for. Any text is accepted, but none.
+/// The annotation that explains the ConfigMap to people. Any text but an empty one is accepted.
 const DESCRIPTION: &str = "kubernetes.io/description";
-/// What it tells.
 const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
                        such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
                        distributions of Kubernetes clusters.";
@@ -45,13 +44,14 @@ struct ConfigMap {
     data: StringMap,
 }
 
-/// Keeps the ConfigMaps. The keys are names of namespaces.
+/// The controller. Its keys are names of namespaces.
 pub struct RootCa;
 
 export!(RootCa);
 
 impl Controller for RootCa {
-    /// The ConfigMaps are watched whole, because the role has no `get`, and a change is made to what the cache holds.
+    /// The ConfigMaps are watched whole, because the role has no `get`, and a change is made to
+    /// what the cache holds.
     fn describe() -> Description {
         let only_ours = format!("metadata.name={NAME}");
         describe(
@@ -97,7 +97,7 @@ impl Controller for RootCa {
     }
 }
 
-/// Makes a namespace's ConfigMap, or puts it right.
+/// Creates the ConfigMap of a namespace, or corrects it.
 fn publish(host: &Host, namespace: &str) -> Result<(), Error> {
     // Without it, nothing may be written: an empty bundle in its place would cut pods off.
     let Some(bundle) = host.config(ROOT_CA) else {
@@ -115,12 +115,12 @@ fn publish(host: &Host, namespace: &str) -> Result<(), Error> {
     }
 }
 
-/// Makes it, unless the namespace goes or is gone.
+/// Creates the ConfigMap, unless the namespace is being deleted or does not exist.
 fn create(host: &Host, namespace: &str, bundle: &str) -> Result<(), Error> {
-    let is_going = host
+    let is_terminating = host
         .get::<Namespace>("", namespace)?
         .is_none_or(|namespace| namespace.phase == "Terminating");
-    if is_going {
+    if is_terminating {
         return Ok(());
     }
     match host.create(ConfigMap::KIND, namespace, &config_map(bundle)) {
@@ -132,12 +132,11 @@ fn create(host: &Host, namespace: &str, bundle: &str) -> Result<(), Error> {
     }
 }
 
-/// The ConfigMap.
 fn config_map(bundle: &str) -> Value {
     json!({"metadata": {"name": NAME, "annotations": {DESCRIPTION: PURPOSE}}, "data": {FILE: bundle}})
 }
 
-/// Whether it holds the bundle, nothing else, and is described.
+/// Whether it holds the bundle and nothing else, and has a description.
 fn is_right(found: &ConfigMap, bundle: &str) -> bool {
     let holds_it = found.data.len() == 1 && found.data.get(FILE).is_some_and(|data| data == bundle);
     holds_it
@@ -147,7 +146,7 @@ fn is_right(found: &ConfigMap, bundle: &str) -> bool {
             .is_some_and(|text| !text.is_empty())
 }
 
-/// The change, as a merge patch, that puts it right: what else is in its data goes.
+/// The merge patch that corrects it. Other keys of its data are removed.
 fn repair(found: &ConfigMap, bundle: &str) -> Value {
     let mut data: Map<String, Value> = found
         .data
@@ -158,7 +157,7 @@ fn repair(found: &ConfigMap, bundle: &str) -> Value {
     json!({"metadata": {"annotations": {DESCRIPTION: PURPOSE}}, "data": data})
 }
 
-/// What the metrics call a result: 200, or the status of the refusal.
+/// The label of a result in the metrics: 200, or the status of the refusal.
 fn code(result: &Result<(), Error>) -> u16 {
     let status = |error: &Error| {
         error

@@ -1,5 +1,5 @@
-//! Which objects are an owner's: those that it controls and selects. Orphans that it selects are adopted; what it controls
-//! and no longer selects is released.
+//! Which objects are an owner's: those that it controls and selects. Orphans that it selects are
+//! adopted; what it controls and no longer selects is released.
 
 use flyball_types::{ApiError, LabelSelector, Labels};
 use serde::Serialize;
@@ -54,8 +54,9 @@ pub struct Claims<T> {
 }
 
 impl<T: Claimed> Claims<T> {
-    /// Says what becomes of objects: of `own`, which the owner controls, and of `orphans`, which nobody controls. An owner
-    /// that is being deleted takes and releases none, and what is being deleted is not taken.
+    /// Says what becomes of objects: of `own`, which the owner controls, and of `orphans`, which
+    /// nobody controls. An owner that is being deleted takes and releases none, and what is being
+    /// deleted is not taken.
     pub fn of(owner: &Meta, selector: &LabelSelector, own: Vec<T>, orphans: Vec<T>) -> Self {
         let is_selected = |one: &T| selector.matches(one.facts().labels);
         let (kept, mut released): (Vec<_>, Vec<_>) = own.into_iter().partition(is_selected);
@@ -81,8 +82,9 @@ impl<T: Claimed> Claims<T> {
         }
     }
 
-    /// Adopts and releases, and answers what `owner` owns now. `noun` is what errors call one of them; `recheck` asks the
-    /// API server itself whether the owner [`may_adopt`], once, however many orphans there are.
+    /// Adopts and releases, and answers what `owner` owns now. `noun` is what errors call one of
+    /// them; `recheck` asks the API server itself whether the owner [`may_adopt`], once, however
+    /// many orphans there are.
     ///
     /// # Errors
     /// It may not adopt, or a write was refused. All that could be written was.
@@ -161,8 +163,8 @@ impl<T: Claimed> Claims<T> {
     }
 }
 
-/// Whether an owner may adopt: it must still be there, not being deleted, by the API server's own word. Else something could
-/// be given to an owner whose deletion has already let its own go.
+/// Whether an owner may adopt: it must still be there, not being deleted, by the API server's own
+/// word. Else something could be given to an owner whose deletion has already let its own go.
 ///
 /// # Errors
 /// Why not.
@@ -178,8 +180,8 @@ pub fn may_adopt(owner: &Meta, live: Option<&Meta>) -> Result<(), Error> {
     }
 }
 
-/// The write that makes an owner, by its reference, the controller of an object of its namespace. It fails if another one controls it, or has
-/// its name.
+/// The write that makes an owner, by its reference, the controller of an object of its namespace.
+/// It fails if another one controls it, or has its name.
 pub fn adoption(
     kind: &str,
     namespace: &str,

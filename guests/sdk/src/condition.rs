@@ -65,8 +65,8 @@ pub fn remove(conditions: &mut Vec<Condition>, condition_type: &str) -> bool {
     conditions.len() != before
 }
 
-/// Sets a condition where it stands, as the API machinery's `SetStatusCondition`: its transition time moves on only if its
-/// status changes. Answers whether anything changed.
+/// Sets a condition where it stands, as the API machinery's `SetStatusCondition`: its transition
+/// time moves on only if its status changes. Answers whether anything changed.
 pub fn set(conditions: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     let given = new.last_transition_time.unwrap_or(now.to_second());
     match conditions
@@ -97,8 +97,9 @@ pub fn set(conditions: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     }
 }
 
-/// Sets a condition as the workloads' controllers do: nothing happens if status and reason are the same already; else it
-/// goes to the end, and keeps its transition time if its status is the same. Answers whether anything changed.
+/// Sets a condition as the workloads' controllers do: nothing happens if status and reason are the
+/// same already; else it goes to the end, and keeps its transition time if its status is the same.
+/// Answers whether anything changed.
 pub fn set_at_end(conditions: &mut Vec<Condition>, mut new: Condition, now: Time) -> bool {
     let old = get(conditions, &new.condition_type);
     if old.is_some_and(|old| old.status == new.status && old.reason == new.reason) {

@@ -1,9 +1,10 @@
-//! Durations as operators write them, in flags and in a plugin's configuration: `30s`, `1h30m`, `8760h0m0s`, `250ms`.
+//! Durations as operators write them, in flags and in a plugin's configuration: `30s`, `1h30m`,
+//! `8760h0m0s`, `250ms`.
 
 use std::time::Duration;
 
-/// Reads a duration that is not negative, as Go's `time.ParseDuration` does: numbers, each with its unit; `0` needs none.
-/// None if the text is no such thing, or if it is more than some 292 years.
+/// Reads a duration that is not negative, as Go's `time.ParseDuration` does: numbers, each with its
+/// unit; `0` needs none. None if the text is no such thing, or if it is more than some 292 years.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Hashes and letters that are safe in names.
 
-/// The letters that the API server puts into generated names: no vowels and none that look alike, so that no word comes up.
+/// The letters that the API server puts into generated names: no vowels and none that look alike,
+/// so that no word comes up.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// FNV-1a of 32 bits.
@@ -42,7 +43,8 @@ pub fn safe_letters(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A hash as a suffix of names: its decimal digits as safe letters, as in the name of a Deployment's ReplicaSet.
+/// A hash as a suffix of names: its decimal digits as safe letters, as in the name of a
+/// Deployment's ReplicaSet.
 pub fn safe_suffix(hash: u32) -> String {
     safe_letters(hash.to_string().as_bytes())
 }

@@ -1,4 +1,5 @@
-//! The host's log: `info!(host, "created {count} pods")`. The host adds the plugin's name and the key.
+//! The host's log: `info!(host, "created {count} pods")`. The host adds the plugin's name and the
+//! key.
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +16,8 @@ pub enum Level {
     Error,
 }
 
-/// Writes a line of this level: `log!(host, Level::Info, "…", …)`. The text is only made if the host keeps it.
+/// Writes a line of this level: `log!(host, Level::Info, "…", …)`. The text is only made if the
+/// host keeps it.
 #[macro_export]
 macro_rules! log {
     ($host:expr, $level:expr, $($text:tt)+) => {

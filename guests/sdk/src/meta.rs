@@ -14,8 +14,8 @@ use crate::time::Time;
 /// Labels or annotations.
 pub type StringMap = BTreeMap<String, String>;
 
-/// Labels as the text that came, which is looked into and not taken apart: many objects are read for each that is asked for
-/// its labels.
+/// Labels as the text that came, which is looked into and not taken apart: many objects are read
+/// for each that is asked for its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSet(Box<str>);
 
@@ -39,7 +39,8 @@ impl Labels for LabelSet {
     }
 }
 
-/// Where the next quote stands. By a plain loop: what finds it in long texts takes longer to start than this to end.
+/// Where the next quote stands. By a plain loop: what finds it in long texts takes longer to start
+/// than this to end.
 fn quote(text: &str) -> Option<usize> {
     text.bytes().position(|byte| byte == b'"')
 }
@@ -158,7 +159,8 @@ impl Meta {
         }
     }
 
-    /// The owner reference by which this object, of `kind`, controls another; it blocks the owner's deletion.
+    /// The owner reference by which this object, of `kind`, controls another; it blocks the owner's
+    /// deletion.
     pub fn controller_reference(&self, kind: &str) -> OwnerReference {
         OwnerReference {
             controller: true,

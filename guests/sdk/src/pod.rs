@@ -31,7 +31,8 @@ pub struct PodTemplateMeta {
 }
 
 impl PodTemplate {
-    /// The write that creates a pod with a generated name. It returns the name: see [`created_name`].
+    /// The write that creates a pod with a generated name. It returns the name: see
+    /// [`created_name`].
     pub fn creation(
         &self,
         namespace: &str,

@@ -1,4 +1,5 @@
-//! Quantities of resources: `100m`, `1.5Gi`, `2e3`. Exact to the billionth, as the API has them; no floats.
+//! Quantities of resources: `100m`, `1.5Gi`, `2e3`. Exact to the billionth, as the API has them; no
+//! floats.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -100,8 +101,9 @@ fn parse(text: &str) -> Option<Quantity> {
     })
 }
 
-/// `digits · factor · 10^exponent`, a fraction rounded up, what is too great saturated. Of the digits as many count as fit
-/// in 128 bits with the factor: 20 with a binary one, else 36; those behind them only decide whether to round.
+/// `digits · factor · 10^exponent`, a fraction rounded up, what is too great saturated. Of the
+/// digits as many count as fit in 128 bits with the factor: 20 with a binary one, else 36; those
+/// behind them only decide whether to round.
 fn scaled(digits: &str, factor: i128, exponent: i32) -> i128 {
     if digits.is_empty() {
         return 0;
@@ -139,8 +141,8 @@ fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     is_number.then(|| Some((1, exponent.parse().ok()?, Format::Exponent)))?
 }
 
-/// The canonical form: no fraction, and the greatest suffix that needs none. A binary quantity below 1024, or with a
-/// fraction, is written as a decimal one.
+/// The canonical form: no fraction, and the greatest suffix that needs none. A binary quantity
+/// below 1024, or with a fraction, is written as a decimal one.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_binary = self.format == Format::Binary

@@ -1,4 +1,5 @@
-//! Tests of controllers without a cluster and without a sandbox: given objects, reconcile a key, expect writes.
+//! Tests of controllers without a cluster and without a sandbox: given objects, reconcile a key,
+//! expect writes.
 //!
 //! ```
 //! use flyball_sdk::prelude::*;
@@ -41,9 +42,9 @@
 //!
 //! The server knows resource versions, finalizers and graceful deletion, subresources, the types of
 //! patches, server-side apply with field managers and conflicts (`testing/apply.rs` says what it
-//! leaves out), and a [rate limit](Cluster::limit_rate). It has no schemas: it neither validates nor
-//! defaults objects. The memo honours times to live, by the cluster's clock, and the deletion of
-//! objects.
+//! leaves out), and a [rate limit](Cluster::limit_rate). It has no schemas: it neither validates
+//! nor defaults objects. The memo honours times to live, by the cluster's clock, and the deletion
+//! of objects.
 
 mod apply;
 mod imports;
@@ -143,7 +144,8 @@ pub struct Written {
     pub error: Option<ApiError>,
 }
 
-/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`; `deletecollection v1/Pod default`
+/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`;
+/// `deletecollection v1/Pod default`
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.kind)?;
@@ -268,8 +270,8 @@ impl Cluster {
         cluster
     }
 
-    /// Puts an object, with `apiVersion` and `kind`, as it is, in place of an older one. What a server would set (UID,
-    /// resource version, creation time) is filled in where it is absent.
+    /// Puts an object, with `apiVersion` and `kind`, as it is, in place of an older one. What a
+    /// server would set (UID, resource version, creation time) is filled in where it is absent.
     pub fn put(&self, object: Value) {
         self.state.borrow_mut().store.put(object);
     }
@@ -328,8 +330,8 @@ impl Cluster {
         self.state.borrow_mut().catalogue = catalogue;
     }
 
-    /// Lets `discovery.kinds` return this kind as well, after those that were served before; of two versions of a group the
-    /// first one served is the preferred one.
+    /// Lets `discovery.kinds` return this kind as well, after those that were served before; of two
+    /// versions of a group the first one served is the preferred one.
     pub fn serve(&self, kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) {
         let kinds = &mut self.state.borrow_mut().catalogue.kinds;
         let own = kind_of(kind);
@@ -356,13 +358,14 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) of this verb and kind; `discover` of no kind is discovery itself.
+    /// Fails the next write (or live `get` or `list`) of this verb and kind; `discover` of no kind
+    /// is discovery itself.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }
 
-    /// Fails the `nth` write of this verb and kind from now; 1 is the next one. The kind may name a subresource:
-    /// `apps/v1/ReplicaSet/status`.
+    /// Fails the `nth` write of this verb and kind from now; 1 is the next one. The kind may name a
+    /// subresource: `apps/v1/ReplicaSet/status`.
     pub fn fail_nth(&self, verb: &str, kind: &str, nth: usize, error: ApiError) {
         let fault = Fault {
             verb: verb.into(),
@@ -469,12 +472,14 @@ impl Cluster {
         self.writes().iter().map(Written::to_string).collect()
     }
 
-    /// Every live read since the last call, refused ones too, each as a line: `list v1/Pod default`.
+    /// Every live read since the last call, refused ones too, each as a line: `list v1/Pod
+    /// default`.
     pub fn live_reads(&self) -> Vec<String> {
         std::mem::take(&mut self.state.borrow_mut().live_reads)
     }
 
-    /// Every event since the last call of a function of this group, each as a line: `Normal Created Created pod: web-1`.
+    /// Every event since the last call of a function of this group, each as a line: `Normal Created
+    /// Created pod: web-1`.
     pub fn events(&self) -> Vec<String> {
         self.recorded_events()
             .iter()

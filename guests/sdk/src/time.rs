@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-/// A point in time. It is written to the second, as `metadata.creationTimestamp` is; in memory it keeps nanoseconds.
+/// A point in time. It is written to the second, as `metadata.creationTimestamp` is; in memory it
+/// keeps nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time {
     /// Since 1970-01-01T00:00:00Z.
@@ -51,7 +52,8 @@ impl Time {
         Self::of_seconds(self.seconds)
     }
 
-    /// The start, in UTC, of a day that is written as in `2026-01-31`; none if the text is no such thing.
+    /// The start, in UTC, of a day that is written as in `2026-01-31`; none if the text is no such
+    /// thing.
     pub fn of_date(date: &str) -> Option<Self> {
         parse(&format!("{date}T00:00:00Z"))
     }
@@ -126,8 +128,8 @@ impl fmt::Display for Civil {
     }
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar, by counting years from March, so that the leap day is a
-/// year's last (Hinnant, «chrono-Compatible Low-Level Date Algorithms»).
+/// Days since 1970-01-01 of a date of the Gregorian calendar, by counting years from March, so that
+/// the leap day is a year's last (Hinnant, «chrono-Compatible Low-Level Date Algorithms»).
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -1,7 +1,8 @@
 //! Views: structs that hold the few fields of a kind that a controller reads.
 //!
-//! A view names each field's path once. From the paths come the fields that `describe` declares, the
-//! projection of each read and the parsing, so that the host sends only what the controller reads.
+//! A view names each field's path once. From the paths come the fields that `describe` declares,
+//! the projection of each read and the parsing, so that the host sends only what the controller
+//! reads.
 
 use std::fmt;
 use std::marker::PhantomData;

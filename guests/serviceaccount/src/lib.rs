@@ -1,7 +1,7 @@
 //! serviceaccount-controller: a default account in each namespace.
 //!
-//! Each active namespace has a ServiceAccount `default`; one that is deleted is made again. A namespace that is not active
-//! gets none.
+//! Each active namespace has a ServiceAccount `default`. A deleted account is created again. A
+//! namespace that is not active gets none.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
@@ -23,7 +23,7 @@ struct ServiceAccount {
     meta: Meta,
 }
 
-/// Keeps the default accounts. The keys are names of namespaces.
+/// The controller. Its keys are names of namespaces.
 pub struct ServiceAccounts;
 
 export!(ServiceAccounts);
@@ -66,14 +66,14 @@ impl Controller for ServiceAccounts {
     }
 }
 
-/// The accounts that are still to be made.
+/// The accounts that do not exist yet.
 fn missing(accounts: &[ServiceAccount]) -> impl Iterator<Item = &'static str> {
     ACCOUNTS
         .into_iter()
         .filter(|&wanted| !accounts.iter().any(|account| account.meta.name == wanted))
 }
 
-/// Whether there is nothing left to do after this refusal: somebody else made the account, or the namespace is going.
+/// Whether the refusal leaves nothing to do: the account exists, or the namespace is being deleted.
 fn is_settled(error: &ApiError) -> bool {
     error.is_already_exists() || is_namespace_terminating(error)
 }

@@ -21,7 +21,6 @@ const TOKEN: &str = "token";
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Secret")]
 pub struct Secret {
-    /// Who it is.
     #[view(
         path = "metadata",
         fields(
@@ -42,7 +41,8 @@ impl Secret {
         (annotation(ACCOUNT_NAME), annotation(ACCOUNT_UID))
     }
 
-    /// Whether it may hold the token of the account of this UID, if the names agree: it tells no UID, or this one.
+    /// Whether it may hold the token of the account of this UID, if the names agree: it tells no
+    /// UID, or this one.
     pub fn may_be_of(&self, uid: &str) -> bool {
         let (_, told) = self.account();
         told.is_empty() || told == uid
@@ -62,8 +62,8 @@ pub struct Missing {
     pub token: bool,
 }
 
-/// What a Secret lacks; none if it is filled. A token and a namespace that are there stay, whatever they are; the bundle, if
-/// there is one to be had, must be this one.
+/// What a Secret lacks; none if it is filled. A token and a namespace that are there stay, whatever
+/// they are; the bundle, if there is one to be had, must be this one.
 pub fn missing(secret: &Secret, bundle: &str) -> Option<Missing> {
     let mut data = Map::new();
     let encoded = base64::encode(bundle.as_bytes());

@@ -1,5 +1,5 @@
-//! What the queues hold: objects with their UIDs, so that nothing is done to another one of the same name; and of a Secret its
-//! account, which a deleted one can't be asked for.
+//! What the queues hold: objects with their UIDs, so that nothing is done to another one of the
+//! same name; and of a Secret its account, which a deleted one can't be asked for.
 
 use flyball_sdk::prelude::*;
 
@@ -14,8 +14,8 @@ pub struct AccountKey {
     pub uid: String,
 }
 
-/// A Secret: `namespace/name/uid/account/account-uid`. The last two are what its annotations say, any text; the account's UID
-/// may be empty.
+/// A Secret: `namespace/name/uid/account/account-uid`. The last two are what its annotations say,
+/// any text; the account's UID may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretKey {
     pub namespace: String,

@@ -1,8 +1,9 @@
 //! serviceaccount-token-controller: the tokens in Secrets of service accounts.
 //!
-//! A Secret of the type `kubernetes.io/service-account-token` names an account. The controller fills it: with a token, which
-//! lasts as long as the Secret does, with the CA bundle of the API server (the operator's value [`ROOT_CA`]) and with its
-//! namespace. It goes when its account is gone. When it is deleted itself, its account no longer names it.
+//! A Secret of the type `kubernetes.io/service-account-token` names an account. The controller
+//! fills it: with a token, which lasts as long as the Secret does, with the CA bundle of the API
+//! server (the operator's value [`ROOT_CA`]) and with its namespace. It goes when its account is
+//! gone. When it is deleted itself, its account no longer names it.
 //!
 //! [`keys`] says what the two queues hold, [`fill`] what belongs into a Secret.
 
@@ -16,7 +17,8 @@ use flyball_sdk::{Delta, RoutedKey, StringMap, debug};
 use fill::{SECRET_TYPE, Secret};
 use keys::{AccountKey, SecretKey};
 
-/// The key of the configuration that holds the bundle, in PEM. Without one, that part of the Secrets is left alone.
+/// The key of the configuration that holds the bundle, in PEM. Without one, that part of the
+/// Secrets is left alone.
 pub const ROOT_CA: &str = "root-ca";
 /// The host's key that signs the tokens.
 pub const SIGNING_KEY: &str = "service-account";
@@ -34,7 +36,6 @@ const BY_ACCOUNT: &str = "account";
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/ServiceAccount")]
 pub struct Account {
-    /// Who it is.
     #[view(path = "metadata", fields("name"))]
     pub meta: Meta,
 }
@@ -141,7 +142,8 @@ fn sync_account(host: &Host, key: &AccountKey) -> Result<(), Error> {
     delete(host, &secrets)
 }
 
-/// Fills a Secret, deletes it if its account is not there, or takes a deleted one out of its account.
+/// Fills a Secret, deletes it if its account is not there, or takes a deleted one out of its
+/// account.
 fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
     let secret = host
         .get::<Secret>(&key.namespace, &key.name)?
@@ -157,7 +159,8 @@ fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
     }
 }
 
-/// An account by its name and, if one is told, its UID; by the server's word if the cache has none such.
+/// An account by its name and, if one is told, its UID; by the server's word if the cache has none
+/// such.
 fn find_account(
     host: &Host,
     namespace: &str,
@@ -226,7 +229,8 @@ fn delete(host: &Host, secrets: &[Secret]) -> Result<(), Error> {
     Error::join(failures).map_or(Ok(()), Err)
 }
 
-/// Takes a deleted Secret out of what its account refers to, if the account is there. A conflict is retried.
+/// Takes a deleted Secret out of what its account refers to, if the account is there. A conflict is
+/// retried.
 fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     let (namespace, account, uid) = (&key.namespace, &key.account, &key.account_uid);
     if cached_account(host, namespace, account, uid)?.is_none() {

@@ -94,7 +94,8 @@ impl World {
         writes.iter().map(Written::to_string).collect()
     }
 
-    /// Takes the revision from a write of the status, as the API server does with annotations of a Deployment.
+    /// Takes the revision from a write of the status, as the API server does with annotations of a
+    /// Deployment.
     fn take_revision(&self, writes: &[Written]) {
         for write in writes
             .iter()
@@ -109,7 +110,8 @@ impl World {
         }
     }
 
-    /// Lets every ReplicaSet have the pods that it asks for; so many pods of those of `broken` images are not available.
+    /// Lets every ReplicaSet have the pods that it asks for; so many pods of those of `broken`
+    /// images are not available.
     pub(super) fn run_pods(&self, broken: &str) -> bool {
         let mut changed = false;
         for set in self.cluster.objects(SET) {

@@ -145,7 +145,8 @@ fn indexes_are_started_that_have_neither_ended_nor_have_a_pod() {
         pod_of("d", 6).going(1),
     ]);
     let indexes = Indexes::of(&job, &all);
-    // The pod of index 6 is being deleted: a failure, and with no failures allowed the index has failed.
+    // The pod of index 6 is being deleted: a failure, and with no failures allowed the index has
+    // failed.
     assert_eq!(indexes.failed.as_ref().unwrap().to_string(), "3,4,6");
     assert_eq!(indexes.pending(&job, &all, 9), [5, 7]);
     assert_eq!(indexes.pending(&job, &all, 1), [5]);

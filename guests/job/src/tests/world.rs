@@ -311,7 +311,8 @@ impl World {
         }
     }
 
-    /// What was counted since the last call, without durations: name, labels and sum, as lines in order.
+    /// What was counted since the last call, without durations: name, labels and sum, as lines in
+    /// order.
     pub(super) fn metrics(&self) -> Vec<String> {
         let mut sums = std::collections::BTreeMap::new();
         for (_, name, labels, value) in self.cluster.metrics() {

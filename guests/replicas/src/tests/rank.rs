@@ -10,8 +10,8 @@ fn names_of<'a>(pods: impl IntoIterator<Item = &'a Candidate>) -> Vec<&'a str> {
     pods.into_iter().map(|pod| pod.meta.name.as_str()).collect()
 }
 
-/// The names of the pods, the first to go first. They are given in the reverse order, so that an order that is not made
-/// would be seen.
+/// The names of the pods, the first to go first. They are given in the reverse order, so that an
+/// order that is not made would be seen.
 fn order_with(crowds: &Crowds, mut expected: Vec<Object>) -> (Vec<String>, Vec<String>) {
     // One more, which surely stays, so that there is a choice.
     expected.push(pod("zz-last").ready(100_000).with(&cost(), "2147483647"));
@@ -207,7 +207,8 @@ fn nothing_is_sorted_if_all_must_go() {
 
 #[test]
 fn an_order_that_has_cycles_is_no_panic() {
-    // `restarted` goes before `steady`, ready at the same second; each of them and `other` are told apart by UID.
+    // `restarted` goes before `steady`, ready at the same second; each of them and `other` are told
+    // apart by UID.
     let cycle = |i: u32| {
         [
             restarts(pod(&format!("z-restarted-{i}")).ready(600), &[9]),

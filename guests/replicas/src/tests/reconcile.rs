@@ -446,7 +446,8 @@ fn a_selector_that_is_not_valid_is_logged_and_not_retried() {
 #[test]
 fn a_status_that_is_refused_is_written_once_more_on_the_newest_version() {
     let cluster = cluster([web(1), pod("a")]);
-    // Another client has scaled it, and our cache does not know: what we say is of the generation that we saw.
+    // Another client has scaled it, and our cache does not know: what we say is of the generation
+    // that we saw.
     cluster.put_live(web(4).with("/metadata/generation", 3).0);
     cluster.fail(
         "update",

@@ -64,7 +64,8 @@ pub(crate) fn expand(view: &View) -> TokenStream {
     }
 }
 
-/// The arm that fills a field. Its span is the type's, so that an error about the type points to it.
+/// The arm that fills a field. Its span is the type's, so that an error about the type points to
+/// it.
 fn fill((slot, Field { name, ty, .. }): (usize, &Field)) -> TokenStream {
     let span = Span::call_site().located_at(ty.span());
     quote_spanned! {span=>

@@ -1,6 +1,7 @@
 //! `#[derive(View)]`: see `View` in `flyball-sdk`, which documents it and re-exports it.
 //!
-//! `view.rs` parses and checks the struct, `tree.rs` merges its paths into one tree, `expand.rs` writes the impls.
+//! `view.rs` parses and checks the struct, `tree.rs` merges its paths into one tree, `expand.rs`
+//! writes the impls.
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};

@@ -21,7 +21,8 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Adds a path. No path may lie below another one, since each part of an object fills one field.
+    /// Adds a path. No path may lie below another one, since each part of an object fills one
+    /// field.
     pub(crate) fn insert(&mut self, literal: &LitStr, steps: &[Step], slot: usize) -> Result<()> {
         let fail = |message: String| Err(Error::new(literal.span(), message));
         let text = literal.value();

@@ -4,8 +4,8 @@
 //! The fake has no schemas. It takes lists for keyed or as sets by the names of their fields (see
 //! [`merge_key`]), `selector` for atomic, every other object for granular and every other list for
 //! atomic. Not modelled: keys of several fields (`ports`), the order of list elements, explicit
-//! nulls, defaults, conversion between versions, and `metadata.managedFields` itself, which the host
-//! never gives to a plugin.
+//! nulls, defaults, conversion between versions, and `metadata.managedFields` itself, which the
+//! host never gives to a plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

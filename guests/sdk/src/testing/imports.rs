@@ -74,7 +74,8 @@ impl Imports for Cluster {
         Ok(state.catalogue.clone())
     }
 
-    /// Rounds run to their end, as if concurrently; so does all, if the batch has neither slow start nor stop on error.
+    /// Rounds run to their end, as if concurrently; so does all, if the batch has neither slow
+    /// start nor stop on error.
     fn writer_run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
         let state = &mut *self.state.borrow_mut();
         let initial = if batch.stop_on_error {

@@ -1,5 +1,6 @@
-//! What a write of a status does to metadata, by kind: most kinds of the API take changes of labels, annotations, finalizers
-//! and owner references along, some do not (their `strategy.go`, in Kubernetes' `pkg/registry`).
+//! What a write of a status does to metadata, by kind: most kinds of the API take changes of
+//! labels, annotations, finalizers and owner references along, some do not (their `strategy.go`, in
+//! Kubernetes' `pkg/registry`).
 
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
-//! What is special about Namespaces: they have finalizers in their spec, which only the subresource `finalize` changes, and
-//! a phase that says whether they go (Kubernetes' `pkg/registry/core/namespace`).
+//! What is special about Namespaces: they have finalizers in their spec, which only the subresource
+//! `finalize` changes, and a phase that says whether they go (Kubernetes'
+//! `pkg/registry/core/namespace`).
 
 use serde_json::Value;
 

@@ -22,8 +22,8 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// A strategic merge patch: lists of objects merge by their key, `finalizers` as a set; `$patch: delete`, `$patch: replace`
-/// and `$deleteFromPrimitiveList` are known.
+/// A strategic merge patch: lists of objects merge by their key, `finalizers` as a set; `$patch:
+/// delete`, `$patch: replace` and `$deleteFromPrimitiveList` are known.
 pub(super) fn strategic(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -61,7 +61,8 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
     }
 }
 
-/// By what the elements of a list are told apart; empty for plain values; none if the list is replaced as a whole.
+/// By what the elements of a list are told apart; empty for plain values; none if the list is
+/// replaced as a whole.
 pub(super) fn merge_key(field: &str) -> Option<&'static str> {
     match field {
         "ownerReferences" => Some("uid"),

@@ -1,4 +1,5 @@
-//! Reads of the fake cluster: from the cache, as far as the plugin declares what it reads, and live.
+//! Reads of the fake cluster: from the cache, as far as the plugin declares what it reads, and
+//! live.
 
 use flyball_types::description::Watch;
 use flyball_types::{
@@ -89,7 +90,8 @@ impl State {
                 );
             }
         }
-        // A token says how many objects came before, in a list that is not kept: nothing may change between two pages.
+        // A token says how many objects came before, in a list that is not kept: nothing may change
+        // between two pages.
         let before = parameter("continue").parse().unwrap_or(0);
         let limit = parameter("limit")
             .parse()
@@ -133,7 +135,8 @@ impl State {
         Ok(watches)
     }
 
-    /// What the plugin declared of an object, narrowed to fields. A field that it did not declare is `Denied`.
+    /// What the plugin declared of an object, narrowed to fields. A field that it did not declare
+    /// is `Denied`.
     pub(super) fn project<T: AsRef<str>>(
         &self,
         kind: &str,

@@ -237,8 +237,8 @@ impl Store {
         self.replace_as(writer, id, subresource, new)
     }
 
-    /// The API's `update` of the subresource `status`: the object of this version, with the status of the change, and its
-    /// metadata merged.
+    /// The API's `update` of the subresource `status`: the object of this version, with the status
+    /// of the change, and its metadata merged.
     pub(super) fn update_status(
         &mut self,
         id: &Id,
@@ -348,8 +348,8 @@ impl Store {
         Ok(new)
     }
 
-    /// Puts the new version of an object. A write that changes nothing leaves the version; the last finalizer's removal
-    /// ends a deleted object.
+    /// Puts the new version of an object. A write that changes nothing leaves the version; the last
+    /// finalizer's removal ends a deleted object.
     fn replace(&mut self, id: &Id, subresource: &str, mut new: Value) -> Result<Value, ApiError> {
         let old = self.found(id)?.clone();
         match subresource {
@@ -406,8 +406,8 @@ impl Store {
         Ok(new)
     }
 
-    /// Deletes an object, or marks it while finalizers or a grace period hold it. A pod has a grace period (30 s) if it is
-    /// on a node.
+    /// Deletes an object, or marks it while finalizers or a grace period hold it. A pod has a grace
+    /// period (30 s) if it is on a node.
     pub(super) fn delete(&mut self, id: &Id, options: &DeleteOptions) -> Result<Value, ApiError> {
         let mut object = self.found(id)?.clone();
         let preconditions = [
@@ -480,7 +480,8 @@ impl Store {
     }
 }
 
-/// Five letters for a number, as `generateName` appends them; others for each of the next fourteen millions.
+/// Five letters for a number, as `generateName` appends them; others for each of the next fourteen
+/// millions.
 fn suffix(number: u64) -> String {
     let digits: Vec<u8> = (0..5)
         .rev()

@@ -1,4 +1,5 @@
-//! Writes to the fake cluster: what the plugin asks for, injected failures, and the server's answer.
+//! Writes to the fake cluster: what the plugin asks for, injected failures, and the server's
+//! answer.
 
 use flyball_types::description::{Permission, Watch};
 use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
@@ -126,8 +127,8 @@ impl State {
         }
     }
 
-    /// Whether the whole object of an update can be had: from the cache, where the plugin declares enough of it, else by a
-    /// `get`, which it must ask for.
+    /// Whether the whole object of an update can be had: from the cache, where the plugin declares
+    /// enough of it, else by a `get`, which it must ask for.
     fn admit_base(&self, action: &Action, kind: &str) -> Result<(), ApiError> {
         let is_status = matches!(action, Action::UpdateStatus { .. });
         let (Action::Update(..) | Action::UpdateStatus { .. }, Some(description)) =
