@@ -62,6 +62,12 @@ fn calls(criterion: &mut Criterion) {
             "get",
         ),
         (
+            "that lists 10 objects of 3.3 kB",
+            &built_in,
+            &objects(10 * OBJECT),
+            "page",
+        ),
+        (
             "that lists 1,000 objects of 3.3 kB",
             &built_in,
             &objects(1000 * OBJECT),
