@@ -1,4 +1,4 @@
-//! What the cache does for each event and for each read: `cargo bench -p flyball-cache`.
+//! The cost of events and reads: `cargo bench -p flyball-cache`.
 
 mod support;
 
@@ -9,9 +9,9 @@ use flyball_cache::{ListQuery, Lister, Object, OverlayWriter, Uid, View};
 use flyball_types::{Columns, Mask};
 use support::{EACH, Pods, masks, node, owner, pod, synced};
 
-/// How many pods there are.
+/// The number of pods in the cache.
 const PODS: usize = 10_000;
-/// How many are listed at a start that is measured.
+/// The number of pods in the measured initial list.
 const LISTED: usize = 500;
 
 fn decode(criterion: &mut Criterion) {

@@ -1,10 +1,11 @@
-//! What a cache takes: `cargo run --release -p flyball-cache --example measure [pods]`. It serves a big cluster from memory and
-//! prints how much memory the pods take, and how long the initial list does.
+//! Measures a cache: `cargo run --release -p flyball-cache --example measure [pods]`. It serves a
+//! big cluster from memory and prints the memory that the pods take and the CPU time of the initial
+//! list.
 
 #[path = "../benches/support/mod.rs"]
 mod support;
 
-/// The process's memory in bytes.
+/// The resident memory of the process in bytes.
 fn memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     status
@@ -15,8 +16,8 @@ fn memory() -> usize {
         * 4096
 }
 
-/// How long this process has computed, in seconds: other processes' work does not count.
-fn computed() -> f64 {
+/// The CPU time of the process in seconds.
+fn cpu_time() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ')
         .next()
@@ -32,7 +33,7 @@ async fn main() {
         .and_then(|count| count.parse().ok())
         .unwrap_or(150_000);
     for (name, mask) in support::masks() {
-        let (before, began) = (memory(), computed());
+        let (before, began) = (memory(), cpu_time());
         let (factory, informer) = support::synced(
             support::Pods {
                 count,
@@ -41,7 +42,7 @@ async fn main() {
             mask,
         )
         .await;
-        let (seconds, status) = (computed() - began, informer.status());
+        let (seconds, status) = (cpu_time() - began, informer.status());
         let grown = (memory() - before) / 1_000_000;
         println!(
             "{count} pods, {name} mask: {seconds:.1} s, {} MB counted, {grown} MB grown",

@@ -1,4 +1,4 @@
-//! Prints what the cache sees of a kind, from the cluster of the current kubeconfig:
+//! Prints the deltas of a kind from the cluster of the current kubeconfig:
 //! `cargo run --release -p flyball-cache --example tail v1/ConfigMap`.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let resource = discovery.resolve(&kind).await?;
     let catalogue = discovery.catalogue(Duration::MAX).await?;
     println!(
-        "{} kinds, not answered: {:?}",
+        "{} kinds, unavailable: {:?}",
         catalogue.resources.len(),
         catalogue.failed
     );

@@ -1,5 +1,7 @@
-//! Objects as the server answered them to writes, until the reflector has passed their versions: the same come once more as
-//! events, and are not decoded twice. In memory there is one of each, for the cache and for the overlay.
+//! The objects that the server returned for writes, until the reflector has passed their versions.
+//!
+//! The same versions arrive again as watch events. The decoder takes them from here instead of
+//! decoding them a second time, so that the cache and the overlay share one copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::{Object, Uid};
 
-/// Those of one informer, by their versions.
+/// The acknowledged objects of one informer, by resource version.
 #[derive(Default)]
 pub(crate) struct Acknowledged {
     versions: Mutex<BTreeMap<u64, Arc<Object>>>,
@@ -24,7 +26,7 @@ impl Acknowledged {
         self.versions.lock().insert(object.resource_version, object);
     }
 
-    /// The version of an object, if it is known and was pruned by this mask.
+    /// The object of this UID and version, if it is known and was pruned by this mask.
     pub(crate) fn get(&self, uid: &str, version: &str, mask: &Arc<Mask>) -> Option<Arc<Object>> {
         let version = version.parse().ok()?;
         let object = self.versions.lock().get(&version).cloned()?;
@@ -32,7 +34,7 @@ impl Acknowledged {
         (object.uid == Uid::new(uid) && is_pruned_alike).then_some(object)
     }
 
-    /// The reflector has seen everything up to this version.
+    /// Drops the versions up to this one: the reflector has seen them.
     pub(crate) fn pass(&self, position: u64) {
         let mut versions = self.versions.lock();
         while versions
@@ -43,7 +45,8 @@ impl Acknowledged {
         }
     }
 
-    /// Versions known before mean nothing, or may: a server that was restored from a backup gives them to other changes.
+    /// Drops all versions. A server that was restored from a backup may assign the same versions to
+    /// other changes.
     pub(crate) fn clear(&self) {
         self.versions.lock().clear();
     }
@@ -59,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_known_by_its_object_and_its_mask_until_it_is_passed() {
+    fn a_version_is_found_by_its_uid_and_its_mask_until_it_is_passed() {
         let acknowledged = Acknowledged::default();
         let (first, second) = (object("one", 5), object("two", 7));
         let mask = first.mask.clone();

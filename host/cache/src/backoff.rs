@@ -1,10 +1,11 @@
-//! How long to wait after a failure: longer each time, and never at the same moment as everybody else.
+//! The reflector's backoff: the delay after a failure grows exponentially, and jitter spreads the
+//! reflectors.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(800);
-/// With its jitter the longest delay is half as much again: 30 s.
+/// Without jitter, which adds up to half: the longest delay is 30 s.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Exponential backoff with jitter.
@@ -24,15 +25,15 @@ impl Backoff {
         delay
     }
 
-    /// All is well again.
+    /// Starts again at the first delay.
     pub(crate) fn reset(&mut self) {
         self.delay = FIRST;
     }
 }
 
-/// A number from 0 to 1 that is random enough to spread requests.
+/// A number from 0 to 1, random enough to spread requests.
 pub(crate) fn random() -> f64 {
-    // The standard library seeds each of these anew, from the system's randomness.
+    // The standard library seeds each `RandomState` from the system's randomness.
     RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 

@@ -1,5 +1,7 @@
-//! Connections to the API server: kube's layers, which know where the server is and how one shows who one is, straight on a
-//! pool of connections. (kube's own client puts a task between the two, to which each request and each answer is handed.)
+//! Connections to the API server: kube's layers for its address and the credentials, directly on a
+//! pool of connections.
+//!
+//! kube's own client runs a task in between, which each request and each response passes through.
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -11,16 +13,17 @@ use kube::client::{Body, ConfigExt};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder};
 
-/// The most bytes that a connection keeps of what it reads.
+/// The size of a connection's read buffer, in bytes.
 const BUFFER: usize = 64 * 1024;
 
-/// Sends requests, each with a path for its address. Clones share the connections.
+/// Sends requests whose URI is a path. Clones share the connections.
 pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// Connections as a configuration says. How long an answer may take is for the caller to say.
+/// Connects as a configuration says. The caller sets the timeouts of its requests.
 ///
 /// # Errors
-/// The configuration names credentials or authorities that can't be used, or a proxy, through which none are made.
+/// The configuration names credentials or authorities that can't be used, or a proxy, which is not
+/// supported.
 pub fn connect(config: &Config) -> kube::Result<Connection> {
     if let Some(proxy) = &config.proxy_url {
         return Err(kube::Error::ProxyProtocolUnsupported {
@@ -28,7 +31,7 @@ pub fn connect(config: &Config) -> kube::Result<Connection> {
         });
     }
     let mut tcp = HttpConnector::new();
-    // It is TLS that asks it for a connection.
+    // Off, since the TLS connector on top of it passes `https` URIs.
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(config.connect_timeout);
@@ -50,11 +53,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_refused_and_not_passed_by() {
+    fn a_proxy_is_refused_and_not_bypassed() {
         let mut config = Config::new("https://10.0.0.1:6443".parse().expect("an address"));
         config.proxy_url = Some("http://proxy:3128".parse().expect("an address"));
         let error = connect(&config)
-            .expect_err("there is no way through the proxy")
+            .expect_err("proxies are not supported")
             .to_string();
         assert!(error.contains("proxy:3128"), "{error}");
     }

@@ -1,5 +1,6 @@
-//! What an informer's handles and its reflector share: the cache behind its lock, the fields that are wanted, how far the
-//! reflector has seen and who is to be told. Only the reflector changes the cache.
+//! The state that an informer's handles share with its reflector: the cache behind its lock, the
+//! wanted fields, the reflector's position and the subscribers. Only the reflector changes the
+//! cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ use crate::decode::{Decoder, Event};
 use crate::delta::{Deltas, Pending};
 use crate::indexer::Indexer;
 use crate::intern::Interner;
-use crate::{Answer, ApiResource, DecodeError, Delta, Object, Scope, protobuf};
+use crate::{ApiResource, ApiResponse, DecodeError, Delta, Object, Scope, protobuf};
 
-/// One informer.
+/// The shared state of one informer.
 pub(crate) struct Core {
-    /// Tells informers apart for as long as the process lives.
+    /// Unique among the informers of the process.
     pub(crate) id: u64,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) scope: Scope,
     metadata_only: AtomicBool,
-    /// Whether the server's protobuf could not be read.
+    /// Set once the server's protobuf could not be decoded.
     json_only: AtomicBool,
     state: RwLock<State>,
     interner: Mutex<Interner>,
@@ -31,55 +32,57 @@ pub(crate) struct Core {
     wanted: Mutex<Wanted>,
     /// Wakes the reflector when the wanted mask may have become wider than the cache's.
     pub(crate) widen: Notify,
-    /// How far the cache has seen; the same as in the state, for who waits.
+    /// The reflector's position, as in the state, for those who wait for a version.
     position: watch::Sender<Position>,
-    /// How far somebody waits for.
+    /// The highest version that somebody waits for.
     pub(crate) awaited: watch::Sender<u64>,
-    /// How many whole lists were taken.
+    /// The number of whole lists that the cache has taken.
     lists: watch::Sender<u64>,
     events: AtomicU64,
     problem: Mutex<Option<String>>,
 }
 
-/// How far a cache has seen.
+/// The position of a reflector.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
+    /// The resource version up to which the cache is complete.
     pub(crate) version: u64,
-    /// How many times the server's versions went back, so that versions known before mean nothing.
+    /// The number of times that the server's versions went back. Versions from before a reset are
+    /// meaningless.
     pub(crate) resets: u64,
 }
 
-/// What the informer's lock guards.
+/// The part of the shared state that is behind the informer's lock.
 pub(crate) struct State {
     pub(crate) indexer: Indexer,
-    /// What the objects were pruned by.
+    /// The mask that the objects were pruned by.
     mask: Arc<Mask>,
-    /// Whether there is a whole list.
+    /// Whether the cache holds a whole list.
     listed: bool,
-    /// The resource version up to which everything was seen.
+    /// The resource version up to which the cache is complete.
     pub(crate) position: u64,
     subscribers: Vec<Subscriber>,
     stopped: bool,
 }
 
-/// Of which changes a watcher is told.
-pub(crate) type Wants = dyn Fn(&Delta) -> bool + Send + Sync;
+/// Selects the deltas that a subscriber receives.
+pub(crate) type Predicate = dyn Fn(&Delta) -> bool + Send + Sync;
 
 struct Subscriber {
     pending: Arc<Pending>,
-    /// What the cache must hold before the snapshot is taken.
+    /// The fields that the cache must hold before the snapshot is taken.
     mask: Arc<Mask>,
-    /// Of what it is told.
-    wants: Arc<Wants>,
-    /// Whether the snapshot was taken.
+    predicate: Arc<Predicate>,
+    /// Whether the subscriber has its snapshot, so that it receives changes.
     joined: bool,
 }
 
-/// Which masks the handles want.
+/// The masks of the handles.
 #[derive(Default)]
 struct Wanted {
+    /// By the number of the handle.
     handles: HashMap<u64, Arc<Mask>>,
-    next: u64,
+    last_number: u64,
     union: Arc<Mask>,
 }
 
@@ -120,27 +123,27 @@ impl Core {
         self.metadata_only.load(Ordering::Relaxed)
     }
 
-    /// Makes it hold whole objects. Only before its reflector has started.
+    /// Holds whole objects from now on. Only before the reflector has started.
     pub(crate) fn hold_all(&self) {
         self.metadata_only.store(false, Ordering::Relaxed);
     }
 
-    /// Whether what is listed and watched can be read in protobuf: the metadata of all kinds can be.
+    /// Whether lists and watches ask for protobuf. Metadata can be decoded for every kind.
     pub(crate) fn reads_protobuf(&self) -> bool {
         let is_known = self.is_metadata_only() || protobuf::knows(&self.resource.kind);
         is_known && !self.json_only.load(Ordering::Relaxed)
     }
 
-    /// Makes it read JSON from now on. Answers whether that is news.
+    /// Asks for JSON from now on. Returns whether it asked for protobuf before.
     pub(crate) fn read_json_only(&self) -> bool {
         !self.json_only.swap(true, Ordering::Relaxed)
     }
 
-    /// Decodes what the server answered to a write. The event that tells the same is not decoded again; nor is the answer,
-    /// where the event was quicker.
-    pub(crate) fn decode(&self, answer: &Answer) -> Result<Arc<Object>, DecodeError> {
+    /// Decodes the response to a write. The same version is not decoded twice, whether the response
+    /// or the watch event arrives first.
+    pub(crate) fn decode(&self, response: &ApiResponse) -> Result<Arc<Object>, DecodeError> {
         let mask = self.wanted_mask();
-        if let Some((uid, version)) = answer.version() {
+        if let Some((uid, version)) = response.uid_and_version() {
             let state = self.state();
             let cached = state
                 .indexer
@@ -150,8 +153,10 @@ impl Core {
                 return Ok(Arc::clone(cached));
             }
         }
-        let object = self.decoder(&mask, &mut Vec::new()).answer(answer.body())?;
-        let is_whole = self.is_metadata_only() || !answer.is_metadata();
+        let object = self
+            .decoder(&mask, &mut Vec::new())
+            .response(response.body())?;
+        let is_whole = self.is_metadata_only() || !response.is_metadata();
         if is_whole && object.resource_version > self.position() {
             self.acknowledged.put(Arc::clone(&object));
         }
@@ -172,9 +177,9 @@ impl Core {
     }
 }
 
-/// The handles' side.
+/// For the handles.
 impl Core {
-    /// A new handle with what it wants; answers its number.
+    /// Registers a handle with the fields and indexes that it needs, and returns its number.
     pub(crate) fn register(
         &self,
         mask: &Arc<Mask>,
@@ -183,8 +188,8 @@ impl Core {
     ) -> u64 {
         let number = {
             let mut wanted = self.wanted.lock();
-            wanted.next += 1;
-            let number = wanted.next;
+            wanted.last_number += 1;
+            let number = wanted.last_number;
             wanted.handles.insert(number, Arc::clone(mask));
             if !wanted.union.covers(mask) {
                 wanted.union = Arc::new(wanted.union.union(mask));
@@ -202,7 +207,8 @@ impl Core {
         number
     }
 
-    /// A handle is gone; answers how many are left. What only it wanted is kept until the next list.
+    /// Unregisters a handle and returns how many are left. The cache keeps the fields of the handle
+    /// until the next list.
     pub(crate) fn unregister(&self, number: u64) -> usize {
         let mut wanted = self.wanted.lock();
         wanted.handles.remove(&number);
@@ -218,7 +224,7 @@ impl Core {
         self.wanted.lock().handles.len()
     }
 
-    /// The fields that all handles want together.
+    /// The union of the masks of all handles.
     pub(crate) fn wanted_mask(&self) -> Arc<Mask> {
         Arc::clone(&self.wanted.lock().union)
     }
@@ -228,7 +234,7 @@ impl Core {
         self.state().holds(mask)
     }
 
-    pub(crate) fn subscribe(&self, mask: &Arc<Mask>, wants: Arc<Wants>) -> Deltas {
+    pub(crate) fn subscribe(&self, mask: &Arc<Mask>, predicate: Arc<Predicate>) -> Deltas {
         let pending = Arc::new(Pending::default());
         let mut state = self.state.write();
         if state.stopped {
@@ -237,7 +243,7 @@ impl Core {
         let mut subscriber = Subscriber {
             pending: Arc::clone(&pending),
             mask: Arc::clone(mask),
-            wants,
+            predicate,
             joined: false,
         };
         if state.holds(mask) {
@@ -268,20 +274,20 @@ impl Core {
     }
 }
 
-/// The reflector's side.
+/// For the reflector.
 impl Core {
-    /// What the objects of the cache were pruned by.
+    /// The mask that the objects of the cache were pruned by.
     pub(crate) fn held_mask(&self) -> Arc<Mask> {
         Arc::clone(&self.state().mask)
     }
 
-    /// Whether some handle wants fields that the cache does not hold.
+    /// Whether some handle needs fields that the cache does not hold.
     pub(crate) fn is_too_narrow(&self) -> bool {
         !self.state().mask.covers(&self.wanted_mask())
     }
 
-    /// Takes a whole list as of a resource version. Who subscribed for wider fields that it holds joins with it. `reset`
-    /// if the server's versions went back.
+    /// Replaces the cache by a whole list as of a resource version. Subscribers that waited for
+    /// fields of the list get their snapshot. `reset` says that the server's versions went back.
     pub(crate) fn replace(
         &self,
         objects: Vec<Arc<Object>>,
@@ -299,7 +305,7 @@ impl Core {
         } else {
             position.max(state.position)
         };
-        state.tell(&deltas);
+        state.publish(&deltas);
         let State {
             indexer,
             mask,
@@ -328,7 +334,8 @@ impl Core {
         self.lists.send_modify(|lists| *lists += 1);
     }
 
-    /// Takes changes and bookmarks in their order. Answers false if a version went back, and takes nothing from there on.
+    /// Applies changes and bookmarks in order. If a version goes back, stops before it and returns
+    /// false.
     pub(crate) fn apply(&self, events: Vec<Event>) -> bool {
         let mut deltas = Vec::new();
         let mut in_order = true;
@@ -338,13 +345,15 @@ impl Core {
         for event in events {
             let version = match &event {
                 Event::Upsert(object) | Event::Delete(object) => object.resource_version,
-                // A server that lags behind the one before sends old bookmarks; they say nothing.
+                // A server that lags behind the previous one sends old bookmarks, which are
+                // ignored.
                 Event::Bookmark {
                     resource_version, ..
                 } => state.position.max(*resource_version),
                 Event::Error(_) => state.position,
             };
-            // Events may share a version: what a lease held in etcd goes in one transaction.
+            // Events may share a version: etcd deletes all keys of an expired lease in one
+            // transaction.
             if version < state.position {
                 in_order = false;
                 break;
@@ -360,7 +369,7 @@ impl Core {
             }
             state.position = version;
         }
-        state.tell(&deltas);
+        state.publish(&deltas);
         let position = state.position;
         drop(state);
         self.acknowledged.pass(position);
@@ -369,15 +378,16 @@ impl Core {
         in_order
     }
 
-    /// Why it can't list or watch, or that it can. Answers whether that is news.
+    /// Records why the reflector can't list or watch, or `None` if it can. Returns whether that is
+    /// a change.
     pub(crate) fn set_problem(&self, problem: Option<String>) -> bool {
         let mut own = self.problem.lock();
-        let is_news = *own != problem;
+        let is_change = *own != problem;
         *own = problem;
-        is_news
+        is_change
     }
 
-    /// The reflector has stopped.
+    /// Ends all subscriptions: the reflector has stopped.
     pub(crate) fn close(&self) {
         let mut state = self.state.write();
         state.stopped = true;
@@ -397,8 +407,8 @@ impl State {
         self.listed
     }
 
-    /// Tells all who have joined.
-    fn tell(&mut self, deltas: &[Delta]) {
+    /// Sends deltas to the subscribers that have their snapshot.
+    fn publish(&mut self, deltas: &[Delta]) {
         if deltas.is_empty() {
             return;
         }
@@ -412,7 +422,7 @@ impl State {
             subscriber.pending.push(
                 deltas
                     .iter()
-                    .filter(|delta| (subscriber.wants)(delta))
+                    .filter(|delta| (subscriber.predicate)(delta))
                     .cloned(),
             );
         }
@@ -420,6 +430,7 @@ impl State {
 }
 
 impl Subscriber {
+    /// Sends the snapshot.
     fn join(&mut self, indexer: &Indexer) {
         self.joined = true;
         let add = |object: &Arc<Object>| Delta {
@@ -428,8 +439,12 @@ impl Subscriber {
             between: Vec::new(),
             initial: true,
         };
-        self.pending
-            .push(indexer.iter().map(add).filter(|delta| (self.wants)(delta)));
+        self.pending.push(
+            indexer
+                .iter()
+                .map(add)
+                .filter(|delta| (self.predicate)(delta)),
+        );
         self.pending.finish_initial();
     }
 }

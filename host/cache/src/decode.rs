@@ -1,6 +1,9 @@
-//! Makes objects of JSON, in one pass: the mask copies what is kept while the same pass shows the metadata that indexes
-//! need. Three shapes come from the server: a page of a list, an event of a watch, and an object that answers a write. Of
-//! what is in protobuf, JSON is made of what the mask keeps alone.
+//! Decodes the server's responses into objects: pages of lists, events of watches, and responses to
+//! writes.
+//!
+//! JSON is decoded in one pass, which prunes an object to the mask and collects the metadata that
+//! indexes need. Protobuf is transcoded to JSON first, without the fields that the mask drops
+//! (`protobuf.rs`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +19,13 @@ use crate::intern::Interner;
 use crate::protobuf::{self, Envelope, Frame, List, ProtobufError, Transcoder};
 use crate::{Object, SourceError, Uid};
 
-/// Bytes that are not what the API server should send. No retry can help.
+/// Bytes that are not a valid response of the API server. A retry can't help.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It is not the JSON that it should be.
-    #[error("can't decode what the API server sent: {0}")]
+    /// The body is not valid JSON of the expected shape.
+    #[error("can't decode the JSON that the API server sent: {0}")]
     Json(String),
-    /// It is not the protobuf that it should be, or protobuf of a later release. The same as JSON may be well.
+    /// The body is not valid protobuf, or is protobuf of a later release. JSON may be decodable.
     #[error("can't decode the protobuf that the API server sent: {0}")]
     Protobuf(String),
 }
@@ -40,8 +43,8 @@ impl From<ProtobufError> for DecodeError {
 }
 
 impl DecodeError {
-    /// The same, of JSON that was made of protobuf.
-    fn of_protobuf(self) -> Self {
+    /// The error for JSON that was transcoded from protobuf.
+    fn into_protobuf(self) -> Self {
         let (Self::Json(text) | Self::Protobuf(text)) = self;
         Self::Protobuf(text)
     }
@@ -52,7 +55,7 @@ impl DecodeError {
 pub(crate) struct Page {
     pub(crate) objects: Vec<Arc<Object>>,
     pub(crate) resource_version: u64,
-    /// Asks for the next page; empty at the last one.
+    /// The token of the next page; empty for the last page.
     pub(crate) next: String,
 }
 
@@ -61,22 +64,22 @@ pub(crate) struct Page {
 pub(crate) enum Event {
     /// ADDED or MODIFIED.
     Upsert(Arc<Object>),
-    /// DELETED, with the final state.
+    /// DELETED, with the final state of the object.
     Delete(Arc<Object>),
     Bookmark {
         resource_version: u64,
-        /// Whether the objects that a watch began with are complete.
+        /// Whether the initial objects of a streamed list are complete.
         initial_end: bool,
     },
     Error(SourceError),
 }
 
-/// Decodes for one informer.
+/// Decodes the responses for one informer.
 pub(crate) struct Decoder<'a> {
     pub(crate) mask: &'a Arc<Mask>,
     pub(crate) interner: &'a Mutex<Interner>,
     pub(crate) acknowledged: &'a Acknowledged,
-    /// Where an object is pruned to before its size is known.
+    /// A buffer for pruned objects, whose size is not known in advance.
     pub(crate) scratch: &'a mut Vec<u8>,
 }
 
@@ -85,7 +88,7 @@ impl Decoder<'_> {
         if protobuf::is_object(body) {
             return self
                 .list(&List::open(body)?)
-                .map_err(DecodeError::of_protobuf);
+                .map_err(DecodeError::into_protobuf);
         }
         let mut input = reader(body)?;
         let page = (&mut input).deserialize_map(PageVisitor(self))?;
@@ -93,10 +96,10 @@ impl Decoder<'_> {
         Ok(page)
     }
 
-    /// The whole events of a watch.
+    /// Decodes the whole events of a watch.
     pub(crate) fn events(&mut self, stream: &[u8]) -> Result<Vec<Event>, DecodeError> {
         if protobuf::is_frame(stream) {
-            return self.frames(stream).map_err(DecodeError::of_protobuf);
+            return self.frames(stream).map_err(DecodeError::into_protobuf);
         }
         let mut events = Vec::new();
         let mut input = reader(stream)?;
@@ -106,13 +109,13 @@ impl Decoder<'_> {
         Ok(events)
     }
 
-    /// What the server answered to a write.
-    pub(crate) fn answer(&mut self, body: &[u8]) -> Result<Arc<Object>, DecodeError> {
+    /// Decodes the object in the response to a write.
+    pub(crate) fn response(&mut self, body: &[u8]) -> Result<Arc<Object>, DecodeError> {
         if !protobuf::is_object(body) {
             return self.object(body);
         }
         self.enveloped(&mut Transcoder::default(), body)
-            .map_err(DecodeError::of_protobuf)
+            .map_err(DecodeError::into_protobuf)
     }
 
     pub(crate) fn object(&mut self, json: &[u8]) -> Result<Arc<Object>, DecodeError> {
@@ -123,7 +126,7 @@ impl Decoder<'_> {
     }
 }
 
-/// What comes in protobuf.
+/// Protobuf.
 impl Decoder<'_> {
     fn list(&mut self, list: &List<'_>) -> Result<Page, DecodeError> {
         let mut transcoder = Transcoder::default();
@@ -142,14 +145,14 @@ impl Decoder<'_> {
     fn frames(&mut self, mut stream: &[u8]) -> Result<Vec<Event>, DecodeError> {
         let mut transcoder = Transcoder::default();
         let mut events = Vec::new();
-        let knows_some = !self.acknowledged.is_empty();
+        let has_acknowledged = !self.acknowledged.is_empty();
         while !stream.is_empty() {
             let (Frame { event_type, object }, rest) = Frame::open(stream)?;
             stream = rest;
             events.push(match event_type {
                 "ADDED" | "MODIFIED" => {
                     let envelope = Envelope::open(object)?;
-                    let known = if knows_some {
+                    let known = if has_acknowledged {
                         self.acknowledged(&envelope)?
                     } else {
                         None
@@ -159,9 +162,10 @@ impl Decoder<'_> {
                         None => self.message(&mut transcoder, &envelope.kind, envelope.raw)?,
                     })
                 }
-                // It need not be what was acknowledged: what left the scope comes as it was in it, in the version that left.
+                // Not taken from the acknowledged versions: an object that left the scope has its
+                // state from before, with the version at which it left.
                 "DELETED" => Event::Delete(self.enveloped(&mut transcoder, object)?),
-                "ERROR" => Event::Error(SourceError::of_status(0, object, None)),
+                "ERROR" => Event::Error(SourceError::from_status(0, object, None)),
                 _ => {
                     let json = protobuf::to_json(object, &Node::All)?;
                     self.event(event_type, &json)
@@ -172,9 +176,9 @@ impl Decoder<'_> {
         Ok(events)
     }
 
-    /// The object as it was decoded already, when the server answered a write with it.
+    /// The object, if it was decoded already from the response to a write.
     fn acknowledged(&self, envelope: &Envelope<'_>) -> Result<Option<Arc<Object>>, ProtobufError> {
-        let (uid, version) = envelope.version()?;
+        let (uid, version) = envelope.uid_and_version()?;
         Ok(self.acknowledged.get(uid, version, self.mask))
     }
 
@@ -198,11 +202,11 @@ impl Decoder<'_> {
             kind,
             raw,
             self.mask.root(),
-            Some(Metadata::has),
+            Some(Metadata::collects),
             self.scratch,
         )?;
         let mut metadata = Metadata::default();
-        for (field, json) in transcoder.shown(self.scratch) {
+        for (field, json) in transcoder.collected(self.scratch) {
             metadata
                 .take(field, flyball_types::read(json)?)
                 .map_err(DecodeError::Protobuf)?;
@@ -212,7 +216,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The part of `metadata` that an `Object` is made of.
+/// The fields of `metadata` that an [`Object`] has, as JSON.
 #[derive(Default)]
 struct Metadata<'a> {
     name: Option<&'a RawValue>,
@@ -228,11 +232,12 @@ struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    fn has(field: &str) -> bool {
-        Self::default().place(field).is_some()
+    /// Whether a field of `metadata` is collected.
+    fn collects(field: &str) -> bool {
+        Self::default().slot(field).is_some()
     }
 
-    fn place(&mut self, field: &str) -> Option<&mut Option<&'a RawValue>> {
+    fn slot(&mut self, field: &str) -> Option<&mut Option<&'a RawValue>> {
         Some(match field {
             "name" => &mut self.name,
             "namespace" => &mut self.namespace,
@@ -262,13 +267,13 @@ impl<'a> Metadata<'a> {
         let namespace = namespace.as_deref().unwrap_or("");
         let uid = match text(self.uid) {
             Some(uid) if !uid.is_empty() => Uid::new(&uid),
-            // Some aggregated servers give none: then a name is all the identity that there is.
+            // Some aggregated servers assign no UIDs: then the name is the identity.
             _ => Uid::new(&format!("{namespace}/{}", &*name)),
         };
         let version = text(self.resource_version).ok_or("metadata.resourceVersion is missing")?;
         let resource_version = version
             .parse()
-            .map_err(|_| format!("the resource version {:?} is no number", &*version))?;
+            .map_err(|_| format!("the resource version {:?} is not a number", &*version))?;
         let finalizers = match self.finalizers {
             None => 0,
             Some(raw) => serde_json::from_str::<Option<Vec<IgnoredAny>>>(raw.get())
@@ -300,17 +305,18 @@ impl<'a> Metadata<'a> {
 
 impl<'a> MetadataSink<'a> for Metadata<'a> {
     fn wants(&self, field: &str) -> bool {
-        Metadata::has(field)
+        Metadata::collects(field)
     }
 
     fn take(&mut self, field: &str, value: &'a RawValue) -> Result<(), String> {
-        if let Some(place) = self.place(field) {
-            *place = Some(value);
+        if let Some(slot) = self.slot(field) {
+            *slot = Some(value);
         }
         Ok(())
     }
 }
 
+/// Prunes one object.
 struct ObjectSeed<'s, 'a>(&'s mut Decoder<'a>);
 
 impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
@@ -338,7 +344,7 @@ struct ListMetadata<'a> {
 
 fn version(text: &str) -> Result<u64, String> {
     text.parse()
-        .map_err(|_| format!("the resource version {text:?} is no number"))
+        .map_err(|_| format!("the resource version {text:?} is not a number"))
 }
 
 struct PageVisitor<'s, 'a>(&'s mut Decoder<'a>);
@@ -421,7 +427,8 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
         let decoder = self.0;
         let mut event_type = None;
         let mut event = None;
-        let mut early = None;
+        // The object, if its type comes after it or is not a change.
+        let mut deferred = None;
         while let Some(key) = map.next_key::<Text<'de>>()? {
             match (&*key, event_type.as_deref()) {
                 ("type", _) => event_type = Some(map.next_value::<Text<'de>>()?),
@@ -431,14 +438,14 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
                 ("object", Some("DELETED")) => {
                     event = Some(Event::Delete(map.next_value_seed(ObjectSeed(decoder))?))
                 }
-                ("object", _) => early = Some(map.next_value::<&'de RawValue>()?),
+                ("object", _) => deferred = Some(map.next_value::<&'de RawValue>()?),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         if let Some(event) = event {
             return Ok(event);
         }
-        let (Some(event_type), Some(object)) = (event_type, early) else {
+        let (Some(event_type), Some(object)) = (event_type, deferred) else {
             return Err(serde::de::Error::custom(
                 "the event has no type or no object",
             ));
@@ -450,7 +457,7 @@ impl<'de> Visitor<'de> for EventVisitor<'_, '_> {
 }
 
 impl Decoder<'_> {
-    /// An event by its type and its object: one in protobuf, one that is no change, or one whose type came after its object.
+    /// Decodes an event whose type and object are known.
     fn event(&mut self, event_type: &str, json: &[u8]) -> Result<Event, String> {
         match event_type {
             "ADDED" | "MODIFIED" => self
@@ -462,8 +469,8 @@ impl Decoder<'_> {
                 .map(Event::Delete)
                 .map_err(|error| error.to_string()),
             "BOOKMARK" => bookmark(json),
-            "ERROR" => Ok(Event::Error(SourceError::of_status(0, json, None))),
-            _ => Err(format!("events of type {event_type:?} are not known")),
+            "ERROR" => Ok(Event::Error(SourceError::from_status(0, json, None))),
+            _ => Err(format!("unknown type of event {event_type:?}")),
         }
     }
 }
@@ -518,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_known_whether_it_is_kept_or_not() {
+    fn metadata_is_collected_even_if_the_mask_drops_it() {
         let object = with(&["spec"], |decoder| decoder.object(POD.as_bytes())).unwrap();
         assert_eq!(
             (
@@ -535,19 +542,19 @@ mod tests {
             (&*owner.name, owner.kind.to_string(), &owner.uid),
             ("r", "apps/v1/ReplicaSet".into(), &Uid::new("u"))
         );
-        assert!(object.is_deleting() && !object.is_gone() && object.finalizers() == 1);
+        assert!(object.is_deleting() && !object.is_removed() && object.finalizers() == 1);
         let json = r#"{"metadata":{"name":"a","namespace":"n","uid":"01234567-89ab-cdef-0123-456789abcdef","resourceVersion":"7"},"spec":{"nodeName":"m"}}"#;
         assert_eq!(std::str::from_utf8(object.json()), Ok(json));
     }
 
     #[test]
-    fn what_was_acknowledged_is_not_decoded_again() {
+    fn an_acknowledged_version_is_not_decoded_again() {
         let of = |version: &[u8]| {
             let metadata = [field(1, b"a"), field(5, b"u"), field(6, version)].concat();
             object("v1", "Pod", &field(1, &metadata))
         };
         with(&["spec"], |decoder| {
-            let written = decoder.answer(&of(b"7")).unwrap();
+            let written = decoder.response(&of(b"7")).unwrap();
             decoder.acknowledged.put(written.clone());
             let stream = [
                 frame("ADDED", &of(b"7")),
@@ -559,18 +566,18 @@ mod tests {
             let [
                 Event::Upsert(same),
                 Event::Upsert(later),
-                Event::Delete(gone),
+                Event::Delete(deleted),
             ] = &events[..]
             else {
                 panic!("{events:?}");
             };
-            assert!(Arc::ptr_eq(same, &written) && !Arc::ptr_eq(gone, &written));
+            assert!(Arc::ptr_eq(same, &written) && !Arc::ptr_eq(deleted, &written));
             assert_eq!((later.resource_version(), later.name()), (8, "a"));
         });
     }
 
     #[test]
-    fn pages_and_events_are_told_apart() {
+    fn pages_and_events_are_decoded() {
         with(&[], |decoder| {
             let list = format!(
                 r#"{{"items":[{POD},{POD}],"metadata":{{"resourceVersion":"9","continue":"t"}}}}"#
@@ -615,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_ordered_or_named_is_refused() {
+    fn an_object_without_a_name_or_a_version_is_refused() {
         with(&[], |decoder| {
             for json in [
                 r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#,
@@ -630,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_labels_and_owners_are_kept_once() {
+    fn equal_labels_and_owners_are_shared() {
         with(&[], |decoder| {
             let (one, two) = (
                 decoder.object(POD.as_bytes()).unwrap(),

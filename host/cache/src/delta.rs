@@ -1,5 +1,5 @@
-//! What a watcher of a cache is told: each change, in order, none lost. It comes out of `informer.rs` and goes to the
-//! router, which makes keys of it.
+//! Subscriptions to a cache: each change as a delta, in order and without loss. They begin at
+//! `informer.rs` and end at the router, which maps deltas to keys.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use crate::{Object, Uid};
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Delta {
-    /// What the watcher last knew of the object, or would, had it been told of all changes; none if there was none.
+    /// The last version before, as delivered to a subscriber that takes all deltas; `None` if the
+    /// object did not exist.
     pub old: Option<Arc<Object>>,
-    /// The object as it is now; none if it is gone.
+    /// The current version; `None` if the object was deleted.
     pub new: Option<Arc<Object>>,
-    /// Versions that came between the two while the watcher had not asked, and, of a deleted object, its final state where
-    /// that is another than `old`. Mappings apply to them as they do to `old`: their keys must not be lost.
+    /// The versions between `old` and `new` that the subscriber did not take in time, and the final
+    /// state of a deleted object if that differs from `old`. Mappings apply to them as they do to
+    /// `old`, so that no key is lost.
     pub between: Vec<Arc<Object>>,
-    /// Whether it is part of the snapshot with which a subscription begins.
+    /// Whether the delta is part of the snapshot at the start of a subscription.
     pub initial: bool,
 }
 
 impl Delta {
-    /// What kind of change it is.
     pub fn delta_type(&self) -> DeltaType {
         match (&self.old, &self.new) {
             (_, None) => DeltaType::Deleted,
@@ -35,7 +36,7 @@ impl Delta {
         }
     }
 
-    /// The newest version that is known: `new`, or the final state of what is gone.
+    /// The newest known version: `new`, or the final state of a deleted object.
     pub fn object(&self) -> &Arc<Object> {
         let newest = self
             .new
@@ -45,32 +46,34 @@ impl Delta {
         newest.expect("a delta holds at least one version")
     }
 
-    /// Every version that it holds, the oldest first.
+    /// Every version in the delta, the oldest first.
     pub fn versions(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.old.iter().chain(&self.between).chain(&self.new)
     }
 }
 
-/// What a subscription gives at once.
+/// The deltas that a subscription delivers at once.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Changes, in the order in which their objects first changed.
+    /// In the order in which their objects first changed.
     pub deltas: Vec<Delta>,
-    /// Whether the snapshot is complete with this batch or was before.
+    /// Whether the snapshot is complete, with this batch or before it.
     pub initial_done: bool,
 }
 
-/// The receiving end of a subscription: a snapshot as additions, then changes, with no gap.
+/// The receiving end of a subscription: a snapshot as additions, then changes, without a gap.
 ///
-/// What is not yet taken is merged by object, every version kept: memory grows with the versions that a slow watcher left,
-/// so it should map them to keys, natively, and let the queue merge those.
+/// Deltas that were not taken are merged by object, and every version is kept. Memory grows with
+/// the versions that a slow subscriber leaves, so it should map them to keys soon and let the
+/// workqueue merge those.
 pub struct Deltas {
     pub(crate) pending: Arc<Pending>,
 }
 
 impl Deltas {
-    /// At most `max` changes, as soon as there are any, or as soon as the snapshot is complete (then perhaps none). None
-    /// when the reflector has stopped. Safe to drop and call again.
+    /// Waits for deltas and returns at most `max` of them. Returns as well when the snapshot is
+    /// complete, perhaps without deltas. Returns `None` when the reflector has stopped.
+    /// Cancel-safe.
     pub async fn next(&mut self, max: usize) -> Option<Batch> {
         loop {
             let notified = self.pending.notify.notified();
@@ -81,7 +84,7 @@ impl Deltas {
         }
     }
 
-    /// At most `max` changes that are there already; none if there are none.
+    /// At most `max` deltas that are ready; `None` if none are.
     pub fn try_next(&mut self, max: usize) -> Option<Batch> {
         self.pending.take(max).flatten()
     }
@@ -97,7 +100,7 @@ impl Drop for Deltas {
     }
 }
 
-/// What a subscriber has not yet taken.
+/// The deltas that a subscriber has not taken yet.
 #[derive(Default)]
 pub(crate) struct Pending {
     queue: Mutex<Queue>,
@@ -106,26 +109,28 @@ pub(crate) struct Pending {
 
 #[derive(Default)]
 struct Queue {
-    /// Changes by the number of their arrival, without gaps but for those taken from the front.
+    /// The deltas by the sequence number of their arrival, without gaps. The first has the number
+    /// `taken`.
     deltas: std::collections::VecDeque<Delta>,
-    /// How many were taken from the front, so that `places` need no change then.
+    /// How many deltas were taken from the front. `places` holds sequence numbers, so that it need
+    /// not change then.
     taken: usize,
-    /// Where the pending change of an object is.
+    /// The sequence number of each object's pending delta.
     places: HashMap<Uid, usize, RandomState>,
     /// Whether the whole snapshot was pushed.
     initial_pushed: bool,
-    /// Whether the watcher was told so.
-    initial_told: bool,
+    /// Whether the subscriber received a batch that says so.
+    initial_delivered: bool,
     closed: bool,
 }
 
 impl Pending {
-    /// Whether nobody listens any more.
+    /// Whether the subscriber was dropped, or the reflector has stopped.
     pub(crate) fn is_closed(&self) -> bool {
         self.queue.lock().closed
     }
 
-    /// Adds changes, each after those already there.
+    /// Appends deltas. A delta of an object with a pending one is merged into that.
     pub(crate) fn push(&self, deltas: impl IntoIterator<Item = Delta>) {
         let mut deltas = deltas.into_iter().peekable();
         if deltas.peek().is_none() {
@@ -138,29 +143,30 @@ impl Pending {
         }
     }
 
-    /// The snapshot is complete.
+    /// Records that the snapshot is complete.
     pub(crate) fn finish_initial(&self) {
         self.queue.lock().initial_pushed = true;
         self.notify.notify_one();
     }
 
-    /// No more will come.
+    /// Ends the subscription: no more deltas follow.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.notify.notify_one();
     }
 
-    /// What `Deltas::next` answers, if it need not wait.
+    /// The result of `Deltas::next`, or `None` if it has to wait.
     fn take(&self, max: usize) -> Option<Option<Batch>> {
         let mut queue = self.queue.lock();
         let count = queue.deltas.len().min(max.max(1));
-        // Changes are pushed after the snapshot, so it is over where the next one is not of it.
+        // Changes are pushed after the snapshot, so the snapshot is complete if the next delta is
+        // not part of it.
         let initial_done =
             queue.initial_pushed && !queue.deltas.get(count).is_some_and(|delta| delta.initial);
-        if count == 0 && (queue.initial_told || !initial_done) {
+        if count == 0 && (queue.initial_delivered || !initial_done) {
             return queue.closed.then_some(None);
         }
-        queue.initial_told |= initial_done;
+        queue.initial_delivered |= initial_done;
         queue.taken += count;
         let deltas: Vec<Delta> = queue.deltas.drain(..count).collect();
         for delta in &deltas {
@@ -185,7 +191,7 @@ impl Queue {
         let uid = delta.object().uid().clone();
         match self.places.entry(uid) {
             std::collections::hash_map::Entry::Occupied(place) => {
-                self.deltas[*place.get() - self.taken].absorb(delta);
+                self.deltas[*place.get() - self.taken].merge(delta);
             }
             std::collections::hash_map::Entry::Vacant(place) => {
                 place.insert(end);
@@ -196,15 +202,16 @@ impl Queue {
 }
 
 impl Delta {
-    /// Joins the next change of the same object. The oldest `old` stays, and versions in between are kept.
-    fn absorb(&mut self, next: Delta) {
-        let known = |delta: &Delta, version: &Arc<Object>| {
+    /// Merges the next delta of the same object into this one. Keeps the older `old` and all
+    /// versions in between.
+    fn merge(&mut self, next: Delta) {
+        let is_known = |delta: &Delta, version: &Arc<Object>| {
             delta.versions().any(|own| Arc::ptr_eq(own, version))
         };
         let replaced = self.new.take();
         self.between.extend(replaced);
         for version in next.old.into_iter().chain(next.between) {
-            if !known(self, &version) {
+            if !is_known(self, &version) {
                 self.between.push(version);
             }
         }

@@ -1,4 +1,5 @@
-//! What the API server serves: kinds, their plurals, scopes, verbs and subresources, by aggregated discovery.
+//! Discovery: the kinds that the API server serves, with their plurals, scopes, verbs and
+//! subresources. Uses aggregated discovery.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,56 +10,56 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::source::collect;
+use crate::source::fetch;
 use crate::{ApiResource, Get, Source, SourceError, Subresource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// How long at least lies between two requests for what is served.
+/// The minimum interval between two requests for an unknown kind.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// All that the API server serves, at one time.
+/// Everything that the API server serves, as of one time.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// The kinds, in the server's order: within a group the preferred version first.
+    /// In the server's order: the preferred version of a group comes first.
     pub resources: Vec<Arc<ApiResource>>,
-    /// Group versions that are served by somebody who does not answer, and what is known of why.
+    /// Group versions whose aggregated API server is unavailable, each with a message.
     pub failed: Vec<(String, String)>,
+    /// The index in `resources` of each kind.
     by_kind: HashMap<Kind, usize>,
 }
 
 /// A kind that can't be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The server does not serve it. It may once a CustomResourceDefinition is there.
-    #[error("the API server serves no {0}")]
+    /// The server does not serve the kind. It may do so once a CustomResourceDefinition is created.
+    #[error("the API server does not serve the kind {0}")]
     UnknownKind(Kind),
-    /// The server was not asked with success. A retry can help.
-    #[error("can't discover what the API server serves")]
+    /// The request failed. A retry can help.
+    #[error("can't discover the kinds that the API server serves")]
     Source(#[source] Arc<SourceError>),
 }
 
-/// Resolves kinds, and keeps what it found.
+/// Resolves kinds, and caches the result.
 pub struct Discovery {
     source: Arc<dyn Source>,
     known: Mutex<Option<(Instant, Arc<Catalogue>)>>,
-    /// Makes askers at the same time wait for one request.
-    asking: tokio::sync::Mutex<()>,
+    /// Makes concurrent callers wait for one request.
+    fetching: tokio::sync::Mutex<()>,
 }
 
 impl Discovery {
-    /// Asks this source.
     pub fn new(source: Arc<dyn Source>) -> Self {
         Self {
             source,
             known: Mutex::new(None),
-            asking: tokio::sync::Mutex::new(()),
+            fetching: tokio::sync::Mutex::new(()),
         }
     }
 
-    /// Where a kind lies. Asks the server if it is not known, but not more often than every 5 s.
+    /// Resolves a kind. Requests an unknown kind from the server, at most every 5 s.
     ///
     /// # Errors
-    /// The server does not serve it, or gave no answer.
+    /// The server does not serve the kind, or the request failed.
     pub async fn resolve(&self, kind: &Kind) -> Result<Arc<ApiResource>, DiscoveryError> {
         if let Some(resource) = self.cached(kind) {
             return Ok(resource);
@@ -70,24 +71,27 @@ impl Discovery {
             .ok_or_else(|| DiscoveryError::UnknownKind(kind.clone()))
     }
 
-    /// Where a kind lies, as far as is known now; makes no request.
+    /// Resolves a kind without a request. `None` if the kind is not known at present.
     pub fn cached(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
         self.known(Duration::MAX)
             .and_then(|catalogue| catalogue.get(kind).cloned())
     }
 
-    /// All that is served, as it was found at most `max_age` ago. Who asks while another does gets the same answer.
+    /// Everything that is served, as of at most `max_age` ago. Concurrent callers share one
+    /// request.
     ///
     /// # Errors
-    /// The server gave no answer.
+    /// The request failed.
     pub async fn catalogue(&self, max_age: Duration) -> Result<Arc<Catalogue>, DiscoveryError> {
-        let _turn = self.asking.lock().await;
+        let _turn = self.fetching.lock().await;
         if let Some(known) = self.known(max_age) {
             return Ok(known);
         }
-        let core = self.ask("/api").await?;
-        let groups = self.ask("/apis").await?;
-        let catalogue = Arc::new(Catalogue::of(core.items.into_iter().chain(groups.items)));
+        let core = self.fetch_groups("/api").await?;
+        let groups = self.fetch_groups("/apis").await?;
+        let catalogue = Arc::new(Catalogue::from_groups(
+            core.items.into_iter().chain(groups.items),
+        ));
         *self.known.lock() = Some((Instant::now(), Arc::clone(&catalogue)));
         Ok(catalogue)
     }
@@ -100,43 +104,39 @@ impl Discovery {
             .map(|(_, catalogue)| Arc::clone(catalogue))
     }
 
-    async fn ask(&self, path: &str) -> Result<GroupList, DiscoveryError> {
-        let body = collect(
-            &*self.source,
-            Get {
-                path: path.into(),
-                accept: AGGREGATED,
-            },
-        )
-        .await;
-        let read = |body: bytes::Bytes| {
-            serde_json::from_slice(&body)
-                .map_err(|error| SourceError::Nonsense(format!("discovery at {path}: {error}")))
+    async fn fetch_groups(&self, path: &str) -> Result<GroupList, DiscoveryError> {
+        let request = Get {
+            path: path.into(),
+            accept: AGGREGATED,
         };
-        body.and_then(read)
+        let parse = |body: bytes::Bytes| {
+            serde_json::from_slice(&body)
+                .map_err(|error| SourceError::Invalid(format!("discovery at {path}: {error}")))
+        };
+        let body = fetch(&*self.source, request).await;
+        body.and_then(parse)
             .map_err(|error| DiscoveryError::Source(Arc::new(error)))
     }
 }
 
 impl Catalogue {
-    /// Where a kind lies.
     pub fn get(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
         self.by_kind.get(kind).map(|at| &self.resources[*at])
     }
 
-    fn of(groups: impl Iterator<Item = Group>) -> Self {
+    fn from_groups(groups: impl Iterator<Item = Group>) -> Self {
         let mut catalogue = Self::default();
         for group in groups {
             let name = group.metadata.name;
-            for (place, version) in group.versions.into_iter().enumerate() {
+            for (index, version) in group.versions.into_iter().enumerate() {
                 let group_version = Kind::new(&name, &version.version, "").api_version();
                 if version.freshness == "Stale" {
-                    // In client-go's words, as conditions of statuses show them.
+                    // The wording of client-go, which conditions of statuses show.
                     let message = format!("stale GroupVersion discovery: {group_version}");
                     catalogue.failed.push((group_version, message));
                 }
                 for served in version.resources {
-                    catalogue.push(served, &name, &version.version, place == 0);
+                    catalogue.push(served, &name, &version.version, index == 0);
                 }
             }
         }
@@ -144,26 +144,7 @@ impl Catalogue {
     }
 
     fn push(&mut self, served: Served, group: &str, version: &str, preferred: bool) {
-        let kind_of = |kind: &ResponseKind| {
-            let or = |own: &str, other: &str| {
-                if own.is_empty() {
-                    other.to_owned()
-                } else {
-                    own.to_owned()
-                }
-            };
-            // The core group is written as an empty text, so a kind of another group names its version too.
-            let group = if kind.version.is_empty() {
-                or(&kind.group, group)
-            } else {
-                kind.group.clone()
-            };
-            Kind {
-                group,
-                version: or(&kind.version, version),
-                kind: kind.kind.clone(),
-            }
-        };
+        let kind_of = |kind: &ResponseKind| kind.resolve(group, version);
         let kind = match &served.response_kind {
             Some(kind) if !kind.kind.is_empty() => kind_of(kind),
             _ => return,
@@ -178,7 +159,8 @@ impl Catalogue {
             verbs: own.verbs,
         });
         let resource = ApiResource {
-            // Where it lies goes by its own group and version, whatever its answers are.
+            // Its path has the group and the version that it is served in, even if its objects have
+            // others.
             kind: Kind::new(group, version, &kind.kind),
             plural: served.resource,
             namespaced: served.scope == "Namespaced",
@@ -186,7 +168,7 @@ impl Catalogue {
             subresources: subresources.collect(),
             preferred,
         };
-        // The first one of a kind is the one that is meant: others are views of it.
+        // Of several resources of a kind, the first one counts; the others are views of it.
         self.by_kind
             .entry(resource.kind.clone())
             .or_insert(self.resources.len());
@@ -255,4 +237,21 @@ struct ResponseKind {
     version: String,
     #[serde(default)]
     kind: String,
+}
+
+impl ResponseKind {
+    /// The whole kind. An omitted group or version is the one that the resource is served in.
+    fn resolve(&self, group: &str, version: &str) -> Kind {
+        // The core group is an empty string, so only a missing version shows that the group is
+        // omitted.
+        if self.version.is_empty() {
+            let group = if self.group.is_empty() {
+                group
+            } else {
+                &self.group
+            };
+            return Kind::new(group, version, &self.kind);
+        }
+        Kind::new(&self.group, &self.version, &self.kind)
+    }
 }

@@ -1,5 +1,5 @@
-//! The informers of the process: one reflector for each kind and scope, shared by all who watch it, started by the first
-//! and stopped with the last.
+//! The shared informers of the process: one reflector for each kind and scope. The first handle
+//! starts it, and dropping the last one stops it.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use tokio::task::JoinHandle;
 
 use crate::core::Core;
 use crate::informer::Handle;
-use crate::link::Link;
+use crate::reachability::Reachability;
 use crate::reflector::Reflector;
 use crate::{Informer, InformerStatus, Interest, Source};
 
-/// Makes informers and owns their reflectors' tasks.
+/// Creates informers and owns the tasks of their reflectors.
 pub struct InformerFactory {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     source: Arc<dyn Source>,
-    link: Arc<Link>,
+    reachability: Arc<Reachability>,
     registry: Mutex<Registry>,
 }
 
 #[derive(Default)]
 struct Registry {
     entries: Vec<Entry>,
-    /// Tasks that were told to stop.
+    /// Tasks that are stopping.
     ending: Vec<JoinHandle<()>>,
     stopped: bool,
 }
@@ -39,7 +39,7 @@ struct Entry {
     task: Option<(watch::Sender<bool>, JoinHandle<()>)>,
 }
 
-/// A handle's part in an informer. The last one that is dropped stops the reflector.
+/// The registration of a handle with its informer. Dropping the last one stops the reflector.
 pub(crate) struct Registration {
     shared: Arc<Shared>,
     core: Arc<Core>,
@@ -47,22 +47,23 @@ pub(crate) struct Registration {
 }
 
 impl InformerFactory {
-    /// Informers that list and watch through this source.
     pub fn new(source: Arc<dyn Source>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 source,
-                link: Arc::default(),
+                reachability: Arc::default(),
                 registry: Mutex::default(),
             }),
         }
     }
 
-    /// A handle of the informer of this interest. Nothing is asked of the server before [`InformerFactory::start`], so that
-    /// the fields that all handles want can be united before the first list. On a reflector that runs already and whose
-    /// mask does not cover the interest, the wider mask is taken on soon (see [`Informer::synced`]).
+    /// Returns a handle to the informer of this kind and scope.
     ///
-    /// Where metadata alone will do, the informer of whole objects serves if there is one.
+    /// No request is sent before [`InformerFactory::start`], so that the first list has the fields
+    /// of all handles. A reflector that is running and whose mask does not cover the interest lists
+    /// again soon, with a wider mask (see [`Informer::synced`]).
+    ///
+    /// An interest in metadata only is served by the informer of whole objects if there is one.
     pub fn informer(&self, interest: Interest) -> Informer {
         let paths = interest
             .indexes
@@ -78,7 +79,7 @@ impl InformerFactory {
                     || interest.metadata_only
                     || entry.task.is_none())
         };
-        // Of two that fit, the one that holds whole objects.
+        // Of two that fit, use the one that holds whole objects.
         let core = match registry
             .entries
             .iter()
@@ -116,7 +117,7 @@ impl InformerFactory {
         }
     }
 
-    /// Starts the reflectors of all handles that have none yet. To be called in a tokio runtime.
+    /// Starts the reflectors that are not running yet. Call it in a tokio runtime.
     pub fn start(&self) {
         let mut registry = self.shared.registry.lock();
         registry.ending.retain(|task| !task.is_finished());
@@ -129,17 +130,21 @@ impl InformerFactory {
             .filter(|entry| entry.task.is_none())
         {
             let (stop, stopped) = watch::channel(false);
-            let Shared { source, link, .. } = &*self.shared;
+            let Shared {
+                source,
+                reachability,
+                ..
+            } = &*self.shared;
             let reflector = Reflector::new(
                 Arc::clone(&entry.core),
                 Arc::clone(source),
-                Arc::clone(link),
+                Arc::clone(reachability),
             );
             entry.task = Some((stop, tokio::spawn(reflector.run(stopped))));
         }
     }
 
-    /// Stops all reflectors and waits for their tasks. Caches stay readable as they are.
+    /// Stops all reflectors and waits for their tasks. The caches stay readable.
     pub async fn shutdown(&self) {
         let tasks = {
             let mut registry = self.shared.registry.lock();
@@ -158,12 +163,11 @@ impl InformerFactory {
         };
         for task in tasks {
             if let Err(error) = task.await {
-                tracing::error!(%error, "a reflector failed");
+                tracing::error!(%error, "a reflector panicked");
             }
         }
     }
 
-    /// How each informer is.
     pub fn status(&self) -> Vec<InformerStatus> {
         let cores: Vec<Arc<Core>> = self
             .shared

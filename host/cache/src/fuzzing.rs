@@ -1,13 +1,13 @@
-//! What of the crate's insides the fuzzer feeds: not for use by anything else.
+//! Internal functions that the fuzzer and the tests call. Not for other use.
 
 use flyball_types::Mask;
 
 use crate::{DecodeError, protobuf};
 
-/// What a mask keeps of an object in protobuf, as JSON.
+/// Transcodes an object from protobuf to JSON, reduced to what a mask keeps.
 ///
 /// # Errors
-/// It is no object in protobuf, or of a kind or with a field that is not known.
+/// The body is not an object in protobuf, or its kind or a field of it is not in the schema.
 pub fn of_protobuf(body: &[u8], mask: &Mask) -> Result<Vec<u8>, DecodeError> {
     Ok(protobuf::to_json(body, mask.root())?)
 }

@@ -1,9 +1,11 @@
-//! The objects of one informer, and how they are found. Plain values, driven by the reflector under the informer's lock.
+//! The indexer: the objects of one informer and their indexes. It is plain data; the reflector
+//! changes it under the informer's lock (`core.rs`).
 //!
-//! Objects lie in numbered slots. Everything that they can be found by is a *term* (a namespace, an owner, a label, a value
-//! at a declared path), hashed to 64 bits, with the slots of the objects that have it. A read takes the term with the
-//! fewest objects and tests each of these against the whole question, so two terms with the same hash do no harm, and a
-//! read costs what its narrowest term holds.
+//! Objects are in numbered slots. Everything that an object can be found by is a *term*: a
+//! namespace, an owner, a label, or a value at a declared path. A term is hashed to 64 bits and has
+//! the slots of its objects (`postings.rs`). A read selects the term with the fewest objects and
+//! tests each of these against the whole query. So two terms with the same hash do no harm, and a
+//! read costs as much as its narrowest term has objects.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -16,49 +18,58 @@ use hashbrown::HashTable;
 use crate::postings::{Bucket, Postings};
 use crate::{Delta, LabelSet, ListQuery, Object, Uid};
 
-/// The objects of one informer.
+/// The objects of one informer, with their indexes.
 pub(crate) struct Indexer {
     slots: Vec<Option<Arc<Object>>>,
+    /// The numbers of the empty slots.
     free: Vec<u32>,
     by_uid: HashTable<u32>,
     by_key: HashTable<u32>,
-    /// How many objects each namespace has.
+    /// The number of objects in each namespace.
     namespaces: HashMap<Arc<str>, usize>,
     terms: Postings,
-    /// The declared paths that values are found by; a path's place is part of its terms.
+    /// The declared paths whose values are indexed. The index of a path in this list is part of its
+    /// terms.
     paths: Vec<FieldPath>,
     selectors: Vec<SelectorIndex>,
     hasher: RandomState,
+    /// The approximate size of the objects, without their indexes.
     bytes: usize,
 }
 
-/// Finds the objects whose selector at a path matches given labels. Each selector is posted under one label that it
-/// requires, so that a look-up tests only selectors that share a label with what is looked up.
+/// An index of the label selectors at a path. Each selector is posted under one label that it
+/// requires, so that a look-up tests only selectors that have a label in common with the labels
+/// looked up.
 struct SelectorIndex {
     path: FieldPath,
-    parsed: HashMap<u32, Posted>,
+    /// By slot.
+    posted: HashMap<u32, PostedSelector>,
 }
 
-struct Posted {
+struct PostedSelector {
     selector: LabelSelector,
+    /// The terms that the selector is posted under.
     terms: Box<[u64]>,
 }
 
-/// What an object can be found by.
+/// A value that objects are found by.
 #[derive(Hash)]
 enum Term<'a> {
     Namespace(&'a str),
     Owner(&'a Uid),
-    /// No controller, in this namespace.
+    /// An object without a controller, in this namespace.
     Orphan(&'a str),
+    /// Namespace, key and value.
     Label(&'a str, &'a str, &'a str),
-    /// The value at the path of this number, in all namespaces.
+    /// The index of a path and a value at it, in all namespaces.
     Value(usize, &'a str),
-    /// The same in one namespace.
+    /// The index of a path, a namespace, and a value.
     ValueIn(usize, &'a str, &'a str),
-    /// In this namespace, the selector of this number requires this label.
+    /// The index of a selector path, a namespace, and the key and value of a label that the
+    /// selector requires.
     Requires(usize, &'a str, &'a str, &'a str),
-    /// In this namespace, the selector of this number requires no label's value.
+    /// The index of a selector path and a namespace, for a selector that requires no value of a
+    /// label.
     RequiresNone(usize, &'a str),
 }
 
@@ -78,12 +89,12 @@ impl Indexer {
         }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.by_uid.len()
     }
 
-    /// About how many bytes they take, with their indexes.
+    /// Approximate memory use in bytes, with the indexes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
             + self.terms.bytes()
@@ -98,23 +109,27 @@ impl Indexer {
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Object>> {
         let hash = self.hasher.hash_one((namespace, name));
         let is_it = |slot: &u32| {
-            let object = self.at(*slot);
+            let object = self.object_at(*slot);
             object.name() == name && object.namespace() == namespace
         };
-        self.by_key.find(hash, is_it).map(|slot| self.at(*slot))
+        self.by_key
+            .find(hash, is_it)
+            .map(|slot| self.object_at(*slot))
     }
 
     pub(crate) fn by_uid(&self, uid: &Uid) -> Option<&Arc<Object>> {
-        self.slot_of(uid).map(|slot| self.at(slot))
+        self.slot_of(uid).map(|slot| self.object_at(slot))
     }
 
     fn slot_of(&self, uid: &Uid) -> Option<u32> {
         self.by_uid
-            .find(self.hasher.hash_one(uid), |slot| self.at(*slot).uid == *uid)
+            .find(self.hasher.hash_one(uid), |slot| {
+                self.object_at(*slot).uid == *uid
+            })
             .copied()
     }
 
-    fn at(&self, slot: u32) -> &Arc<Object> {
+    fn object_at(&self, slot: u32) -> &Arc<Object> {
         self.slots[slot as usize]
             .as_ref()
             .expect("indexes hold only slots in use")
@@ -123,14 +138,14 @@ impl Indexer {
 
 /// Changes.
 impl Indexer {
-    /// Takes a version of an object. An older one than the cache holds is left out; the same one replaces it without a
-    /// delta, since it may hold more fields.
+    /// Adds a version of an object. An older version than the cache has is ignored. The same
+    /// version replaces the object without a delta, since it may have more fields.
     pub(crate) fn upsert(&mut self, object: Arc<Object>, deltas: &mut Vec<Delta>) {
         match self.slot_of(&object.uid) {
-            Some(slot) if self.at(slot).resource_version > object.resource_version => {}
+            Some(slot) if self.object_at(slot).resource_version > object.resource_version => {}
             Some(slot) => self.modify(slot, object, deltas),
             None => {
-                // A name that is taken by another UID: the end of that object went unseen.
+                // If another UID has the name, the deletion of that object was missed.
                 if let Some(old) = self
                     .get(&object.namespace, &object.name)
                     .map(|old| old.uid.clone())
@@ -148,12 +163,12 @@ impl Indexer {
         }
     }
 
-    /// Removes an object; `last` is its final state, if it is known.
+    /// Removes an object. `last` is its final state, if known.
     pub(crate) fn remove(&mut self, uid: &Uid, last: Option<Arc<Object>>, deltas: &mut Vec<Delta>) {
         let Some(slot) = self.slot_of(uid) else {
             return;
         };
-        let old = self.take(slot);
+        let old = self.remove_slot(slot);
         let is_other = |last: &Arc<Object>| last.resource_version != old.resource_version;
         let between = last.filter(is_other).into_iter().collect();
         deltas.push(Delta {
@@ -164,7 +179,8 @@ impl Indexer {
         });
     }
 
-    /// Takes a whole list: what is not in it is gone. If `reset`, versions may go back.
+    /// Replaces the objects by a whole list. Objects that are not in it are removed. If `reset`,
+    /// versions may go back.
     pub(crate) fn replace(
         &mut self,
         objects: Vec<Arc<Object>>,
@@ -172,13 +188,13 @@ impl Indexer {
         deltas: &mut Vec<Delta>,
     ) {
         let listed: HashSet<&Uid> = objects.iter().map(|object| object.uid()).collect();
-        let gone: Vec<Uid> = self
+        let removed: Vec<Uid> = self
             .iter()
             .map(|object| object.uid())
             .filter(|uid| !listed.contains(uid))
             .cloned()
             .collect();
-        for uid in gone {
+        for uid in removed {
             self.remove(&uid, None, deltas);
         }
         for object in objects {
@@ -225,8 +241,9 @@ impl Indexer {
         }
     }
 
-    fn take(&mut self, slot: u32) -> Arc<Object> {
-        let object = Arc::clone(self.at(slot));
+    /// Removes the object of a slot from the slot and from all indexes.
+    fn remove_slot(&mut self, slot: u32) -> Arc<Object> {
+        let object = Arc::clone(self.object_at(slot));
         for number in 0..self.selectors.len() {
             self.unpost_selector(number, slot);
         }
@@ -254,19 +271,20 @@ impl Indexer {
         object
     }
 
-    /// Puts another version of the same object into its slot.
+    /// Replaces an object in its slot by another version of it.
     fn modify(&mut self, slot: u32, new: Arc<Object>, deltas: &mut Vec<Delta>) {
-        let old = Arc::clone(self.at(slot));
+        let old = Arc::clone(self.object_at(slot));
         if (&old.namespace, &old.name) != (&new.namespace, &new.name) {
-            // No server does this; but an index that holds what is not there would be worse than a delta too many.
+            // No server does this. Handled all the same, so that the indexes can't become
+            // inconsistent.
             self.remove(&old.uid, None, deltas);
             return self.upsert(new, deltas);
         }
-        let same_metadata = old.labels == new.labels
+        let has_same_metadata = old.labels == new.labels
             && (Arc::ptr_eq(&old.owners, &new.owners) || old.owners == new.owners);
-        if !same_metadata || !self.paths.is_empty() {
-            let mut before = self.terms_of(&old, !same_metadata);
-            let mut after = self.terms_of(&new, !same_metadata);
+        if !has_same_metadata || !self.paths.is_empty() {
+            let mut before = self.terms_of(&old, !has_same_metadata);
+            let mut after = self.terms_of(&new, !has_same_metadata);
             before.sort_unstable();
             after.sort_unstable();
             for term in before
@@ -284,12 +302,12 @@ impl Indexer {
         }
         for number in 0..self.selectors.len() {
             let path = &self.selectors[number].path;
-            let texts = |object: &Object| {
+            let selector_json = |object: &Object| {
                 path.select(&object.json)
                     .first()
                     .map(|raw| raw.get().to_owned())
             };
-            if texts(&old) != texts(&new) {
+            if selector_json(&old) != selector_json(&new) {
                 self.unpost_selector(number, slot);
                 self.post_selector(number, slot, &new);
             }
@@ -309,7 +327,7 @@ impl Indexer {
 
 /// Indexes.
 impl Indexer {
-    /// Finds objects by the values at a path from now on.
+    /// Indexes the values at a path.
     pub(crate) fn add_path(&mut self, path: &FieldPath) {
         if self.paths.contains(path) {
             return;
@@ -327,14 +345,14 @@ impl Indexer {
         }
     }
 
-    /// Finds objects by what their selector at a path matches from now on.
+    /// Indexes the label selectors at a path.
     pub(crate) fn add_selector(&mut self, path: &FieldPath) {
         if self.selectors.iter().any(|own| own.path == *path) {
             return;
         }
         self.selectors.push(SelectorIndex {
             path: path.clone(),
-            parsed: HashMap::new(),
+            posted: HashMap::new(),
         });
         let objects: Vec<(u32, Arc<Object>)> = (0..)
             .zip(&self.slots)
@@ -349,7 +367,7 @@ impl Indexer {
         self.hasher.hash_one(term)
     }
 
-    /// The terms of an object; without `metadata` only those of declared paths.
+    /// The terms of an object. Without `metadata`, only those of the declared paths.
     fn terms_of(&self, object: &Object, metadata: bool) -> Vec<u64> {
         let mut terms = Vec::new();
         let namespace = object.namespace();
@@ -403,7 +421,7 @@ impl Indexer {
                     .map(|value| term(value))
                     .collect::<Box<[u64]>>()
             });
-        // The label that the fewest others require, so that a look-up tests the fewest.
+        // The label that the fewest other selectors require, so that look-ups test few selectors.
         let fewest = posted.min_by_key(|terms| {
             terms
                 .iter()
@@ -414,12 +432,12 @@ impl Indexer {
             fewest.unwrap_or_else(|| [self.hash(&Term::RequiresNone(number, namespace))].into());
         terms.iter().for_each(|term| self.terms.insert(*term, slot));
         self.selectors[number]
-            .parsed
-            .insert(slot, Posted { selector, terms });
+            .posted
+            .insert(slot, PostedSelector { selector, terms });
     }
 
     fn unpost_selector(&mut self, number: usize, slot: u32) {
-        if let Some(posted) = self.selectors[number].parsed.remove(&slot) {
+        if let Some(posted) = self.selectors[number].posted.remove(&slot) {
             posted
                 .terms
                 .iter()
@@ -428,7 +446,7 @@ impl Indexer {
     }
 }
 
-/// The selector at a path; none where there is none, or one that matches nothing or is broken.
+/// The selector at a path; `None` if there is none, or if it is invalid or matches nothing.
 pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSelector> {
     let raw = path.select(&object.json).into_iter().next()?;
     LabelSelector::of_json(raw.get().as_bytes())
@@ -438,7 +456,8 @@ pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSele
 
 /// Reads.
 impl Indexer {
-    /// A superset of what a question asks for, as narrow as one term makes it; each is still to be tested.
+    /// A superset of the objects that match a query, as narrow as one term makes it. The caller
+    /// tests each of them.
     pub(crate) fn candidates(&self, query: &ListQuery) -> Vec<Arc<Object>> {
         if let Some(uid) = &query.uid {
             return self.by_uid(uid).into_iter().cloned().collect();
@@ -447,10 +466,10 @@ impl Indexer {
             Some(buckets) => {
                 let mut found = Vec::with_capacity(buckets.iter().map(|bucket| bucket.len()).sum());
                 for bucket in &buckets {
-                    bucket.for_each(|slot| found.push(Arc::clone(self.at(slot))));
+                    bucket.for_each(|slot| found.push(Arc::clone(self.object_at(slot))));
                 }
                 if buckets.len() > 1 {
-                    // Two values of one label never lie in one object, but two terms may share a hash.
+                    // An object has one value of a label, but two terms may have the same hash.
                     found.sort_unstable_by_key(Arc::as_ptr);
                     found.dedup_by(|a, b| Arc::ptr_eq(a, b));
                 }
@@ -460,12 +479,12 @@ impl Indexer {
         }
     }
 
-    /// Whether some object names this UID as an owner; rarely true where none does.
-    pub(crate) fn may_own(&self, uid: &Uid) -> bool {
+    /// Whether some object names this UID as an owner. True, in rare cases, if none does.
+    pub(crate) fn may_have_dependents(&self, uid: &Uid) -> bool {
         self.terms.get(self.hash(&Term::Owner(uid))).is_some()
     }
 
-    /// The buckets whose union holds all that is asked for; none if every object may be.
+    /// The buckets whose union has all objects that match a query; `None` if no term narrows it.
     fn narrowest(&self, query: &ListQuery) -> Option<Vec<&Bucket>> {
         let namespace = (!query.namespace.is_empty()).then_some(&*query.namespace);
         let mut best: Option<Vec<&Bucket>> = None;
@@ -516,6 +535,7 @@ impl Indexer {
         best
     }
 
+    /// The given namespace, or all namespaces that have objects.
     fn in_namespaces<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = &'a str> {
         let all = namespace
             .is_none()
@@ -523,7 +543,7 @@ impl Indexer {
         namespace.into_iter().chain(all.into_iter().flatten())
     }
 
-    /// The objects of a namespace whose selector at this path, which was added, matches these labels.
+    /// The objects of a namespace whose selector at an indexed path matches these labels.
     pub(crate) fn selecting(
         &self,
         path: &FieldPath,
@@ -542,8 +562,8 @@ impl Indexer {
         )) {
             if let Some(bucket) = self.terms.get(term) {
                 bucket.for_each(|slot| {
-                    let object = self.at(slot);
-                    let posted = self.selectors[number].parsed.get(&slot);
+                    let object = self.object_at(slot);
+                    let posted = self.selectors[number].posted.get(&slot);
                     if object.namespace() == namespace
                         && posted.is_some_and(|posted| posted.selector.matches(labels))
                     {

@@ -1,5 +1,5 @@
-//! One informer: a reflector's cache, shared by handles. A handle reads it, subscribes to its changes, and widens what it
-//! holds by what the handle's owner needs. Made by `factory.rs`.
+//! The handle of an informer, created by `factory.rs`: it gives access to a reflector's cache and
+//! its deltas, and adds the fields that its owner needs to those that the cache keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,84 +10,79 @@ use tokio::time::timeout;
 use crate::core::Core;
 use crate::factory::Registration;
 use crate::stream::Requests;
-use crate::{Answer, ApiResource, Delta, Deltas, Scope, Source, SourceError};
+use crate::{ApiResource, ApiResponse, Delta, Deltas, Scope, Source, SourceError};
 
-/// How long a reflector may take to see a change that the server acknowledged.
-const CATCH_UP: Duration = Duration::from_secs(10);
+/// How long to wait until a reflector has seen a change that the server acknowledged.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What somebody wants to watch, and of it to read.
+/// What a handle watches, and which fields and indexes it needs.
 #[derive(Clone, Debug)]
 pub struct Interest {
-    /// The kind.
     pub resource: Arc<ApiResource>,
-    /// Which of its objects.
     pub scope: Scope,
-    /// Whether metadata alone will do.
+    /// Whether metadata is enough.
     pub metadata_only: bool,
-    /// The fields wanted. Those of `indexes`, `selectors` and of the scope's field selector join by themselves.
+    /// The fields to keep. The paths of `indexes`, `selectors` and the scope's field selector are
+    /// added to them.
     pub mask: Mask,
-    /// Paths that objects are to be found by.
+    /// The paths whose values are indexed.
     pub indexes: Vec<FieldPath>,
-    /// Paths of label selectors that are to be found by the labels they match.
+    /// The paths of label selectors that are indexed by the labels they match: see
+    /// [`Lister::selecting`](crate::Lister::selecting).
     pub selectors: Vec<FieldPath>,
 }
 
-/// A handle of an informer. Clones share it; the informer stops when the last handle of all is dropped.
+/// A handle of an informer. The informer stops when the last of its handles, clones included, is
+/// dropped.
 #[derive(Clone)]
 pub struct Informer {
     pub(crate) handle: Arc<Handle>,
 }
 
-/// What the clones of a handle share.
+/// The part of a handle that its clones share.
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
     pub(crate) mask: Arc<Mask>,
     pub(crate) source: Arc<dyn Source>,
-    /// Ends the handle's part in the informer when it is dropped.
+    /// Unregisters the handle when it is dropped.
     pub(crate) _registration: Registration,
 }
 
-/// How an informer is.
+/// The status of an informer.
 #[derive(Clone, Debug)]
 pub struct InformerStatus {
-    /// The kind.
     pub kind: Kind,
-    /// Which of its objects.
     pub scope: Scope,
-    /// Whether it holds metadata alone.
+    /// Whether it holds metadata only.
     pub metadata_only: bool,
     /// Whether its cache holds a whole list.
     pub synced: bool,
-    /// How many objects it holds.
     pub objects: usize,
-    /// About how many bytes they take.
+    /// Approximate memory use of the objects and their indexes in bytes.
     pub bytes: usize,
-    /// How far it has seen.
+    /// The resource version up to which the cache is complete.
     pub position: u64,
-    /// How many handles it has.
     pub handles: usize,
-    /// How many times it has listed.
+    /// The number of lists since the start.
     pub lists: u64,
-    /// How many events of the watch it has applied.
+    /// The number of watch events since the start.
     pub events: u64,
-    /// Why it can't list or watch now.
+    /// Why the reflector can't list or watch at present.
     pub problem: Option<String>,
-    /// The fields that it keeps.
+    /// The fields that the cache keeps.
     pub mask: Mask,
 }
 
 impl Informer {
-    /// The kind.
     pub fn resource(&self) -> &Arc<ApiResource> {
         &self.core().resource
     }
 
-    /// Which of its objects.
     pub fn scope(&self) -> &Scope {
         &self.core().scope
     }
 
-    /// The fields that this handle wanted, with those that joined by themselves.
+    /// The fields of this handle's interest, with the paths of its indexes, selectors and scope.
     pub fn mask(&self) -> &Arc<Mask> {
         &self.handle.mask
     }
@@ -97,22 +92,24 @@ impl Informer {
         self.core().holds(&self.handle.mask)
     }
 
-    /// Waits until [`Informer::is_synced`]. Never, if the factory is shut down before.
+    /// Waits until [`Informer::is_synced`]. Waits forever if the factory is shut down before.
     pub async fn synced(&self) {
         let mut lists = self.core().lists();
         while !self.is_synced() {
-            // The sender lives in what this handle holds.
+            // Can't fail: this handle keeps the sender alive.
             let _ = lists.changed().await;
         }
     }
 
-    /// The resource version up to which the cache has seen everything; 0 before the first list.
+    /// The resource version up to which the cache is complete; 0 before the first list.
     pub fn position(&self) -> u64 {
         self.core().position()
     }
 
-    /// Waits until the cache has seen everything up to this resource version. Events carry it there at once; where none
-    /// come, it asks the server for a bookmark after a second. Ends early where the server's versions go back.
+    /// Waits until the cache is complete up to this resource version.
+    ///
+    /// If no event carries it there, the reflector asks the server for a bookmark after a second.
+    /// Returns early if the server's versions go back.
     pub async fn wait_until(&self, resource_version: u64) {
         let core = self.core();
         let mut positions = core.positions();
@@ -127,46 +124,57 @@ impl Informer {
             .await;
     }
 
-    /// Whether what is listed and watched comes in protobuf, so that answers to writes may.
+    /// Whether lists and watches are in protobuf, so that responses to writes may be too.
     pub fn reads_protobuf(&self) -> bool {
         self.core().reads_protobuf()
     }
 
-    /// Waits until the cache has seen what this answer tells, and says whether it has. For an answer in protobuf that can't
-    /// be read: the reflector finds that out when the change comes to it, and reads JSON from then on.
-    pub async fn catches_up(&self, answer: &Answer) -> bool {
-        let Some(version) = answer
-            .head()
+    /// Waits until the cache has the change of this response, and returns whether it has.
+    ///
+    /// For a response in protobuf that can't be decoded: the reflector meets the same change, and
+    /// asks for JSON from then on.
+    pub async fn catches_up(&self, response: &ApiResponse) -> bool {
+        let Some(version) = response
+            .object_version()
             .ok()
-            .and_then(|head| head.resource_version.parse().ok())
+            .and_then(|object| object.resource_version.parse().ok())
         else {
             return false;
         };
-        timeout(CATCH_UP, self.wait_until(version)).await.is_ok() && self.position() >= version
+        timeout(CATCH_UP_TIMEOUT, self.wait_until(version))
+            .await
+            .is_ok()
+            && self.position() >= version
     }
 
-    /// The resource version of a consistent read that is made now: all that was written before is not newer.
+    /// The resource version of a consistent read at present. No earlier write has a newer version.
     ///
     /// # Errors
-    /// The server gave no answer, or refused.
+    /// The server is unreachable or refused the request.
     pub async fn fresh_position(&self) -> Result<u64, SourceError> {
         Requests::new(Arc::clone(&self.handle.source), Arc::clone(self.core()))
             .fresh_position()
             .await
     }
 
-    /// All objects as additions, once [`Informer::is_synced`], then each change, with no gap.
+    /// Subscribes to the cache: all objects as additions, once [`Informer::is_synced`], then each
+    /// change, without a gap.
     pub fn subscribe(&self) -> Deltas {
         self.subscribe_to(|_| true)
     }
 
-    /// The same, of those additions and changes alone that are wanted: for others the watcher is not woken. It is asked
-    /// under the cache's lock, for each change by itself, so it must be quick.
-    pub fn subscribe_to(&self, wants: impl Fn(&Delta) -> bool + Send + Sync + 'static) -> Deltas {
-        self.core().subscribe(&self.handle.mask, Arc::new(wants))
+    /// As [`Informer::subscribe`], for the deltas that a predicate selects. Others don't wake the
+    /// subscriber.
+    ///
+    /// The predicate is called for each delta under the cache's lock, so it must return quickly.
+    pub fn subscribe_to(
+        &self,
+        predicate: impl Fn(&Delta) -> bool + Send + Sync + 'static,
+    ) -> Deltas {
+        self.core()
+            .subscribe(&self.handle.mask, Arc::new(predicate))
     }
 
-    /// How the informer is.
     pub fn status(&self) -> InformerStatus {
         InformerStatus::of(self.core())
     }

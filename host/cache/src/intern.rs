@@ -1,4 +1,5 @@
-//! Keeps one copy of what many objects have alike: namespaces, sets of labels, owners.
+//! Shares one copy of the values that many objects have in common: namespaces, label sets and
+//! owners.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -16,17 +17,18 @@ pub(crate) struct Interner {
     texts: Shared<str>,
     kinds: Shared<Kind>,
     owners: Shared<[OwnerReference]>,
-    /// The texts of owners that were read last, each at a place that follows from it: changes of one owner's dependents come
-    /// together.
-    read: Vec<Option<(Box<str>, Owners)>>,
+    /// The `ownerReferences` that were parsed last, by a hash of their JSON. Changes of one owner's
+    /// dependents arrive together, so most need not be parsed again.
+    recent_owners: Vec<Option<(Box<str>, Owners)>>,
 }
 
 type Owners = Arc<[OwnerReference]>;
 
-/// How many texts of owners are known.
-const READ: usize = 64;
+/// The size of `Interner::recent_owners`.
+const RECENT_OWNERS: usize = 64;
 
-/// A set of values, swept of those that nobody else holds each time it has doubled.
+/// A set of shared values. Values that nobody else holds are removed each time that the set has
+/// doubled.
 struct Shared<T: ?Sized> {
     values: HashSet<Arc<T>, RandomState>,
     sweep_at: usize,
@@ -55,7 +57,7 @@ impl<T: ?Sized + Hash + Eq> Shared<T> {
     }
 }
 
-/// Lets a kind be looked up before it is shared.
+/// A kind that is looked up before an `Arc` is allocated for it.
 struct Own(Kind);
 
 impl AsRef<Kind> for Own {
@@ -89,12 +91,12 @@ struct Reference<'a> {
 
 impl Interner {
     pub(crate) fn new() -> Self {
-        let read = std::iter::repeat_n(None, READ).collect();
+        let recent_owners = std::iter::repeat_n(None, RECENT_OWNERS).collect();
         Self {
             texts: Shared::new(),
             kinds: Shared::new(),
             owners: Shared::new(),
-            read,
+            recent_owners,
         }
     }
 
@@ -103,13 +105,14 @@ impl Interner {
         self.texts.get(text)
     }
 
-    /// The set of labels that a raw map tells.
+    /// The label set of the JSON of `metadata.labels`.
     pub(crate) fn labels(&mut self, raw: Option<&RawValue>) -> Result<LabelSet, String> {
         let text = raw.map_or("{}", RawValue::get);
         if let Some(known) = self.texts.values.get(text) {
             return Ok(LabelSet(Arc::clone(known)));
         }
-        // Only texts in the form that `LabelSet::new` makes are ever kept here, so a known text is known to be one.
+        // Namespaces aside, only texts in the form of `LabelSet::new` are kept here, so a known
+        // text is a valid set.
         let labels: Option<BTreeMap<Text<'_>, Text<'_>>> =
             serde_json::from_str(text).map_err(|error| format!("labels: {error}"))?;
         let labels = LabelSet::new(
@@ -121,21 +124,21 @@ impl Interner {
         Ok(LabelSet(self.texts.get(&*labels.0)))
     }
 
-    /// The owners that a raw list tells.
+    /// The owners of the JSON of `metadata.ownerReferences`.
     pub(crate) fn owners(&mut self, raw: Option<&RawValue>) -> Result<Owners, String> {
         let text = raw.map_or("null", RawValue::get);
-        let place = self.texts.values.hasher().hash_one(text) as usize % READ;
-        if let Some((known, owners)) = &self.read[place]
+        let place = self.texts.values.hasher().hash_one(text) as usize % RECENT_OWNERS;
+        if let Some((known, owners)) = &self.recent_owners[place]
             && **known == *text
         {
             return Ok(Arc::clone(owners));
         }
-        let owners = self.read_owners(text)?;
-        self.read[place] = Some((text.into(), Arc::clone(&owners)));
+        let owners = self.parse_owners(text)?;
+        self.recent_owners[place] = Some((text.into(), Arc::clone(&owners)));
         Ok(owners)
     }
 
-    fn read_owners(&mut self, text: &str) -> Result<Owners, String> {
+    fn parse_owners(&mut self, text: &str) -> Result<Owners, String> {
         let references: Option<Vec<Reference<'_>>> =
             serde_json::from_str(text).map_err(|error| format!("ownerReferences: {error}"))?;
         let owners: Vec<OwnerReference> = references

@@ -2,20 +2,22 @@
 //!
 //! In the order of the flow:
 //!
-//! - [`connection`] reaches the API server;
-//! - [`discovery`] finds where a kind lies in the API, [`resource`] builds its paths, [`source`] makes the requests;
-//! - `reflector` lists and watches, `decode` makes [`Object`]s of what comes and prunes it on the way; what comes in
-//!   `protobuf` becomes JSON first;
-//! - `indexer` keeps the objects, and finds them by what a [`ListQuery`] asks;
-//! - [`informer`] shares one reflector and its cache between all who watch the same, and tells them of each [`Delta`];
-//! - [`overlay`] keeps what a plugin wrote, by the server's [`answer`], until the reflector has seen it, and [`lister`]
-//!   reads both as one; `acknowledged` spares what comes as an answer and as an event from being decoded twice.
+//! - [`connection`] connects to the API server;
+//! - [`discovery`] finds a kind's resource in the API, [`resource`] builds its paths, and
+//!   [`source`] sends the requests;
+//! - `reflector` lists and watches. `decode` turns the responses into [`Object`]s and prunes them
+//!   in the same pass; `protobuf` transcodes protobuf to JSON before that;
+//! - `indexer` holds the objects and finds those that a [`ListQuery`] selects;
+//! - [`informer`] shares a reflector and its cache among all who watch the same kind and scope, and
+//!   sends them each [`Delta`];
+//! - [`overlay`] holds a plugin's own writes, from the server's [`response`] until the reflector
+//!   has seen them, and [`lister`] reads the cache and the overlay as one. `acknowledged` avoids
+//!   decoding the same version twice.
 //!
-//! Only a reflector writes a cache and only the writer writes an overlay; everyone else reads. No lock is held across an
-//! await.
+//! Only a reflector changes a cache and only the writer changes an overlay; everyone else reads. No
+//! lock is held across an await.
 
 mod acknowledged;
-pub mod answer;
 mod backoff;
 pub mod connection;
 mod core;
@@ -27,19 +29,19 @@ pub mod fuzzing;
 mod indexer;
 pub mod informer;
 mod intern;
-mod link;
 pub mod lister;
 pub mod object;
 pub mod overlay;
 mod postings;
 mod protobuf;
 mod query;
+mod reachability;
 mod reflector;
 pub mod resource;
+pub mod response;
 pub mod source;
 mod stream;
 
-pub use answer::Answer;
 pub use connection::Connection;
 pub use decode::DecodeError;
 pub use delta::{Batch, Delta, Deltas};
@@ -51,4 +53,5 @@ pub use object::{LabelSet, Object, OwnerReference, Uid};
 pub use overlay::{Overlay, OverlayWriter};
 pub use query::ListQuery;
 pub use resource::{ApiResource, PathSegmentError, Scope, Subresource};
+pub use response::ApiResponse;
 pub use source::{Get, KubeSource, Source, SourceError};

@@ -1,5 +1,5 @@
-//! What a plugin reads: the cache and, over it, what the plugin wrote and the reflector has not yet seen, as if they were
-//! one, restricted to what the plugin may see.
+//! The lister: a plugin's reads of one informer. It merges the cache with the plugin's overlay
+//! (`overlay.rs`), and restricts both to the fields and namespaces that the plugin may see.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -11,27 +11,28 @@ use crate::core::State;
 use crate::indexer::selector_at;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
-/// Bytes of a typical value of a row.
+/// Bytes of a typical value in a row.
 const TYPICAL_VALUE: usize = 24;
 
-/// What a plugin may see of an informer.
+/// The part of an informer that a plugin may see.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The fields. They must be among those of the informer's handle.
+    /// The visible fields. The mask of the informer's handle must cover them.
     pub mask: Arc<Mask>,
-    /// The namespaces; all, if none. (The watch's own namespace is the informer's scope.)
+    /// The visible namespaces; `None` for all. (The namespace of the watch is the informer's
+    /// scope.)
     pub namespaces: Option<BTreeSet<String>>,
 }
 
-/// A read that can't be answered. No retry can help.
+/// A read that is not possible. A retry can't help.
 #[derive(Debug, thiserror::Error)]
 pub enum ListerError {
-    /// Fields that the plugin did not declare.
-    #[error("the fields {0} are not among those that the plugin declared for this kind")]
+    /// The view does not show these fields.
+    #[error("can't read the fields {0}: the plugin did not declare them for this kind")]
     FieldsNotDeclared(String),
 }
 
-/// Reads for one plugin. Cheap to clone.
+/// A plugin's reads of one informer. Cheap to clone.
 #[derive(Clone)]
 pub struct Lister {
     informer: Informer,
@@ -40,7 +41,7 @@ pub struct Lister {
 }
 
 impl Lister {
-    /// Reads this informer through this view, with the plugin's own writes.
+    /// `overlay` holds the plugin's own writes.
     pub fn new(informer: Informer, overlay: Overlay, view: View) -> Self {
         Self {
             informer,
@@ -49,17 +50,15 @@ impl Lister {
         }
     }
 
-    /// The informer that it reads.
     pub fn informer(&self) -> &Informer {
         &self.informer
     }
 
-    /// What it shows.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The object of this name; the namespace is empty for a cluster-scoped one.
+    /// The object of this name. The namespace of a cluster-scoped object is empty.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let is_it = |object: &Object| object.name() == name && object.namespace() == namespace;
         let find = |state: &State| {
@@ -73,20 +72,19 @@ impl Lister {
         self.read(find, is_it).pop()
     }
 
-    /// The object of this UID.
     pub fn by_uid(&self, uid: &Uid) -> Option<Arc<Object>> {
         let find = |state: &State| state.indexer.by_uid(uid).cloned().into_iter().collect();
         self.read(find, |object| object.uid == *uid).pop()
     }
 
-    /// All objects that match, in order of namespace and name.
+    /// The objects that match, by namespace and name.
     pub fn list(&self, query: &ListQuery) -> Vec<Arc<Object>> {
         let mut found = self.find(query);
         found.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         found
     }
 
-    /// How many objects match.
+    /// The number of objects that match.
     pub fn count(&self, query: &ListQuery) -> usize {
         self.find(query).len()
     }
@@ -98,16 +96,16 @@ impl Lister {
         )
     }
 
-    /// Whether some object may name this UID as an owner. Much cheaper than a list, for where the answer is mostly no.
-    pub fn may_own(&self, uid: &Uid) -> bool {
-        let may_own = |state: &State| state.indexer.may_own(uid);
+    /// Whether some object may name this UID as an owner. May return true if none does, never false
+    /// if one does. Much cheaper than a list.
+    pub fn may_have_dependents(&self, uid: &Uid) -> bool {
         self.overlay.with(self.informer.core(), |own, state| {
-            own.written(state).next().is_some() || may_own(state)
+            own.written(state).next().is_some() || state.indexer.may_have_dependents(uid)
         })
     }
 
-    /// The objects of a namespace whose label selector at `path` matches these labels, in order of name. The path must be
-    /// among the interest's `selectors`.
+    /// The objects of a namespace whose label selector at `path` matches these labels, by name. The
+    /// path must be among [`Interest::selectors`](crate::Interest::selectors).
     pub fn selecting(
         &self,
         path: &FieldPath,
@@ -115,7 +113,7 @@ impl Lister {
         labels: &LabelSet,
     ) -> Vec<Arc<Object>> {
         let find = |state: &State| state.indexer.selecting(path, namespace, labels);
-        let mut found = self.read_tested(find, |object| {
+        let mut found = self.read_matching(find, |object| {
             object.namespace() == namespace
                 && selector_at(object, path).is_some_and(|selector| selector.matches(labels))
         });
@@ -123,7 +121,7 @@ impl Lister {
         found
     }
 
-    /// Whether the plugin may see an object that some delta of the informer holds.
+    /// Whether the view shows an object of one of the informer's deltas.
     pub fn shows(&self, object: &Object) -> bool {
         self.view
             .namespaces
@@ -131,19 +129,20 @@ impl Lister {
             .is_none_or(|namespaces| namespaces.contains(object.namespace()))
     }
 
-    /// What `find` finds in the cache and `matches`, with the overlay laid over it.
+    /// The objects that match, from the cache and the overlay. `find` returns candidates from the
+    /// cache.
     fn read(
         &self,
         find: impl FnOnce(&State) -> Vec<Arc<Object>>,
         matches: impl Fn(&Object) -> bool,
     ) -> Vec<Arc<Object>> {
-        let mut found = self.read_tested(find, &matches);
+        let mut found = self.read_matching(find, &matches);
         found.retain(|object| matches(object));
         found
     }
 
-    /// As `read`, where `find` finds only what matches.
-    fn read_tested(
+    /// As `read`, if all objects that `find` returns match.
+    fn read_matching(
         &self,
         find: impl FnOnce(&State) -> Vec<Arc<Object>>,
         matches: impl Fn(&Object) -> bool,
@@ -151,7 +150,8 @@ impl Lister {
         let mut found = self.overlay.with(self.informer.core(), |own, state| {
             let mut found = find(state);
             let written: Vec<&Arc<Object>> = own.written(state).collect();
-            // A name that was written anew belongs to the new object, though the end of the old one was not yet seen.
+            // A name that the plugin has written belongs to the new object, even if the cache still
+            // has an old one.
             let names: HashSet<(&str, &str)> = written
                 .iter()
                 .map(|object| (object.namespace(), object.name()))
@@ -174,10 +174,10 @@ impl Lister {
 
 /// Projection.
 impl Lister {
-    /// Reduces objects to `fields`, or to all that the view shows.
+    /// Reduces objects to `fields`, or to all fields that the view shows.
     ///
     /// # Errors
-    /// Fields that the view does not show.
+    /// The view does not show all of these fields.
     pub fn projection(&self, fields: Option<&Arc<Mask>>) -> Result<Projection, ListerError> {
         if let Some(fields) = fields {
             self.check(fields)?;
@@ -193,7 +193,7 @@ impl Lister {
     /// Reduces objects to rows of these columns.
     ///
     /// # Errors
-    /// Fields that the view does not show.
+    /// The view does not show all of these columns.
     pub fn rows(&self, columns: Arc<Columns>) -> Result<Projection, ListerError> {
         self.check(columns.mask())?;
         Ok(Projection {
@@ -201,7 +201,7 @@ impl Lister {
         })
     }
 
-    /// Whether the view shows all of these fields.
+    /// Fails if the view does not show all of these fields.
     fn check(&self, fields: &Mask) -> Result<(), ListerError> {
         if self.view.mask.covers(fields) {
             return Ok(());
@@ -217,11 +217,11 @@ impl Lister {
         ))
     }
 
-    /// Appends an object's JSON, reduced to `fields` (all that the view shows, if none). Of many objects, a
-    /// [`Lister::projection`] is cheaper.
+    /// Appends an object's JSON, reduced to `fields`, or to all fields that the view shows. For
+    /// many objects, a [`Lister::projection`] is cheaper.
     ///
     /// # Errors
-    /// Fields that the view does not show.
+    /// The view does not show all of these fields.
     pub fn project(
         &self,
         object: &Object,
@@ -233,25 +233,25 @@ impl Lister {
     }
 }
 
-/// Reduces objects of the cache to some of their fields. Where these are all that the cache holds, bytes are copied as they
-/// are.
+/// Reduces objects of the cache to some of their fields. If these are all that the cache holds, the
+/// bytes are not parsed.
 pub struct Projection {
     form: Form,
 }
 
 enum Form {
-    /// Objects with these fields.
+    /// JSON objects with these fields.
     Object {
         mask: Arc<Mask>,
-        /// The mask of the last object, and whether all that it holds is wanted.
+        /// The mask of the last object, and whether `mask` covers it.
         last: Option<(Arc<Mask>, bool)>,
     },
-    /// Rows of these columns.
+    /// JSON arrays of these columns.
     Row(Arc<Columns>),
 }
 
 impl Projection {
-    /// About how many bytes that takes.
+    /// The approximate size of an object's projection in bytes.
     pub fn expected(&self, object: &Object) -> usize {
         match &self.form {
             Form::Object { .. } => object.json().len(),
@@ -259,23 +259,23 @@ impl Projection {
         }
     }
 
-    /// Appends what is wanted of an object.
+    /// Appends an object's projection.
     pub fn append(&mut self, object: &Object, out: &mut Vec<u8>) {
         match &mut self.form {
             Form::Row(columns) => object.append_row(columns, out),
-            Form::Object { mask, last } => match wants_all(mask, last, object) {
+            Form::Object { mask, last } => match covers_object(mask, last, object) {
                 true => out.extend_from_slice(object.json()),
                 false => mask
                     .prune(object.json(), out)
-                    .expect("what pruning made can be pruned again"),
+                    .expect("pruned JSON is valid"),
             },
         }
     }
 
-    /// What is wanted of an object; without a copy, if it is all.
+    /// An object's projection, without a copy if it is the whole object.
     pub fn bytes(&mut self, object: &Arc<Object>) -> Bytes {
         if let Form::Object { mask, last } = &mut self.form
-            && wants_all(mask, last, object)
+            && covers_object(mask, last, object)
         {
             return object.bytes();
         }
@@ -285,14 +285,15 @@ impl Projection {
     }
 }
 
-/// Whether a mask holds all that the cache holds of an object. Objects of one mask mostly follow one another.
-fn wants_all(mask: &Mask, last: &mut Option<(Arc<Mask>, bool)>, object: &Object) -> bool {
+/// Whether a mask covers all fields that the cache holds of an object. Remembers the last result,
+/// since consecutive objects mostly have the same mask.
+fn covers_object(mask: &Mask, last: &mut Option<(Arc<Mask>, bool)>, object: &Object) -> bool {
     match last {
-        Some((of, wants_all)) if Arc::ptr_eq(of, &object.mask) => *wants_all,
+        Some((of, covers_object)) if Arc::ptr_eq(of, &object.mask) => *covers_object,
         _ => {
-            let wants_all = mask.covers(&object.mask);
-            *last = Some((Arc::clone(&object.mask), wants_all));
-            wants_all
+            let covers_object = mask.covers(&object.mask);
+            *last = Some((Arc::clone(&object.mask), covers_object));
+            covers_object
         }
     }
 }

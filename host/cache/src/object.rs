@@ -1,5 +1,7 @@
-//! What the cache holds of one object: its pruned JSON, and the part of its metadata that indexes and mappings need, small
-//! because there are 150,000 of them. Labels and owners are shared by the objects that have the same.
+//! An object in the cache: its pruned JSON, and the metadata that indexes and mappings need.
+//!
+//! Objects are compact, since a big cluster has 150,000 pods. Objects with equal labels or owners
+//! share them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,10 +16,11 @@ use crate::acknowledged::Acknowledged;
 use crate::decode::{DecodeError, Decoder};
 use crate::intern::Interner;
 
-/// How many reads of other columns in a row a row outlasts. Who decides about an object reads it several ways, each once.
-const PATIENCE: u8 = 3;
+/// A kept row is replaced after this many reads of other columns in a row. A controller reads an
+/// object in several ways, each of them once in a reconcile.
+const MAX_PASSED_OVER: u8 = 3;
 
-/// An object of the API, pruned.
+/// An object of the API, reduced to the fields of a mask.
 pub struct Object {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Box<str>,
@@ -29,22 +32,23 @@ pub struct Object {
     pub(crate) finalizers: u16,
     pub(crate) deleting: bool,
     pub(crate) grace: bool,
-    /// What `json` was pruned by.
+    /// The mask that `json` was pruned by.
     pub(crate) mask: Arc<Mask>,
     pub(crate) json: Box<[u8]>,
-    /// A row that was read of it: an object is read far more often than it changes, and mostly for the same columns.
+    /// The row that was read last: an object is read far more often than it changes, and mostly
+    /// with the same columns.
     pub(crate) row: Mutex<Option<Arc<Row>>>,
 }
 
-/// What was read of an object.
+/// The values of an object at some columns.
 pub(crate) struct Row {
     columns: Arc<Columns>,
     json: Box<[u8]>,
-    /// How often others were asked for since this one was.
+    /// The number of reads of other columns since the last read of this row.
     passed_over: AtomicU8,
 }
 
-/// An object's UID: 16 bytes where it is written as the API server writes them.
+/// An object's UID: 16 bytes if it has the API server's form.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Form);
 
@@ -56,31 +60,29 @@ enum Form {
 
 /// A set of labels.
 ///
-/// Kept as the JSON text of a map of strings without escapes (what labels are made of never needs any), so that a set is
-/// one allocation and is shared by all objects that have the same labels.
+/// It is kept as the JSON of a map of strings without escapes, which valid labels never need. So a
+/// set is one allocation, and all objects with the same labels share it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct LabelSet(pub(crate) Arc<str>);
 
-/// What an object says of one of its owners.
+/// An entry of an object's `ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
-    /// The owner's UID.
     pub uid: Uid,
-    /// Its kind, with the version that the reference was written with.
+    /// The owner's kind, with the version in the reference.
     pub kind: Arc<Kind>,
-    /// Its name.
     pub name: Box<str>,
-    /// Whether it manages the object; at most one owner does.
+    /// Whether the owner manages the object. At most one owner does.
     pub controller: bool,
-    /// Whether its deletion in the foreground waits for the object's.
+    /// Whether a foreground deletion of the owner waits for the object's deletion.
     pub block_owner_deletion: bool,
 }
 
 impl Object {
-    /// Reads one object, all of it: outside a cache, as tests and tools need it.
+    /// Parses one object with all its fields, outside a cache. For tests and tools.
     ///
     /// # Errors
-    /// The text is no JSON object with the metadata of one.
+    /// The text is not the JSON of an API object.
     pub fn parse(json: &[u8]) -> Result<Arc<Self>, DecodeError> {
         let (mask, interner) = (Arc::new(Mask::whole()), Mutex::new(Interner::new()));
         let acknowledged = &Acknowledged::default();
@@ -93,17 +95,16 @@ impl Object {
         .object(json)
     }
 
-    /// Empty if it is cluster-scoped.
+    /// Empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `namespace/name`, or `name` if it is cluster-scoped.
+    /// `namespace/name`, or `name` for a cluster-scoped object.
     pub fn key(&self) -> String {
         if self.namespace.is_empty() {
             self.name.to_string()
@@ -112,64 +113,62 @@ impl Object {
         }
     }
 
-    /// Its UID.
     pub fn uid(&self) -> &Uid {
         &self.uid
     }
 
-    /// Its resource version. Versions of one kind can be compared (KEP-5504).
+    /// Resource versions of one kind can be compared (KEP-5504).
     pub fn resource_version(&self) -> u64 {
         self.resource_version
     }
 
-    /// Its generation; 0 if it has none.
+    /// 0 if the object has no generation.
     pub fn generation(&self) -> i64 {
         self.generation
     }
 
-    /// Its labels.
     pub fn labels(&self) -> &LabelSet {
         &self.labels
     }
 
-    /// Its owners.
     pub fn owners(&self) -> &[OwnerReference] {
         &self.owners
     }
 
-    /// The owner that manages it.
+    /// The owner that manages the object.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners.iter().find(|owner| owner.controller)
     }
 
-    /// Whether it has a deletion timestamp.
+    /// Whether the object has a deletion timestamp.
     pub fn is_deleting(&self) -> bool {
         self.deleting
     }
 
-    /// How many finalizers it has.
+    /// The number of finalizers in the metadata.
     pub fn finalizers(&self) -> usize {
         usize::from(self.finalizers)
     }
 
-    /// Whether it has this finalizer; known where the mask keeps finalizers.
+    /// Whether the object has this finalizer. The mask must keep `metadata.finalizers`.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.strings(&FieldPath::of_fields(&["metadata", "finalizers"]))
             .iter()
             .any(|own| own == finalizer)
     }
 
-    /// Whether it is being deleted and nothing holds it any more, so that the server that answered it has removed it.
-    pub fn is_gone(&self) -> bool {
+    /// Whether the object is being deleted and nothing in its metadata holds it, so that the server
+    /// that returned it has removed it.
+    pub fn is_removed(&self) -> bool {
         self.deleting && self.finalizers == 0 && !self.grace
     }
 
-    /// The JSON that is kept of it.
+    /// The JSON, reduced to the mask.
     pub fn json(&self) -> &[u8] {
         &self.json
     }
 
-    /// The JSON that is kept of it, without a copy.
+    /// The JSON, reduced to the mask, without a copy.
     pub fn bytes(self: &Arc<Self>) -> Bytes {
         struct Owner(Arc<Object>);
         impl AsRef<[u8]> for Owner {
@@ -180,7 +179,7 @@ impl Object {
         Bytes::from_owner(Owner(Arc::clone(self)))
     }
 
-    /// Appends the values of these columns, which must be among what the mask kept, as a JSON array.
+    /// Appends the values of these columns as a JSON array. The mask must cover the columns.
     pub(crate) fn append_row(&self, columns: &Arc<Columns>, out: &mut Vec<u8>) {
         let kept = self.row.lock().clone();
         if let Some(row) = kept
@@ -191,10 +190,9 @@ impl Object {
             return out.extend_from_slice(&row.json);
         }
         let start = out.len();
-        columns
-            .row(&self.json, out)
-            .expect("what pruning made is JSON");
-        if kept.is_none_or(|row| row.passed_over.fetch_add(1, Ordering::Relaxed) >= PATIENCE) {
+        columns.row(&self.json, out).expect("pruned JSON is valid");
+        if kept.is_none_or(|row| row.passed_over.fetch_add(1, Ordering::Relaxed) >= MAX_PASSED_OVER)
+        {
             let json = out[start..].into();
             let row = Arc::new(Row {
                 columns: columns.clone(),
@@ -205,17 +203,18 @@ impl Object {
         }
     }
 
-    /// The mask that its JSON was pruned by.
+    /// The mask that the JSON was pruned by.
     pub fn mask(&self) -> &Arc<Mask> {
         &self.mask
     }
 
-    /// The strings at a path that the mask kept.
+    /// The strings at a path. The mask must cover the path.
     pub fn strings(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
         path.strings(&self.json)
     }
 
-    /// The first string at a path, or else the text of what lies there; empty if there is nothing. For field selectors.
+    /// The first string at a path; the JSON of the value if it is not a string; empty if there is
+    /// none. For field selectors.
     pub(crate) fn field(&self, path: &FieldPath) -> Cow<'_, str> {
         let Some(value) = path.select(&self.json).into_iter().next() else {
             return Cow::Borrowed("");
@@ -226,7 +225,7 @@ impl Object {
         }
     }
 
-    /// About how many bytes it takes, but for what it shares with others.
+    /// Approximate memory use in bytes, without what the object shares with others.
     pub fn size(&self) -> usize {
         let row = self.row.lock();
         let row = row.as_ref().map_or(0, |row| {
@@ -243,12 +242,10 @@ impl fmt::Debug for Object {
 }
 
 impl Uid {
-    /// The UID of this text.
     pub fn new(text: &str) -> Self {
         Self(canonical(text).map_or_else(|| Form::Other(text.into()), Form::Canonical))
     }
 
-    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Form::Other(text) if text.is_empty())
     }
@@ -312,12 +309,11 @@ impl From<&str> for Uid {
 }
 
 impl LabelSet {
-    /// No labels.
     pub fn none() -> Self {
         Self("{}".into())
     }
 
-    /// These labels. One that would need an escape in JSON, which the API allows in none, is left out.
+    /// Leaves out labels that need an escape in JSON, which the API does not allow.
     pub fn new<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
         let is_plain =
             |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
@@ -333,7 +329,7 @@ impl LabelSet {
         Self(text.into())
     }
 
-    /// Each label's key and value.
+    /// The keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         // `{"k":"v","k":"v"}`: between the quotes stand `{`, k, `:`, v, `,`, k, `:`, v, `}`.
         let mut parts = self.0.split('"').skip(1);
@@ -366,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_reads_back_as_it_was_written() {
+    fn a_uid_is_displayed_as_it_was_parsed() {
         for text in [
             "01234567-89ab-cdef-0123-456789abcdef",
             "",

@@ -1,5 +1,6 @@
-//! What one plugin wrote and the server acknowledged, until the reflector has seen it: so the plugin's next read sees its
-//! writes, without waiting. The writer fills it, listers read it.
+//! The overlay: a plugin's acknowledged writes that the reflector has not passed yet, so that the
+//! plugin's next read sees its own writes without waiting. The writer fills it, and listers read it
+//! (`lister.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,53 +12,55 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::core::{Core, State};
-use crate::{Answer, DecodeError, Informer, Object, Uid};
+use crate::{ApiResponse, DecodeError, Informer, Object, Uid};
 
-/// How long a deleted object of which no version is known stays hidden: its addition may still be on its way.
-const UNKNOWN_FOR: Duration = Duration::from_secs(600);
+/// How long a deleted object without a known version stays hidden: its addition may still arrive.
+const HIDDEN_FOR: Duration = Duration::from_secs(600);
 
-/// The readers' end of a plugin's overlay. Cheap to clone.
+/// A plugin's overlay, for reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Overlay {
     informers: Arc<RwLock<Informers>>,
 }
 
-/// The writer's end.
+/// A plugin's overlay, for the writer.
 pub struct OverlayWriter {
     overlay: Overlay,
 }
 
-/// The entries of each informer, by its number.
+/// The entries of each informer, by its id.
 #[derive(Default)]
 struct Informers {
     entries: HashMap<u64, (Arc<Core>, Entries), RandomState>,
+    /// The number of entries of all informers.
     count: usize,
-    /// At how many entries it is tidied by itself.
+    /// The number of entries at which `put` removes the obsolete ones.
     tidy_at: usize,
 }
 
-/// What the plugin's writes did to the objects of one informer, by UID. Some of it the cache may have passed.
+/// The plugin's writes to the objects of one informer, by UID. The cache may have passed some of
+/// them.
 #[derive(Default)]
 pub(crate) struct Entries {
     all: BTreeMap<Uid, Entry>,
-    /// Those that say what an object is: reads must look through them, and there are few.
+    /// The UIDs whose entry is `Written`. Every read goes through them.
     written: BTreeSet<Uid>,
 }
 
-static NONE: Entries = Entries {
+static NO_ENTRIES: Entries = Entries {
     all: BTreeMap::new(),
     written: BTreeSet::new(),
 };
 
 impl Entries {
-    /// Whether the cache may show an object that the plugin knows better of.
+    /// Whether reads must not return an object of the cache, because an entry is newer.
     pub(crate) fn hides(&self, object: &Object, state: &State) -> bool {
         self.all
             .get(&object.uid)
             .is_some_and(|entry| entry.is_ahead(&object.uid, state))
     }
 
-    /// The objects as the plugin wrote them, where the cache does not show them so yet.
+    /// The objects that the plugin wrote and the cache does not have yet.
     pub(crate) fn written<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Arc<Object>> {
         let entries = self
             .written
@@ -77,35 +80,37 @@ impl Entries {
         self.all.insert(uid, entry);
     }
 
+    /// Removes the entries that the cache has passed.
     fn tidy(&mut self, state: &State) {
         self.all.retain(|uid, entry| entry.is_ahead(uid, state));
         self.written.retain(|uid| self.all.contains_key(uid));
     }
 }
 
-/// What a write did to an object.
+/// The effect of a write on an object.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    /// It is now this version.
+    /// The object is at this version.
     Written(Arc<Object>),
-    /// It left the informer's scope with this version.
+    /// The object left the informer's scope with this version.
     Left(u64),
-    /// It is gone. Obsolete once the cache does not hold it and has passed `after`, the last version known.
-    Gone { after: Option<u64>, since: Instant },
+    /// The object was deleted. Obsolete once the cache does not hold it and has passed `after`, its
+    /// last known version.
+    Deleted { after: Option<u64>, since: Instant },
 }
 
 impl Entry {
-    /// Whether the cache does not yet show what this entry says.
+    /// Whether the cache does not have the effect yet.
     pub(crate) fn is_ahead(&self, uid: &Uid, state: &State) -> bool {
         match self {
             Self::Written(object) => object.resource_version > state.position,
             Self::Left(version) => *version > state.position,
-            Self::Gone { after, since } => {
-                let may_still_come = match after {
+            Self::Deleted { after, since } => {
+                let may_be_added = match after {
                     Some(after) => *after > state.position,
-                    None => since.elapsed() < UNKNOWN_FOR,
+                    None => since.elapsed() < HIDDEN_FOR,
                 };
-                may_still_come || state.indexer.by_uid(uid).is_some()
+                may_be_added || state.indexer.by_uid(uid).is_some()
             }
         }
     }
@@ -114,21 +119,21 @@ impl Entry {
         match self {
             Self::Written(object) => object.resource_version,
             Self::Left(version) => *version,
-            Self::Gone { .. } => u64::MAX,
+            Self::Deleted { .. } => u64::MAX,
         }
     }
 }
 
 impl Overlay {
-    /// Looks at the entries of an informer and at its cache together; without entries, at the cache alone. What is missing
-    /// in the entries because the cache has passed it is in the cache.
-    pub(crate) fn with<T>(&self, core: &Core, look: impl FnOnce(&Entries, &State) -> T) -> T {
+    /// Reads the entries of an informer together with its cache. The entries are locked first, so
+    /// that a write which is not in them because the cache has passed it is in the cache.
+    pub(crate) fn with<T>(&self, core: &Core, read: impl FnOnce(&Entries, &State) -> T) -> T {
         let informers = self.informers.read();
         let entries = informers
             .entries
             .get(&core.id)
-            .map_or(&NONE, |(_, entries)| entries);
-        look(entries, &core.state())
+            .map_or(&NO_ENTRIES, |(_, entries)| entries);
+        read(entries, &core.state())
     }
 }
 
@@ -139,7 +144,6 @@ impl Default for OverlayWriter {
 }
 
 impl OverlayWriter {
-    /// An empty overlay for one plugin.
     pub fn new() -> Self {
         Self {
             overlay: Overlay {
@@ -148,29 +152,32 @@ impl OverlayWriter {
         }
     }
 
-    /// The end that listers read.
+    /// The overlay for listers.
     pub fn reader(&self) -> Overlay {
         self.overlay.clone()
     }
 
-    /// The server acknowledged a create, an update or a patch with this object, whole. To be called for each informer of
-    /// the plugin that watches the object's kind, before the plugin is told; a version that the reflector has passed is
-    /// left out. Only for answers that are the object itself, not those of `scale`, `eviction`, `binding` or `token`.
-    /// Returns the object, as the informer's cache would hold it.
+    /// Records a create, an update or a patch that the server acknowledged with the whole object.
+    /// Returns the object as the informer's cache would hold it.
+    ///
+    /// Call it for each informer of the plugin that watches the object's kind, before the plugin
+    /// gets the response. A version that the reflector has passed is not recorded. Not for
+    /// responses that are another object: those of `scale`, `eviction`, `binding` and `token`.
     ///
     /// # Errors
-    /// The answer is not an object of the API, or in protobuf that can't be read: see [`Informer::catches_up`].
+    /// The response is not an object of the API, or is protobuf that can't be decoded: see
+    /// [`Informer::catches_up`].
     pub fn written(
         &self,
         informer: &Informer,
-        answer: &Answer,
+        response: &ApiResponse,
     ) -> Result<Arc<Object>, DecodeError> {
         let core = informer.core();
-        let object = core.decode(answer)?;
+        let object = core.decode(response)?;
         let uid = object.uid.clone();
         let version = object.resource_version;
-        let entry = if object.is_gone() && !is_held_by_spec(core, answer)? {
-            Entry::Gone {
+        let entry = if object.is_removed() && !is_held_by_spec(core, response)? {
+            Entry::Deleted {
                 after: Some(version),
                 since: Instant::now(),
             }
@@ -183,31 +190,33 @@ impl OverlayWriter {
         Ok(object)
     }
 
-    /// The server acknowledged a delete with this answer: a Status, or the object as it was or is now. Of a graceful
-    /// delete the object stays, with its deletion timestamp; else it is hidden until the reflector sees it go. `before` is
-    /// the object as the plugin saw it when it asked: where the reflector was quicker than the answer, nothing else says
-    /// that it has seen the object go.
+    /// Records a delete that the server acknowledged with a Status or with the object.
+    ///
+    /// After a graceful delete the object stays, with its deletion timestamp; else it is hidden
+    /// until the reflector sees the deletion. `before` is the object as the plugin read it before
+    /// the delete. If the reflector saw the deletion before the response, only `before` has a
+    /// version that shows it.
     ///
     /// # Errors
-    /// The answer is neither, or in protobuf that can't be read: see [`Informer::catches_up`].
+    /// The response is neither, or is protobuf that can't be decoded: see [`Informer::catches_up`].
     pub fn deleted(
         &self,
         informer: &Informer,
         (namespace, name): (&str, &str),
         before: Option<&Object>,
-        answer: &Answer,
+        response: &ApiResponse,
     ) -> Result<(), DecodeError> {
         let core = informer.core();
-        let (uid, version) = if answer.is_status() {
-            (status_uid(answer)?, None)
+        let (uid, version) = if response.is_status() {
+            (status_uid(response)?, None)
         } else {
-            let object = core.decode(answer)?;
-            if object.is_deleting() && (!object.is_gone() || is_held_by_spec(core, answer)?) {
-                return self.written(informer, answer).map(drop);
+            let object = core.decode(response)?;
+            if object.is_deleting() && (!object.is_removed() || is_held_by_spec(core, response)?) {
+                return self.written(informer, response).map(drop);
             }
             (Some(object.uid.clone()), Some(object.resource_version))
         };
-        let known = self.known(core, namespace, name, uid.as_ref());
+        let known = self.newest_known(core, namespace, name, uid.as_ref());
         let Some(uid) = uid.or(known.as_ref().map(|(uid, _)| uid.clone())) else {
             return Ok(());
         };
@@ -222,7 +231,7 @@ impl OverlayWriter {
         self.put(
             core,
             uid,
-            Entry::Gone {
+            Entry::Deleted {
                 after,
                 since: Instant::now(),
             },
@@ -230,8 +239,9 @@ impl OverlayWriter {
         Ok(())
     }
 
-    /// The newest version known of an object by its UID or else its name, here or in the cache.
-    fn known(
+    /// The newest known version of an object, by its UID or else its name, in the overlay or in the
+    /// cache.
+    fn newest_known(
         &self,
         core: &Core,
         namespace: &str,
@@ -247,7 +257,7 @@ impl OverlayWriter {
                     let own = entries
                         .all
                         .get(uid)
-                        .filter(|entry| !matches!(entry, Entry::Gone { .. }));
+                        .filter(|entry| !matches!(entry, Entry::Deleted { .. }));
                     (
                         own.map(|entry| (uid.clone(), entry.version())),
                         state.indexer.by_uid(uid),
@@ -268,7 +278,8 @@ impl OverlayWriter {
         })
     }
 
-    /// Puts an entry in, unless the cache or the overlay knows better. What is gone stays gone.
+    /// Adds an entry, unless the cache has passed it or the overlay has a newer one. A deletion is
+    /// never replaced.
     fn put(&self, core: &Arc<Core>, uid: Uid, entry: Entry) {
         if !entry.is_ahead(&uid, &core.state()) {
             return;
@@ -289,7 +300,8 @@ impl OverlayWriter {
         }
     }
 
-    /// Drops what the reflector has passed, and answers how many entries are left. Reads never need this; it frees memory.
+    /// Removes the entries that the reflector has passed, and returns the number of those left. It
+    /// frees memory; reads don't depend on it.
     pub fn tidy(&self) -> usize {
         let mut informers = self.overlay.informers.write();
         informers.tidy();
@@ -312,19 +324,19 @@ impl Informers {
     }
 }
 
-/// Whether an object is held by finalizers of its spec, as namespaces are besides those of their metadata; or may be, where
-/// the answer has no spec: then it is the reflector that tells when it goes.
-fn is_held_by_spec(core: &Core, answer: &Answer) -> Result<bool, DecodeError> {
-    if answer.is_metadata() {
+/// Whether finalizers in an object's spec hold it, as those of a namespace do, or may do so because
+/// the response has no spec. In that case only the reflector can tell when the object is deleted.
+fn is_held_by_spec(core: &Core, response: &ApiResponse) -> Result<bool, DecodeError> {
+    if response.is_metadata() {
         return Ok(core.resource.kind.kind == "Namespace");
     }
     let finalizers = FieldPath::of_fields(&["spec", "finalizers"]);
-    let json = answer.json(&[finalizers.clone()].iter().collect())?;
+    let json = response.json(&[finalizers.clone()].iter().collect())?;
     Ok(!finalizers.strings(&json).is_empty())
 }
 
-/// The UID that a Status names, if it does.
-fn status_uid(status: &Answer) -> Result<Option<Uid>, DecodeError> {
+/// The UID in a Status, if it has one.
+fn status_uid(status: &ApiResponse) -> Result<Option<Uid>, DecodeError> {
     let uid = FieldPath::of_fields(&["details", "uid"]);
     let json = status.json(&[uid.clone()].iter().collect())?;
     Ok(uid

@@ -1,8 +1,10 @@
-//! The API server's protobuf, which costs it and us a fraction of what JSON does: what a mask keeps of a message becomes
-//! the JSON that the server would have sent, and the rest is skipped unread. Everything after that is as with JSON.
+//! The API server's protobuf, which costs both sides a fraction of JSON. The fields that a mask
+//! keeps are transcoded to the JSON that the server would have sent; the others are skipped without
+//! decoding. The rest of the crate sees JSON only.
 //!
-//! What the kinds look like is in `schema`, how messages are made of bytes in `wire`. A field that the schema does not know
-//! (the server is of a later release) is an error: then the kind is read as JSON, so that nothing is lost.
+//! `schema` has the messages of each kind, `wire` decodes their bytes, and `transcode` writes the
+//! JSON. A field that is not in the schema, as of a server of a later release, is an error: the
+//! reflector then requests the kind as JSON, so that no field is lost.
 
 mod schema;
 mod transcode;
@@ -13,44 +15,44 @@ use flyball_types::{Kind, Node};
 pub(crate) use transcode::Transcoder;
 use wire::{Fields, Value, WireError};
 
-use crate::answer::Head;
+use crate::response::ObjectVersion;
 
-/// What every object in protobuf begins with.
+/// The first bytes of every object in protobuf.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Protobuf that can't be read. JSON may be.
+/// Protobuf that can't be decoded. The same object may be decodable as JSON.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProtobufError {
-    #[error("protobuf that ends early or is none: {0}")]
+    #[error("the protobuf is incomplete or invalid: {0}")]
     Wire(#[from] WireError),
-    #[error("the kind {0:?} is not known in protobuf")]
+    #[error("the kind {0:?} is not in the schema")]
     Kind(String),
-    #[error("{message} has a field {number} that is not known")]
+    #[error("field {number} of {message} is not in the schema")]
     Field { message: &'static str, number: u32 },
-    #[error("{message}.{field} is not what it should be")]
+    #[error("{message}.{field} has an invalid value")]
     Value {
         message: &'static str,
         field: &'static str,
     },
 }
 
-/// Whether objects of a kind can be read in protobuf.
+/// Whether objects of a kind can be decoded from protobuf.
 pub(crate) fn knows(kind: &Kind) -> bool {
     schema::of_kind(&kind.to_string()).is_some()
 }
 
-/// Whether this is an object in protobuf, and no JSON.
+/// Whether a body is an object in protobuf, rather than JSON.
 pub(crate) fn is_object(body: &[u8]) -> bool {
     body.starts_with(MAGIC)
 }
 
-/// Whether these bytes of a watch begin with an event in protobuf, and not with a line of JSON. It begins with its length, of
-/// which the first byte is zero: the server takes no object of 16 MiB.
+/// Whether the bytes of a watch begin with a protobuf frame, rather than a line of JSON. A frame
+/// begins with its length, whose first byte is zero because no object has 16 MiB.
 pub(crate) fn is_frame(stream: &[u8]) -> bool {
     stream.first() == Some(&0)
 }
 
-/// How long all the events are of which nothing is missing.
+/// The length of the complete frames at the start of a stream.
 pub(crate) fn whole_frames(stream: &[u8]) -> usize {
     let mut end = 0;
     while let Some(length) = frame_length(&stream[end..]) {
@@ -59,20 +61,20 @@ pub(crate) fn whole_frames(stream: &[u8]) -> usize {
     end
 }
 
-/// How long the first event is, with the length that it begins with; none if something of it is missing.
+/// The length of the first frame, including its length prefix; `None` if the frame is incomplete.
 fn frame_length(stream: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(*stream.first_chunk()?);
     Some(size_of_val(&length) + length as usize).filter(|length| *length <= stream.len())
 }
 
-/// What is kept of an object, as JSON.
+/// Transcodes the part of an object that a mask keeps to JSON.
 pub(crate) fn to_json(body: &[u8], node: &Node) -> Result<Vec<u8>, ProtobufError> {
     let (mut json, object) = (Vec::new(), Envelope::open(body)?);
     Transcoder::default().object(&object.kind, object.raw, node, None, &mut json)?;
     Ok(json)
 }
 
-/// An object and its kind.
+/// An encoded object and its kind: the server's `runtime.Unknown`.
 pub(crate) struct Envelope<'a> {
     /// As in `apps/v1/Deployment`.
     pub(crate) kind: String,
@@ -95,7 +97,7 @@ impl<'a> Envelope<'a> {
                     }
                 }
                 (2, Value::Bytes(bytes)) => raw = bytes,
-                // Written in another way, if at all: nothing of the API is.
+                // A content encoding or a content type, which the API server does not set.
                 (3 | 4, Value::Bytes(bytes)) if !bytes.is_empty() => return Err(WireError.into()),
                 _ => {}
             }
@@ -106,10 +108,10 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// Which version of which object it is: its UID, and its resource version. Empty is what is not there.
-    pub(crate) fn version(&self) -> Result<(&'a str, &'a str), ProtobufError> {
+    /// The UID and the resource version. Missing values are empty.
+    pub(crate) fn uid_and_version(&self) -> Result<(&'a str, &'a str), ProtobufError> {
         let (mut uid, mut version) = ("", "");
-        for field in Fields::new(wire::only(self.raw)?) {
+        for field in Fields::new(wire::unwrap_message(self.raw)?) {
             match field? {
                 (5, value) => uid = value.text()?,
                 (6, value) => version = value.text()?,
@@ -119,18 +121,18 @@ impl<'a> Envelope<'a> {
         Ok((uid, version))
     }
 
-    /// Which object it is. All have their metadata in the first field; nothing else is read.
-    pub(crate) fn head(&self) -> Result<Head, ProtobufError> {
-        let mut head = Head::default();
-        for field in Fields::new(wire::only(self.raw)?) {
+    /// The name and the version. The metadata is the first field of every kind.
+    pub(crate) fn object_version(&self) -> Result<ObjectVersion, ProtobufError> {
+        let mut object = ObjectVersion::default();
+        for field in Fields::new(wire::unwrap_message(self.raw)?) {
             match field? {
-                (1, value) => head.name = value.text()?.into(),
-                (3, value) => head.namespace = value.text()?.into(),
-                (6, value) => head.resource_version = value.text()?.into(),
+                (1, value) => object.name = value.text()?.into(),
+                (3, value) => object.namespace = value.text()?.into(),
+                (6, value) => object.resource_version = value.text()?.into(),
                 _ => {}
             }
         }
-        Ok(head)
+        Ok(object)
     }
 }
 
@@ -142,7 +144,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Opens the first of some whole events; answers what follows it, too.
+    /// Opens the first frame of a stream, and returns it with the rest of the stream.
     pub(crate) fn open(stream: &'a [u8]) -> Result<(Self, &'a [u8]), ProtobufError> {
         let length = frame_length(stream).ok_or(WireError)?;
         let (frame, rest) = stream.split_at(length);
@@ -150,7 +152,7 @@ impl<'a> Frame<'a> {
         for field in Fields::new(&frame[size_of::<u32>()..]) {
             match field? {
                 (1, value) => event_type = value.text()?,
-                (2, Value::Bytes(raw)) => object = wire::only(raw)?,
+                (2, Value::Bytes(raw)) => object = wire::unwrap_message(raw)?,
                 _ => {}
             }
         }
@@ -164,7 +166,7 @@ pub(crate) struct List<'a> {
     /// The kind of its items.
     pub(crate) kind: String,
     pub(crate) resource_version: &'a str,
-    /// Asks for the next page; empty at the last one.
+    /// The token of the next page; empty for the last page.
     pub(crate) next: &'a str,
     pub(crate) items: Vec<&'a [u8]>,
 }
@@ -198,12 +200,12 @@ impl<'a> List<'a> {
     }
 }
 
-/// Protobuf as the server writes it, for tests.
+/// Encodes protobuf as the server does, for tests.
 #[cfg(test)]
 pub(crate) mod samples {
     use super::MAGIC;
 
-    /// A field that is bytes.
+    /// A length-delimited field.
     pub(crate) fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [
             &[
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_shown_as_the_server_does() {
+    fn empty_values_are_written_as_the_server_does() {
         let deployment = [field(1, &field(1, b"a<b")), field(2, &[]), field(3, &[])].concat();
         let json = to_json(&object("apps/v1", "Deployment", &deployment), &Node::All).unwrap();
         assert_eq!(
@@ -275,15 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_does_not_know_is_an_error_and_not_lost() {
+    fn a_kind_or_field_outside_the_schema_is_an_error() {
         let error = |body: &[u8]| to_json(body, &Node::All).unwrap_err().to_string();
         assert_eq!(
             error(&object("v1", "Pod", &field(9, b""))),
-            "core/v1.Pod has a field 9 that is not known"
+            "field 9 of core/v1.Pod is not in the schema"
         );
         assert_eq!(
             error(&object("v1", "Podd", b"")),
-            "the kind \"v1/Podd\" is not known in protobuf"
+            "the kind \"v1/Podd\" is not in the schema"
         );
         assert!(
             to_json(b"{}", &Node::All).is_err() && to_json(b"k8s\0\x0a\x10", &Node::All).is_err()

@@ -1,30 +1,31 @@
-//! A question to the cache.
+//! The query of a cached list: which objects a lister returns.
 
 use flyball_types::{FieldPath, LabelSelector};
 
 use crate::{Object, Uid};
 
-/// Which objects are wanted: all conditions must hold.
+/// Selects objects of a cache. An object matches if all conditions hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
-    /// Only those of this namespace; all if empty.
+    /// Only objects in this namespace; of all namespaces if empty.
     pub namespace: String,
-    /// Only those whose labels match.
+    /// Only objects whose labels match.
     pub labels: LabelSelector,
-    /// Only those with this value at each of these paths. A path that is indexed is looked up, any other one is compared.
+    /// Only objects with this value at each of these paths. Indexed paths are looked up; others are
+    /// compared.
     pub fields: Vec<(FieldPath, String)>,
-    /// Only the one that has this UID.
+    /// Only the object with this UID.
     pub uid: Option<Uid>,
-    /// Only those that name this UID as an owner.
+    /// Only objects that name this UID as an owner.
     pub owner: Option<Uid>,
-    /// Only those that name this UID as their controller.
+    /// Only objects that name this UID as their controller.
     pub controller: Option<Uid>,
-    /// Only those that name no controller.
+    /// Only objects without a controller.
     pub orphans: bool,
 }
 
 impl ListQuery {
-    /// All objects of a namespace, or all if it is empty.
+    /// Selects all objects of a namespace; of all namespaces if it is empty.
     pub fn namespace(namespace: &str) -> Self {
         Self {
             namespace: namespace.into(),
@@ -32,7 +33,6 @@ impl ListQuery {
         }
     }
 
-    /// Whether an object is wanted.
     pub fn matches(&self, object: &Object) -> bool {
         let names = |uid: &Option<Uid>, only_controller: bool| match uid {
             None => true,

@@ -1,5 +1,6 @@
-//! Keeps one cache like the server: lists, watches, and finds its way back after every kind of failure. A state and one
-//! step function; what each state waits for is in its description. The requests themselves are in `stream.rs`.
+//! The reflector: keeps one informer's cache equal to the server by lists and watches, and recovers
+//! from every kind of failure. It is an explicit state with one step function. `stream.rs` has its
+//! requests, `core.rs` the cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,112 +14,133 @@ use tracing::{debug, info, warn};
 use crate::backoff::{Backoff, random};
 use crate::core::Core;
 use crate::decode::Event;
-use crate::link::Link;
+use crate::reachability::Reachability;
 use crate::stream::{Events, Requests};
 use crate::{DecodeError, Object, Source, SourceError, Uid};
 
-/// How long a watch may be silent, bookmarks (one a minute) included, before its connection counts as dead.
-const SILENCE: Duration = Duration::from_secs(180);
-/// How long a streamed list may be silent before pages are asked for instead: a server that does not know of it hangs.
-const INITIAL_SILENCE: Duration = Duration::from_secs(30);
-/// A watch that ends sooner, with nothing told, counts as a failure.
+/// A watch without events for this long counts as dead. The server sends a bookmark each minute.
+const WATCH_SILENCE: Duration = Duration::from_secs(180);
+/// A streamed list without events for this long is replaced by pages: a server that doesn't support
+/// streaming hangs.
+const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// A watch that ends sooner, without an event, counts as a failure.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
-/// After a watch this long, failures before it are forgotten.
-const HEALTHY: Duration = Duration::from_secs(30);
-/// How long wishes for wider fields are gathered.
+/// A watch of this length resets the backoff.
+const HEALTHY_WATCH: Duration = Duration::from_secs(30);
+/// How long requests for a wider mask are gathered.
 const WIDEN_GATHER: Duration = Duration::from_millis(100);
-/// How long at least lies between two lists for wider fields.
+/// The minimum interval between two lists for a wider mask.
 const WIDEN_INTERVAL: Duration = Duration::from_secs(2);
-/// How long somebody may wait for a version before the server is asked for a bookmark, and then again.
-const NUDGE_AFTER: Duration = Duration::from_secs(1);
-const NUDGE_INTERVAL: Duration = Duration::from_secs(5);
-/// A server sends a bookmark 2 s before a watch ends.
-const NUDGE_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long a server that refused to stream a list is asked for pages only.
+/// How long somebody may wait for a version before the server is asked for a bookmark.
+const BOOKMARK_AFTER: Duration = Duration::from_secs(1);
+/// The minimum interval between two such requests.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(5);
+/// The timeout of a watch that is started for its bookmark, which a server sends 2 s before the
+/// end.
+const BOOKMARK_WATCH: Duration = Duration::from_secs(4);
+/// How long only pages are requested from a server that refused to stream a list.
 const NO_STREAM_FOR: Duration = Duration::from_secs(600);
 
 /// Lists and watches for one informer.
 pub(crate) struct Reflector {
     core: Arc<Core>,
     requests: Requests,
-    link: Arc<Link>,
+    reachability: Arc<Reachability>,
     backoff: Backoff,
+    /// The decoder's buffer.
     scratch: Vec<u8>,
     pages_only_until: Option<Instant>,
+    /// When to list for a wider mask, if a handle needs one.
     widen_at: Option<Instant>,
-    widened_at: Option<Instant>,
-    nudged_at: Option<Instant>,
+    last_widened: Option<Instant>,
+    /// When a bookmark was last requested.
+    last_bookmark_request: Option<Instant>,
 }
 
-/// Where the reflector is.
+/// The state of the reflector.
 enum State {
-    /// A new list is to be begun.
+    /// Start a list.
     List {
-        /// The server's versions went back: take what it has, and let versions go back too.
+        /// The server's versions went back: accept older versions than those seen.
         reset: bool,
-        /// Ask for everything in one page, because the pages before were too slow.
+        /// Request everything in one page, because the list expired between two pages.
         one_page: bool,
     },
-    /// Pages are coming.
-    Pages(Listing),
-    /// A list is streamed as the beginning of a watch.
-    Initial {
-        stream: Events,
-        objects: HashMap<Uid, Arc<Object>>,
-        mask: Arc<Mask>,
-        reset: bool,
-        started: Instant,
+    /// Receive the pages of a list.
+    Pages(PagedList),
+    /// Receive a list that is streamed at the start of a watch.
+    StreamedList(StreamedList),
+    /// Start a watch at the position of the last one.
+    Connect {
+        /// The watch is a short one, to receive its bookmark.
+        for_bookmark: bool,
     },
-    /// A watch is to be begun where the last one ended; a short one, if only for its bookmark.
-    Connect { nudge: bool },
-    /// Changes are coming.
+    /// Receive changes.
     Watch(Watching),
-    /// Something failed that may come of a server that was restored from a backup: see if its versions went back.
-    Verify(Then),
-    /// Wait, then go on.
+    /// Check whether the server's versions went back, after a failure that a server restored from a
+    /// backup may cause.
+    Verify(AfterVerify),
+    /// Wait, then enter another state.
     Wait(Duration, Box<State>),
 }
 
-/// What follows a verification.
+/// The state after a check that found the server's versions in order.
 #[derive(Clone, Copy)]
-enum Then {
+enum AfterVerify {
     List,
     Connect,
 }
 
-struct Listing {
+/// A list under way, in pages.
+struct PagedList {
     objects: Vec<Arc<Object>>,
+    /// The token of the next page; empty for the first one.
     next: String,
     mask: Arc<Mask>,
     reset: bool,
     one_page: bool,
 }
 
+/// A list under way, streamed at the start of a watch.
+struct StreamedList {
+    stream: Events,
+    objects: HashMap<Uid, Arc<Object>>,
+    mask: Arc<Mask>,
+    reset: bool,
+    started: Instant,
+}
+
+/// A watch under way.
 struct Watching {
     stream: Events,
     mask: Arc<Mask>,
     started: Instant,
-    /// How long the server was asked to keep it.
+    /// The timeout that was requested for the watch.
     timeout: Duration,
-    heard: bool,
+    /// Whether an event was received.
+    received: bool,
 }
 
 impl Reflector {
-    pub(crate) fn new(core: Arc<Core>, source: Arc<dyn Source>, link: Arc<Link>) -> Self {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        source: Arc<dyn Source>,
+        reachability: Arc<Reachability>,
+    ) -> Self {
         Self {
             requests: Requests::new(source, Arc::clone(&core)),
             core,
-            link,
+            reachability,
             backoff: Backoff::new(),
             scratch: Vec::new(),
             pages_only_until: None,
             widen_at: None,
-            widened_at: None,
-            nudged_at: None,
+            last_widened: None,
+            last_bookmark_request: None,
         }
     }
 
-    /// Runs until told to stop, or until nobody is left to tell.
+    /// Runs until it is stopped, or until nobody is left who could stop it.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut state = State::List {
             reset: false,
@@ -136,15 +158,9 @@ impl Reflector {
     async fn step(&mut self, state: State) -> State {
         match state {
             State::List { reset, one_page } => self.list(reset, one_page).await,
-            State::Pages(listing) => self.pages(listing).await,
-            State::Initial {
-                stream,
-                objects,
-                mask,
-                reset,
-                started,
-            } => self.initial(stream, objects, mask, reset, started).await,
-            State::Connect { nudge } => self.connect(nudge).await,
+            State::Pages(list) => self.pages(list).await,
+            State::StreamedList(list) => self.streamed_list(list).await,
+            State::Connect { for_bookmark } => self.connect(for_bookmark).await,
             State::Watch(watching) => self.watch(watching).await,
             State::Verify(then) => self.verify(then).await,
             State::Wait(delay, then) => {
@@ -155,7 +171,7 @@ impl Reflector {
     }
 }
 
-/// Listing.
+/// Lists.
 impl Reflector {
     async fn list(&mut self, reset: bool, one_page: bool) -> State {
         let mask = self.core.wanted_mask();
@@ -164,7 +180,7 @@ impl Reflector {
             .pages_only_until
             .is_some_and(|until| Instant::now() < until);
         if pages_only || one_page {
-            return State::Pages(Listing {
+            return State::Pages(PagedList {
                 objects: Vec::new(),
                 next: String::new(),
                 mask,
@@ -172,24 +188,27 @@ impl Reflector {
                 one_page,
             });
         }
-        let least = if reset { 0 } else { self.core.position() };
-        match self.requests.stream_list(least, watch_timeout()).await {
+        let not_older_than = self.lower_bound(reset);
+        match self
+            .requests
+            .stream_list(not_older_than, watch_timeout())
+            .await
+        {
             Ok(stream) => {
-                self.link.up();
-                let objects = HashMap::new();
-                State::Initial {
+                self.reachability.restored();
+                State::StreamedList(StreamedList {
                     stream,
-                    objects,
+                    objects: HashMap::new(),
                     mask,
                     reset,
                     started: Instant::now(),
-                }
+                })
             }
             Err(error) if error.is_too_large_version() => {
-                self.failed(&error, State::Verify(Then::List))
+                self.failed(&error, State::Verify(AfterVerify::List))
             }
             Err(error) if error.is_no_watch_list() => {
-                debug!(resource = %self.core.resource.kind, %error, "the server streams no lists");
+                debug!(resource = %self.core.resource.kind, %error, "the server does not stream lists");
                 self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
                 State::List { reset, one_page }
             }
@@ -197,83 +216,93 @@ impl Reflector {
         }
     }
 
-    async fn pages(&mut self, mut listing: Listing) -> State {
-        let Listing {
+    /// The resource version that a list must not be older than; 0 for a consistent read.
+    fn lower_bound(&self, reset: bool) -> u64 {
+        if reset { 0 } else { self.core.position() }
+    }
+
+    async fn pages(&mut self, mut list: PagedList) -> State {
+        let PagedList {
             reset, one_page, ..
-        } = listing;
-        let least = if reset { 0 } else { self.core.position() };
-        let body = match self.requests.page(&listing.next, least, one_page).await {
+        } = list;
+        let not_older_than = self.lower_bound(reset);
+        let body = match self
+            .requests
+            .page(&list.next, not_older_than, one_page)
+            .await
+        {
             Ok(body) => body,
-            Err(error) if error.is_expired() && !listing.next.is_empty() => {
-                debug!(resource = %self.core.resource.kind, "the list grew too old between two of its pages");
+            Err(error) if error.is_expired() && !list.next.is_empty() => {
+                debug!(resource = %self.core.resource.kind, "the list expired between two of its pages");
                 return State::List {
                     reset,
                     one_page: true,
                 };
             }
             Err(error) if error.is_too_large_version() => {
-                return self.failed(&error, State::Verify(Then::List));
+                return self.failed(&error, State::Verify(AfterVerify::List));
             }
             Err(error) => return self.failed(&error, State::List { reset, one_page }),
         };
-        self.link.up();
-        let page = match self
-            .core
-            .decoder(&listing.mask, &mut self.scratch)
-            .page(&body)
-        {
+        self.reachability.restored();
+        let page = match self.core.decoder(&list.mask, &mut self.scratch).page(&body) {
             Ok(page) => page,
-            Err(error) => return self.unreadable(&error, State::List { reset, one_page }),
+            Err(error) => return self.undecodable(&error, State::List { reset, one_page }),
         };
-        listing.objects.extend(page.objects);
+        list.objects.extend(page.objects);
         if !page.next.is_empty() {
-            listing.next = page.next;
-            return State::Pages(listing);
+            list.next = page.next;
+            return State::Pages(list);
         }
-        if page.resource_version < self.core.position() && !reset {
-            return State::Verify(Then::List);
+        if page.resource_version < self.lower_bound(reset) {
+            return State::Verify(AfterVerify::List);
         }
-        self.take_list(listing.objects, page.resource_version, listing.mask, reset);
-        State::Connect { nudge: false }
+        self.take_list(list.objects, page.resource_version, list.mask, reset);
+        State::Connect {
+            for_bookmark: false,
+        }
     }
 
-    async fn initial(
-        &mut self,
-        mut stream: Events,
-        mut objects: HashMap<Uid, Arc<Object>>,
-        mask: Arc<Mask>,
-        reset: bool,
-        started: Instant,
-    ) -> State {
+    async fn streamed_list(&mut self, mut list: StreamedList) -> State {
         let again = State::List {
-            reset,
+            reset: list.reset,
             one_page: false,
         };
-        let Ok(filled) = timeout(INITIAL_SILENCE, stream.fill()).await else {
-            debug!(resource = %self.core.resource.kind, "the server began to stream a list and fell silent");
+        let Ok(filled) = timeout(LIST_SILENCE, list.stream.fill()).await else {
+            debug!(resource = %self.core.resource.kind, "the server stopped in the middle of a streamed list");
             self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
             return again;
         };
         match filled {
             Ok(true) => {}
-            Ok(false) => return self.failed(&cut(), again),
+            Ok(false) => return self.failed(&ended_early(), again),
             Err(error) => return self.failed(&error, again),
         }
-        let mut events = match self
+        let events = match self
             .core
-            .decoder(&mask, &mut self.scratch)
-            .events(stream.whole())
+            .decoder(&list.mask, &mut self.scratch)
+            .events(list.stream.whole())
         {
-            Ok(events) => events.into_iter(),
-            Err(error) => return self.unreadable(&error, again),
+            Ok(events) => events,
+            Err(error) => return self.undecodable(&error, again),
         };
-        stream.consume();
+        list.stream.consume();
+        self.listed_events(list, events)
+    }
+
+    /// Takes events of a streamed list. The bookmark that ends the list starts the watch.
+    fn listed_events(&mut self, mut list: StreamedList, events: Vec<Event>) -> State {
+        let again = State::List {
+            reset: list.reset,
+            one_page: false,
+        };
+        let mut events = events.into_iter();
         while let Some(event) = events.next() {
             match event {
-                Event::Upsert(object) => drop(objects.insert(object.uid.clone(), object)),
-                Event::Delete(object) => drop(objects.remove(&object.uid)),
+                Event::Upsert(object) => drop(list.objects.insert(object.uid.clone(), object)),
+                Event::Delete(object) => drop(list.objects.remove(&object.uid)),
                 Event::Error(error) if error.is_too_large_version() => {
-                    return State::Verify(Then::List);
+                    return State::Verify(AfterVerify::List);
                 }
                 Event::Error(error) if error.is_no_watch_list() => {
                     self.pages_only_until = Some(Instant::now() + NO_STREAM_FOR);
@@ -286,33 +315,27 @@ impl Reflector {
                 Event::Bookmark {
                     resource_version, ..
                 } => {
-                    if resource_version < self.core.position() && !reset {
-                        return State::Verify(Then::List);
+                    if resource_version < self.lower_bound(list.reset) {
+                        return State::Verify(AfterVerify::List);
                     }
                     self.take_list(
-                        objects.into_values().collect(),
+                        list.objects.into_values().collect(),
                         resource_version,
-                        mask.clone(),
-                        reset,
+                        list.mask.clone(),
+                        list.reset,
                     );
                     let watching = Watching {
-                        stream,
-                        mask,
-                        started,
+                        stream: list.stream,
+                        mask: list.mask,
+                        started: list.started,
                         timeout: Duration::MAX,
-                        heard: true,
+                        received: true,
                     };
                     return self.changes(events.collect(), watching);
                 }
             }
         }
-        State::Initial {
-            stream,
-            objects,
-            mask,
-            reset,
-            started,
-        }
+        State::StreamedList(list)
     }
 
     fn take_list(
@@ -324,25 +347,25 @@ impl Reflector {
     ) {
         debug!(resource = %self.core.resource.kind, objects = objects.len(), position, "listed");
         self.core.replace(objects, position, mask, reset);
-        self.well();
+        self.succeeded();
     }
 }
 
-/// Watching.
+/// Watches.
 impl Reflector {
-    async fn connect(&mut self, nudge: bool) -> State {
-        let limit = if nudge {
-            NUDGE_TIMEOUT
+    async fn connect(&mut self, for_bookmark: bool) -> State {
+        let limit = if for_bookmark {
+            BOOKMARK_WATCH
         } else {
             watch_timeout()
         };
         match self.requests.watch(self.core.position(), limit).await {
             Ok(stream) => {
-                self.well();
+                self.succeeded();
                 if self.core.is_too_narrow() {
                     self.widen_soon();
                 }
-                // It may be a server that was restored from a backup.
+                // This server may have been restored from a backup.
                 self.core.acknowledged.clear();
                 let mask = self.core.held_mask();
                 State::Watch(Watching {
@@ -350,12 +373,12 @@ impl Reflector {
                     mask,
                     started: Instant::now(),
                     timeout: limit,
-                    heard: false,
+                    received: false,
                 })
             }
             Err(error) if error.is_expired() => self.expired(),
             Err(error) if error.is_too_large_version() => {
-                self.failed(&error, State::Verify(Then::Connect))
+                self.failed(&error, State::Verify(AfterVerify::Connect))
             }
             Err(error) if error.is_not_found() => self.failed(
                 &error,
@@ -364,7 +387,7 @@ impl Reflector {
                     one_page: false,
                 },
             ),
-            Err(error) => self.failed(&error, State::Verify(Then::Connect)),
+            Err(error) => self.failed(&error, State::Verify(AfterVerify::Connect)),
         }
     }
 
@@ -372,10 +395,10 @@ impl Reflector {
         let never = Instant::now() + Duration::from_secs(86_400);
         let mut awaited = self.core.awaited.subscribe();
         let is_awaited = *awaited.borrow_and_update() > self.core.position();
-        let nudge_at = match self.nudged_at {
+        let bookmark_at = match self.last_bookmark_request {
             _ if !is_awaited => never,
-            Some(nudged_at) => (nudged_at + NUDGE_INTERVAL).max(Instant::now() + NUDGE_AFTER),
-            None => Instant::now() + NUDGE_AFTER,
+            Some(last) => (last + BOOKMARK_INTERVAL).max(Instant::now() + BOOKMARK_AFTER),
+            None => Instant::now() + BOOKMARK_AFTER,
         };
         let filled = tokio::select! {
             biased;
@@ -386,36 +409,41 @@ impl Reflector {
                 return State::Watch(watching);
             }
             () = sleep_until(self.widen_at.unwrap_or(never)), if self.widen_at.is_some() => {
-                self.widened_at = Some(Instant::now());
+                self.last_widened = Some(Instant::now());
                 return State::List { reset: false, one_page: false };
             }
-            filled = timeout(SILENCE, watching.stream.fill()) => filled,
+            filled = timeout(WATCH_SILENCE, watching.stream.fill()) => filled,
             _ = awaited.changed() => return State::Watch(watching),
-            () = sleep_until(nudge_at), if is_awaited => {
-                self.nudged_at = Some(Instant::now());
-                return State::Connect { nudge: true };
+            () = sleep_until(bookmark_at), if is_awaited => {
+                self.last_bookmark_request = Some(Instant::now());
+                return State::Connect { for_bookmark: true };
             }
         };
         let lasted = watching.started.elapsed();
         match filled {
             Ok(Ok(true)) => {}
-            Ok(Ok(false)) if lasted < SHORT_WATCH && !watching.heard => {
-                return self.failed(&cut(), State::Verify(Then::Connect));
+            Ok(Ok(false)) if lasted < SHORT_WATCH && !watching.received => {
+                return self.failed(&ended_early(), State::Verify(AfterVerify::Connect));
             }
-            // The server ends a watch at the time that it was asked for. Sooner, it may have been restarted.
+            // A server ends a watch at the requested timeout. If it does so earlier, it may have
+            // been restarted.
             Ok(Ok(false)) if lasted + SHORT_WATCH < watching.timeout => {
-                return State::Verify(Then::Connect);
+                return State::Verify(AfterVerify::Connect);
             }
-            Ok(Ok(false)) => return State::Connect { nudge: false },
+            Ok(Ok(false)) => {
+                return State::Connect {
+                    for_bookmark: false,
+                };
+            }
             Ok(Err(error)) => {
-                if lasted >= HEALTHY {
+                if lasted >= HEALTHY_WATCH {
                     self.backoff.reset();
                 }
-                return self.failed(&error, State::Verify(Then::Connect));
+                return self.failed(&error, State::Verify(AfterVerify::Connect));
             }
-            Err(_silent) => return State::Verify(Then::Connect),
+            Err(_silent) => return State::Verify(AfterVerify::Connect),
         }
-        watching.heard = true;
+        watching.received = true;
         match self
             .core
             .decoder(&watching.mask, &mut self.scratch)
@@ -423,12 +451,12 @@ impl Reflector {
         {
             Ok(events) => {
                 watching.stream.consume();
-                if lasted >= HEALTHY {
+                if lasted >= HEALTHY_WATCH {
                     self.backoff.reset();
                 }
                 self.changes(events, watching)
             }
-            Err(error) => self.unreadable(
+            Err(error) => self.undecodable(
                 &error,
                 State::List {
                     reset: false,
@@ -439,32 +467,37 @@ impl Reflector {
     }
 
     fn changes(&mut self, mut events: Vec<Event>, watching: Watching) -> State {
-        let error = events
+        let error_at = events
             .iter()
             .position(|event| matches!(event, Event::Error(_)));
-        let error = error.map(|at| events.drain(at..).next());
+        // Events after an error are dropped.
+        let error = error_at.map(|at| events.drain(at..).next());
         if !events.is_empty() && !self.core.apply(events) {
-            return State::Verify(Then::List);
+            return State::Verify(AfterVerify::List);
         }
         match error {
             None => State::Watch(watching),
             Some(Some(Event::Error(error))) if error.is_expired() => self.expired(),
-            Some(Some(Event::Error(error))) => self.failed(&error, State::Verify(Then::Connect)),
+            Some(Some(Event::Error(error))) => {
+                self.failed(&error, State::Verify(AfterVerify::Connect))
+            }
             Some(_) => unreachable!("the position is that of an error"),
         }
     }
 
+    /// Schedules a list for a wider mask.
     fn widen_soon(&mut self) {
-        let earliest = self.widened_at.map(|at| at + WIDEN_INTERVAL);
+        let earliest = self.last_widened.map(|at| at + WIDEN_INTERVAL);
         let soon = Instant::now() + WIDEN_GATHER;
         self.widen_at
             .get_or_insert(earliest.map_or(soon, |earliest| earliest.max(soon)));
     }
 }
 
-/// Failing and coming back.
+/// Failures and recovery.
 impl Reflector {
-    async fn verify(&mut self, then: Then) -> State {
+    /// Compares the position with that of a consistent read.
+    async fn verify(&mut self, then: AfterVerify) -> State {
         let position = self.core.position();
         if position == 0 {
             return State::List {
@@ -475,8 +508,8 @@ impl Reflector {
         match self.requests.fresh_position().await {
             Ok(fresh) if fresh < position => {
                 warn!(
-                    resource = %self.core.resource.kind, seen = position, now = fresh,
-                    "THE SERVER'S VERSIONS WENT BACK, as after a restore from a backup: the cache is read anew"
+                    resource = %self.core.resource.kind, position, server_position = fresh,
+                    "THE SERVER'S RESOURCE VERSIONS WENT BACK, as after a restore from a backup: listing again"
                 );
                 State::List {
                     reset: true,
@@ -484,44 +517,48 @@ impl Reflector {
                 }
             }
             Ok(_) => match then {
-                Then::List => State::Wait(
+                AfterVerify::List => State::Wait(
                     self.backoff.next(),
                     Box::new(State::List {
                         reset: false,
                         one_page: false,
                     }),
                 ),
-                Then::Connect => State::Connect { nudge: false },
+                AfterVerify::Connect => State::Connect {
+                    for_bookmark: false,
+                },
             },
             Err(error) => self.failed(&error, State::Verify(then)),
         }
     }
 
+    /// The server has dropped the versions after the position.
     fn expired(&mut self) -> State {
-        info!(resource = %self.core.resource.kind, position = self.core.position(), "the watch fell too far behind");
+        info!(resource = %self.core.resource.kind, position = self.core.position(), "the watch is too far behind; listing again");
         State::List {
             reset: false,
             one_page: false,
         }
     }
 
-    fn well(&mut self) {
-        self.link.up();
+    /// Records that lists and watches work.
+    fn succeeded(&mut self) {
+        self.reachability.restored();
         if self.core.set_problem(None) {
-            info!(resource = %self.core.resource.kind, "lists and watches again");
+            info!(resource = %self.core.resource.kind, "can list and watch again");
         }
     }
 
-    /// What came can't be decoded. Where it was protobuf, it is asked for as JSON from now on.
-    fn unreadable(&mut self, error: &DecodeError, next: State) -> State {
+    /// Handles a response that can't be decoded. If it is protobuf, JSON is requested from now on.
+    fn undecodable(&mut self, error: &DecodeError, next: State) -> State {
         if matches!(error, DecodeError::Protobuf(_)) && self.core.read_json_only() {
-            info!(resource = %self.core.resource.kind, %error, "reads JSON from now on");
+            info!(resource = %self.core.resource.kind, %error, "can't decode the server's protobuf; requesting JSON from now on");
             return next;
         }
-        self.failed(&SourceError::Nonsense(error.to_string()), next)
+        self.failed(&SourceError::Invalid(error.to_string()), next)
     }
 
-    /// Notes a failure, and waits before what comes next.
+    /// Records a failure, and waits before the next state.
     fn failed(&mut self, error: &SourceError, next: State) -> State {
         let mut delay = self.backoff.next();
         if let SourceError::Refused {
@@ -531,24 +568,24 @@ impl Reflector {
         {
             delay = delay.max(Duration::from_secs(u64::from(*seconds).min(120)));
         }
-        let is_news = self.core.set_problem(Some(error_chain(error)));
+        let is_new = self.core.set_problem(Some(error_chain(error)));
         if error.is_unreachable() {
-            self.link.down(error);
+            self.reachability.lost(error);
         } else {
-            self.link.up();
-            if is_news {
-                warn!(resource = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; trying again");
+            self.reachability.restored();
+            if is_new {
+                warn!(resource = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; retrying");
             }
         }
         State::Wait(delay, Box::new(next))
     }
 }
 
-/// 5 to 10 minutes, so that watches that began together do not end together.
+/// 5 to 10 minutes, so that watches that start together don't end together.
 fn watch_timeout() -> Duration {
     Duration::from_secs(300).mul_f64(1.0 + random())
 }
 
-fn cut() -> SourceError {
-    SourceError::Unreachable("the server ended the watch at once".into())
+fn ended_early() -> SourceError {
+    SourceError::Unreachable("the server ended the watch early".into())
 }

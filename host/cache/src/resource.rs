@@ -1,27 +1,34 @@
-//! Where a kind lies in the API: its plural, its scope, and the paths of requests. Names come from guests that nobody
-//! trusts, so each segment of a path is checked before it is used.
+//! A kind as a resource of the API: its plural, its verbs, and the paths of requests.
+//!
+//! Namespaces and names come from untrusted guests, so each path segment is checked before it is
+//! used.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::Object;
+
+/// The characters that are escaped in a path segment or in the value of a query parameter.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':');
 
 /// A kind as the API server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
-    /// The kind.
     pub kind: Kind,
-    /// Its name in paths and in RBAC rules, as in `deployments`.
+    /// The name in paths and in RBAC rules, as in `deployments`.
     pub plural: String,
-    /// Whether its objects lie in namespaces.
     pub namespaced: bool,
-    /// What can be done with it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// As in `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verbs: BTreeSet<String>,
-    /// Its subresources.
     pub subresources: Vec<Subresource>,
-    /// Whether this version is the one that the server prefers for the group.
+    /// Whether this is the server's preferred version of the group.
     pub preferred: bool,
 }
 
@@ -30,35 +37,33 @@ pub struct ApiResource {
 pub struct Subresource {
     /// As in `status`.
     pub name: String,
-    /// What it answers, if the server says so: `autoscaling/v1/Scale` for `scale`.
+    /// The kind of its objects, if the server names it: `autoscaling/v1/Scale` for `scale`.
     pub kind: Option<Kind>,
-    /// What can be done with it.
     pub verbs: BTreeSet<String>,
 }
 
-/// Which objects of a kind a reflector holds.
+/// The objects of a kind that a reflector holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Only those of this namespace; all if empty.
+    /// Only objects in this namespace; of all namespaces if empty.
     pub namespace: String,
-    /// Only those whose labels match.
+    /// Only objects whose labels match.
     pub labels: LabelSelector,
-    /// Only those whose fields match. The server knows a few fields for each kind.
+    /// Only objects whose fields match. The server supports a few fields of each kind.
     pub fields: FieldSelector,
 }
 
-/// A name that can't stand in a path. No retry can help.
+/// A text that is not a valid path segment. A retry can't help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} can't be the {what} of an object")]
+#[error("{text:?} is not a valid {what}")]
 pub struct PathSegmentError {
     /// `namespace`, `name` or `subresource`.
     pub what: &'static str,
-    /// What was given.
     pub text: String,
 }
 
 impl ApiResource {
-    /// A resource of this kind and plural with no verbs: enough to build paths.
+    /// A resource without verbs, which is enough to build paths.
     pub fn new(kind: Kind, plural: &str, namespaced: bool) -> Self {
         let (verbs, subresources) = (BTreeSet::new(), Vec::new());
         Self {
@@ -71,10 +76,11 @@ impl ApiResource {
         }
     }
 
-    /// The path of the objects of a namespace, or of all if it is empty: `/apis/apps/v1/namespaces/a/deployments`.
+    /// The path of the objects of a namespace, or of all namespaces if it is empty:
+    /// `/apis/apps/v1/namespaces/a/deployments`.
     ///
     /// # Errors
-    /// The namespace can't stand in a path, or the kind has none.
+    /// The namespace is not a valid path segment, or the kind is cluster-scoped.
     pub fn collection(&self, namespace: &str) -> Result<String, PathSegmentError> {
         let Kind { group, version, .. } = &self.kind;
         let mut path = if group.is_empty() {
@@ -97,10 +103,10 @@ impl ApiResource {
         Ok(path)
     }
 
-    /// The path of an object, or of a subresource of it if `subresource` is not empty.
+    /// The path of an object, or of its subresource if `subresource` is not empty.
     ///
     /// # Errors
-    /// The namespace, the name or the subresource can't stand in a path, or the namespace does not fit the kind.
+    /// A part is not a valid path segment, or the namespace does not fit the kind's scope.
     pub fn object(
         &self,
         namespace: &str,
@@ -128,7 +134,7 @@ impl Scope {
         Self::default()
     }
 
-    /// Whether an object, masked at least by [`Scope::paths`], is in it.
+    /// Whether an object is in the scope. Its mask must cover [`Scope::paths`].
     pub fn contains(&self, object: &Object) -> bool {
         let in_namespace = self.namespace.is_empty() || self.namespace == object.namespace();
         in_namespace
@@ -136,7 +142,7 @@ impl Scope {
             && self.fields.matches(|path| object.field(path))
     }
 
-    /// The fields that must be kept for [`Scope::contains`].
+    /// The paths that [`Scope::contains`] reads.
     pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
         self.fields
             .requirements()
@@ -144,7 +150,7 @@ impl Scope {
             .map(|requirement| &requirement.path)
     }
 
-    /// Appends the parameters that ask for this scope to a path with or without others.
+    /// Appends the query parameters of this scope to a path.
     pub(crate) fn push_parameters(&self, parameters: &mut String) {
         if !self.labels.is_everything() {
             push_parameter(parameters, "labelSelector", &self.labels.to_string());
@@ -155,7 +161,8 @@ impl Scope {
     }
 }
 
-/// Appends a query parameter: `?key=value` as the first one, `&key=value` after it. Both are escaped.
+/// Appends a query parameter to a path: `?key=value` for the first one, else `&key=value`.. Both are
+/// escaped.
 pub fn push_parameter(path: &mut String, key: &str, value: &str) {
     path.push(if path.contains('?') { '&' } else { '?' });
     escape(path, key);
@@ -178,13 +185,7 @@ fn push_segment(path: &mut String, what: &'static str, text: &str) -> Result<(),
 }
 
 fn escape(path: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
-            path.push(byte as char);
-        } else {
-            let _ = write!(path, "%{byte:02X}");
-        }
-    }
+    path.extend(utf8_percent_encode(text, ESCAPED));
 }
 
 #[cfg(test)]
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_leave_its_place_in_a_path_is_refused() {
+    fn a_name_that_would_change_the_path_is_refused() {
         let pods = ApiResource::new(Kind::new("", "v1", "Pod"), "pods", true);
         for bad in [
             "",

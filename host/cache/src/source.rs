@@ -1,5 +1,5 @@
-//! Where lists, watches and discovery come from: one GET with a streamed body. The real source is the API server; tests
-//! script their own.
+//! The source of lists, watches and discovery: GET requests with streamed bodies. The real one is
+//! the API server; tests have their own.
 
 use std::time::Duration;
 
@@ -12,29 +12,30 @@ use kube::client::Body;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::{Answer, Connection};
+use crate::{ApiResponse, Connection};
 
-/// How long an answer may take; of a watch, its head.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a response may take; for a watch, how long until its headers.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The `Accept` header for whole objects.
 pub const JSON: &str = "application/json";
-/// The same where protobuf can be read, too.
+/// The `Accept` header for whole objects, in protobuf if the server can.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
-/// The `Accept` header for the metadata of an object; whole objects from a server that can't leave the rest out.
+/// The `Accept` header for an object's metadata; a server that can't reduce objects returns whole
+/// ones.
 pub const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// The same for a list.
+/// The `Accept` header for a list of metadata.
 pub const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// For metadata where protobuf can be read, too.
+/// The `Accept` header for an object's metadata, in protobuf if the server can.
 pub const PROTOBUF_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// The same for a list.
+/// The `Accept` header for a list of metadata, in protobuf if the server can.
 pub(crate) const PROTOBUF_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// A request.
+/// A GET request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Get {
     /// The path with its parameters, escaped.
@@ -46,44 +47,44 @@ pub struct Get {
 /// A streamed body.
 pub type Chunks = BoxStream<'static, Result<Bytes, SourceError>>;
 
-/// Answers GETs.
+/// Sends GET requests.
 pub trait Source: Send + Sync + 'static {
-    /// Begins a request; the body follows.
+    /// Sends a request and returns its body as a stream.
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>>;
 }
 
-/// Why no answer came, or none that can be used.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The server was not reached, or the connection broke. A retry can help.
+    /// The server could not be reached, or the connection broke. A retry can help.
     #[error("can't reach the API server")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The server refused. What retries can do depends on the status.
-    #[error("the API server answered {code} {reason}: {message}")]
+    /// The server refused the request. Whether a retry can help depends on the status.
+    #[error("the API server returned {code} {reason}: {message}")]
     Refused {
         /// The HTTP status.
         code: u16,
         /// The API's reason, as in `Expired`.
         reason: String,
-        /// The server's sentence.
         message: String,
-        /// The reasons of the causes in the answer's details.
+        /// The reasons of the causes in the Status's details.
         causes: Vec<String>,
-        /// How long the server asks to wait, in seconds.
+        /// How long the server asks the client to wait, in seconds.
         retry_after: Option<u32>,
     },
-    /// What came can't be read. A retry won't help before the server or this program changes.
-    #[error("can't read the API server's answer: {0}")]
-    Nonsense(String),
+    /// The request or the response is not valid. A retry can't help before the server or this
+    /// program changes.
+    #[error("can't exchange valid data with the API server: {0}")]
+    Invalid(String),
 }
 
 impl SourceError {
-    /// Whether the versions asked for are too old to be had, so that only a new list can help.
+    /// Whether the resource version is too old, so that only a new list can help.
     pub fn is_expired(&self) -> bool {
         matches!(self, Self::Refused { code, reason, .. } if *code == 410 || reason == "Expired" || reason == "Gone")
     }
 
-    /// Whether the server does not know the version asked for yet, and perhaps never will.
+    /// Whether the server has not reached the resource version yet, and perhaps never will.
     pub fn is_too_large_version(&self) -> bool {
         match self {
             Self::Refused {
@@ -98,27 +99,27 @@ impl SourceError {
         }
     }
 
-    /// Whether the server does not stream lists, so that they must be asked for page by page.
+    /// Whether the server does not support streamed lists, so that only pages can help.
     pub fn is_no_watch_list(&self) -> bool {
-        let says_so = |message: &str| {
+        let names_parameter = |message: &str| {
             message.contains("sendInitialEvents") || message.contains("resourceVersionMatch")
         };
-        matches!(self, Self::Refused { code, message, .. } if matches!(code, 400 | 422) || says_so(message))
+        matches!(self, Self::Refused { code, message, .. }
+            if matches!(code, 400 | 422) || names_parameter(message))
     }
 
-    /// Whether the server was not reached.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }
 
-    /// Whether the kind is not served.
+    /// Whether the server does not serve the kind.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: 404, .. })
     }
 
-    /// The refusal that a Status object tells; `code` where it has none.
-    pub(crate) fn of_status(code: u16, body: &[u8], retry_after: Option<u32>) -> Self {
-        let Some(status) = Answer::new(Bytes::copy_from_slice(body)).status() else {
+    /// The error of a Status object. `code` is the HTTP status, for a body without one.
+    pub(crate) fn from_status(code: u16, body: &[u8], retry_after: Option<u32>) -> Self {
+        let Some(status) = ApiResponse::new(Bytes::copy_from_slice(body)).status() else {
             let message = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
             return Self::Refused {
                 code,
@@ -129,36 +130,36 @@ impl SourceError {
             };
         };
         let details = status.details.as_ref();
-        let asked = details
+        let requested = details
             .map(|details| details.retry_after_seconds)
             .filter(|&seconds| seconds > 0);
         let causes = details.into_iter().flat_map(|details| &details.causes);
         Self::Refused {
             code: if status.code == 0 { code } else { status.code },
             causes: causes.map(|cause| cause.reason.clone()).collect(),
-            retry_after: retry_after.or(asked),
+            retry_after: retry_after.or(requested),
             reason: status.reason,
             message: status.message,
         }
     }
 }
 
-/// Waits for an answer, or for the head of one that goes on, as long as one may take.
-pub(crate) async fn in_time<T>(
-    answer: impl Future<Output = Result<T, SourceError>>,
+/// Limits how long a response, or the headers of a stream, may take.
+pub(crate) async fn with_timeout<T>(
+    response: impl Future<Output = Result<T, SourceError>>,
 ) -> Result<T, SourceError> {
-    let late = || SourceError::Unreachable("no answer within a minute".into());
-    timeout(PATIENCE, answer)
+    let late = || SourceError::Unreachable("no response within a minute".into());
+    timeout(RESPONSE_TIMEOUT, response)
         .await
         .unwrap_or_else(|_| Err(late()))
 }
 
-/// Reads a whole body, in time.
-pub(crate) async fn collect(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
-    in_time(read(source, request)).await
+/// Sends a request and returns its whole body.
+pub(crate) async fn fetch(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
+    with_timeout(read_body(source, request)).await
 }
 
-async fn read(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
+async fn read_body(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
     let mut chunks = source.get(request).await?;
     let Some(first) = chunks.try_next().await? else {
         return Ok(Bytes::new());
@@ -175,14 +176,15 @@ async fn read(source: &dyn Source, request: Get) -> Result<Bytes, SourceError> {
     Ok(body.into())
 }
 
-/// The API server.
+/// The API server as a source.
 #[derive(Clone)]
 pub struct KubeSource {
     connection: Connection,
 }
 
 impl KubeSource {
-    /// Asks through these connections. They should be others than those of writes: a watch holds one for as long as it lasts.
+    /// Sends its requests over these connections. Writes should use others: each watch occupies one
+    /// for as long as it lasts.
     pub fn new(connection: Connection) -> Self {
         Self { connection }
     }
@@ -197,7 +199,10 @@ impl Source for KubeSource {
                 .header(http::header::ACCEPT, request.accept)
                 .body(Body::empty())
                 .map_err(|error| {
-                    SourceError::Nonsense(format!("the path {:?}: {error}", request.path))
+                    SourceError::Invalid(format!(
+                        "the path {:?} is not a URI: {error}",
+                        request.path
+                    ))
                 })?;
             let response = self
                 .connection
@@ -214,7 +219,7 @@ impl Source for KubeSource {
                     .await
                     .map(|body| body.to_bytes())
                     .unwrap_or_default();
-                return Err(SourceError::of_status(
+                return Err(SourceError::from_status(
                     head.status.as_u16(),
                     &body,
                     retry_after,

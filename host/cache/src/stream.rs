@@ -1,4 +1,4 @@
-//! The reflector's requests, and the events of a watch as they come.
+//! The reflector's requests, and the stream of a watch, cut into whole events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::core::Core;
 use crate::resource::push_parameter;
 use crate::source::{
     Chunks, JSON, METADATA, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA, PROTOBUF_METADATA_LIST,
-    collect, in_time,
+    fetch, with_timeout,
 };
 use crate::{Get, Source, SourceError, protobuf};
 
-/// How many objects a page holds.
-const PAGE: u32 = 500;
+/// The number of objects in a page.
+const PAGE_SIZE: u32 = 500;
 
-/// Makes the requests of one informer.
+/// Sends the requests of one informer.
 pub(crate) struct Requests {
     source: Arc<dyn Source>,
     core: Arc<Core>,
@@ -28,24 +28,25 @@ impl Requests {
         Self { source, core }
     }
 
-    /// A page of a list not older than `least` (0: consistent); `next` continues one.
+    /// A page of a list that is not older than `not_older_than` (0 for a consistent read). `next`
+    /// is the token of the previous page.
     pub(crate) async fn page(
         &self,
         next: &str,
-        least: u64,
+        not_older_than: u64,
         one_page: bool,
     ) -> Result<Bytes, SourceError> {
         let mut path = self.path()?;
         if !one_page {
-            push_parameter(&mut path, "limit", &PAGE.to_string());
+            push_parameter(&mut path, "limit", &PAGE_SIZE.to_string());
         }
         if !next.is_empty() {
             push_parameter(&mut path, "continue", next);
-        } else if least > 0 {
-            push_parameter(&mut path, "resourceVersion", &least.to_string());
+        } else if not_older_than > 0 {
+            push_parameter(&mut path, "resourceVersion", &not_older_than.to_string());
             push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
         }
-        collect(
+        fetch(
             &*self.source,
             Get {
                 path,
@@ -55,22 +56,23 @@ impl Requests {
         .await
     }
 
-    /// A watch that begins with all objects, not older than `least` (0: consistent).
+    /// A watch that begins with all objects, not older than `not_older_than` (0 for a consistent
+    /// read).
     pub(crate) async fn stream_list(
         &self,
-        least: u64,
+        not_older_than: u64,
         limit: Duration,
     ) -> Result<Events, SourceError> {
         let mut path = self.watch_path(limit)?;
         push_parameter(&mut path, "sendInitialEvents", "true");
         push_parameter(&mut path, "resourceVersionMatch", "NotOlderThan");
-        if least > 0 {
-            push_parameter(&mut path, "resourceVersion", &least.to_string());
+        if not_older_than > 0 {
+            push_parameter(&mut path, "resourceVersion", &not_older_than.to_string());
         }
         self.events(path).await
     }
 
-    /// A watch of what comes after a resource version.
+    /// A watch of the changes after a resource version.
     pub(crate) async fn watch(&self, after: u64, limit: Duration) -> Result<Events, SourceError> {
         let mut path = self.watch_path(limit)?;
         push_parameter(&mut path, "resourceVersion", &after.to_string());
@@ -81,7 +83,7 @@ impl Requests {
     pub(crate) async fn fresh_position(&self) -> Result<u64, SourceError> {
         let mut path = self.path()?;
         push_parameter(&mut path, "limit", "1");
-        let body = collect(
+        let body = fetch(
             &*self.source,
             Get {
                 path,
@@ -94,12 +96,12 @@ impl Requests {
             .decoder(&Arc::default(), &mut Vec::new())
             .page(&body);
         page.map(|page| page.resource_version)
-            .map_err(|error| SourceError::Nonsense(error.to_string()))
+            .map_err(|error| SourceError::Invalid(error.to_string()))
     }
 
     fn path(&self) -> Result<String, SourceError> {
         let path = self.core.resource.collection(&self.core.scope.namespace);
-        let mut path = path.map_err(|error| SourceError::Nonsense(error.to_string()))?;
+        let mut path = path.map_err(|error| SourceError::Invalid(error.to_string()))?;
         self.core.scope.push_parameters(&mut path);
         Ok(path)
     }
@@ -117,7 +119,9 @@ impl Requests {
             path,
             accept: self.accept(METADATA, PROTOBUF_METADATA),
         };
-        in_time(self.source.get(request)).await.map(Events::new)
+        with_timeout(self.source.get(request))
+            .await
+            .map(Events::new)
     }
 
     fn accept(&self, metadata: &'static str, protobuf_metadata: &'static str) -> &'static str {
@@ -130,11 +134,11 @@ impl Requests {
     }
 }
 
-/// Gathers chunks into whole events: lines of JSON, or protobuf of which each begins with its length.
+/// Assembles chunks into whole events: lines of JSON, or protobuf frames with a length prefix.
 pub(crate) struct Events {
     chunks: Chunks,
     buffer: Vec<u8>,
-    /// Where the whole events end.
+    /// The length of the whole events in `buffer`.
     end: usize,
 }
 
@@ -147,7 +151,7 @@ impl Events {
         }
     }
 
-    /// Waits for at least one whole event; false at the end of the stream. Safe to drop and call again.
+    /// Waits for at least one whole event. Returns false at the end of the stream. Cancel-safe.
     pub(crate) async fn fill(&mut self) -> Result<bool, SourceError> {
         while self.end == 0 {
             let Some(chunk) = self.chunks.try_next().await? else {
@@ -164,16 +168,16 @@ impl Events {
         Ok(true)
     }
 
-    /// The whole events that have come.
+    /// The bytes of the whole events received.
     pub(crate) fn whole(&self) -> &[u8] {
         &self.buffer[..self.end]
     }
 
-    /// Forgets them.
+    /// Drops the whole events.
     pub(crate) fn consume(&mut self) {
         self.buffer.drain(..self.end);
         self.end = 0;
-        // One big event must not hold its memory for as long as the watch lasts.
+        // A big event must not occupy memory for as long as the watch lasts.
         self.buffer.shrink_to(64 * 1024);
     }
 }
@@ -185,7 +189,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn events_are_whole_however_the_stream_is_cut() {
+    async fn events_are_whole_however_the_stream_is_split() {
         let pieces = [
             "{\"a\"",
             ":1}\n{\"b\":2}\n{\"c",

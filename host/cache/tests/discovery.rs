@@ -1,4 +1,4 @@
-//! Discovery, from the server's aggregated documents.
+//! Discovery from the server's aggregated documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 
 struct Server {
     groups: Mutex<Value>,
-    asked: AtomicUsize,
+    requests: AtomicUsize,
 }
 
-/// The way to the server.
+/// A connection to the server.
 struct Connection(Arc<Server>);
 
 impl Source for Connection {
     fn get(&self, request: Get) -> BoxFuture<'_, Result<Chunks, SourceError>> {
-        self.0.asked.fetch_add(1, Ordering::Relaxed);
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
         assert!(request.accept.contains("as=APIGroupDiscoveryList"));
         let body = match &*request.path {
             "/api" => {
@@ -55,10 +55,10 @@ fn widgets() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
+async fn kinds_are_resolved_and_requested_again_if_one_is_unknown() {
     let server = Arc::new(Server {
         groups: Mutex::new(json!([])),
-        asked: AtomicUsize::new(0),
+        requests: AtomicUsize::new(0),
     });
     let discovery = Discovery::new(Arc::new(Connection(Arc::clone(&server))));
     let pod = discovery
@@ -81,9 +81,9 @@ async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
         ));
     }
     assert_eq!(
-        server.asked.load(Ordering::Relaxed),
+        server.requests.load(Ordering::Relaxed),
         2,
-        "once, two documents"
+        "one discovery of two documents"
     );
     *server.groups.lock() = widgets();
     tokio::time::advance(Duration::from_secs(6)).await;
@@ -108,10 +108,10 @@ async fn kinds_are_found_and_asked_for_again_when_one_is_missing() {
         catalogue.failed,
         [(failed.0.to_owned(), failed.1.to_owned())]
     );
-    assert_eq!(server.asked.load(Ordering::Relaxed), 4);
+    assert_eq!(server.requests.load(Ordering::Relaxed), 4);
 }
 
-/// A server that begins to answer, and never ends.
+/// A server that never completes its responses.
 struct Hanging;
 
 impl Source for Hanging {
@@ -122,7 +122,7 @@ impl Source for Hanging {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_is_not_waited_for_for_ever() {
+async fn discovery_times_out_if_the_server_hangs() {
     let discovery = Discovery::new(Arc::new(Hanging));
     let asked = tokio::time::timeout(
         Duration::from_secs(3600),

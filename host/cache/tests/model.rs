@@ -1,5 +1,5 @@
-//! After whatever happens to a server and to the way there, the cache is as the server is, its deltas tell the same, and no
-//! object ever went back in time.
+//! Random changes and failures of a server and of the connection. Afterwards the cache and the
+//! replayed deltas are equal to the server, and no object ever went back in time.
 
 mod fake;
 
@@ -31,7 +31,7 @@ enum Step {
     Restore,
     Widen(u8),
     Sleep(u64),
-    Look(usize),
+    Take(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -52,11 +52,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Restore),
         1 => (0..3u8).prop_map(Step::Widen),
         6 => (0..5000u64).prop_map(Step::Sleep),
-        3 => (0..20usize).prop_map(Step::Look),
+        3 => (0..20usize).prop_map(Step::Take),
     ]
 }
 
-/// What a watcher knows from deltas alone.
+/// The objects as a subscriber knows them from deltas only.
 #[derive(Default)]
 struct Replay {
     objects: BTreeMap<Uid, (String, u64)>,
@@ -142,7 +142,8 @@ async fn run(steps: Vec<Step>) {
                 server.restore(backup.clone());
                 sleep(Duration::from_secs(1)).await;
                 server.inner().unreachable = false;
-                // Nothing can tell old versions from new ones once these have grown as high; a server takes its time.
+                // Old versions can't be distinguished from new ones once the server's version is as
+                // high again. A real server takes long for that.
                 sleep(Duration::from_secs(200)).await;
                 versions.clear();
             }
@@ -150,7 +151,7 @@ async fn run(steps: Vec<Step>) {
                 handles.push(factory.informer(interest(&[&format!("other{field}")])))
             }
             Step::Sleep(milliseconds) => sleep(Duration::from_millis(milliseconds)).await,
-            Step::Look(max) => drop(replay.take(&mut deltas, max).await),
+            Step::Take(max) => drop(replay.take(&mut deltas, max).await),
         }
         for object in lister.list(&ListQuery::default()) {
             let before = versions.insert(object.uid().clone(), object.resource_version());
@@ -193,14 +194,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_cache_becomes_what_the_server_is(steps in prop::collection::vec(step(), 0..60)) {
+    fn the_cache_becomes_equal_to_the_server(steps in prop::collection::vec(step(), 0..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(run(steps));
     }
 }
 
 #[test]
-fn a_change_that_was_not_taken_is_merged_and_keeps_every_version() {
+fn deltas_that_are_not_taken_are_merged_and_keep_every_version() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -227,7 +228,8 @@ fn a_change_that_was_not_taken_is_merged_and_keeps_every_version() {
                     .collect()
             })
             .collect();
-        // The first `x` came and went unseen: all that was of it is there, in order, for the keys that it may have had.
+        // The first `x` was created and deleted before the batch was taken. The delta has all its
+        // versions in order, for the keys that they map to.
         assert_eq!(versions, [vec![101, 103, 104], vec![102], vec![105]]);
         assert!(batch[0].old.is_none() && batch[0].new.is_none());
     });

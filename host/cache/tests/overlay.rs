@@ -1,4 +1,5 @@
-//! What a plugin wrote is what it reads, whatever the reflector has seen of it; nobody else sees it sooner than the cache.
+//! A plugin reads its own writes, whatever the reflector has seen of them. Other plugins see them
+//! only through the cache.
 
 mod fake;
 
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use fake::{Server, interest, started};
 use flyball_cache::{
-    Answer, DecodeError, Informer, Interest, LabelSet, ListQuery, Lister, Object, OverlayWriter,
-    Scope, Uid, View,
+    ApiResponse, DecodeError, Informer, Interest, LabelSet, ListQuery, Lister, Object,
+    OverlayWriter, Scope, Uid, View,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -31,24 +32,27 @@ impl Plugin {
         }
     }
 
-    fn wrote(&self, answer: &Value) {
+    fn wrote(&self, response: &Value) {
         self.writer
-            .written(&self.informer, &Answer::new(answer.to_string().into()))
+            .written(
+                &self.informer,
+                &ApiResponse::new(response.to_string().into()),
+            )
             .unwrap();
     }
 
-    fn deleted(&self, name: &str, answer: &Value) {
-        self.deleted_as_seen(name, None, answer);
+    fn deleted(&self, name: &str, response: &Value) {
+        self.deleted_as_seen(name, None, response);
     }
 
-    /// The plugin saw the object when it asked for its deletion.
-    fn deleted_as_seen(&self, name: &str, before: Option<&Object>, answer: &Value) {
+    /// `before` is the object as the plugin read it before the delete.
+    fn deleted_as_seen(&self, name: &str, before: Option<&Object>, response: &Value) {
         self.writer
             .deleted(
                 &self.informer,
                 ("a", name),
                 before,
-                &Answer::new(answer.to_string().into()),
+                &ApiResponse::new(response.to_string().into()),
             )
             .unwrap();
     }
@@ -79,7 +83,7 @@ fn pod(labels: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_seen_by_who_wrote_it_at_once_and_by_others_with_the_event() {
+async fn a_write_is_visible_to_its_plugin_at_once_and_to_others_with_the_event() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -105,7 +109,7 @@ async fn a_write_is_seen_by_who_wrote_it_at_once_and_by_others_with_the_event() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_the_reflector_has_passed_is_left_out() {
+async fn a_response_that_the_reflector_has_passed_is_not_recorded() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -120,8 +124,8 @@ async fn an_answer_that_the_reflector_has_passed_is_left_out() {
     );
 }
 
-/// A pod in protobuf, with what nobody knows beside its spec: field 9.
-fn in_protobuf(version: u64) -> Answer {
+/// A pod in protobuf with a field that is not in the schema: 9.
+fn in_protobuf(version: u64) -> ApiResponse {
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
     let metadata = [
         field(1, b"x"),
@@ -137,7 +141,7 @@ fn in_protobuf(version: u64) -> Answer {
         field(9, b"new"),
     ]
     .concat();
-    Answer::new(
+    ApiResponse::new(
         [b"k8s\0".to_vec(), field(1, &types), field(2, &object)]
             .concat()
             .into(),
@@ -145,28 +149,33 @@ fn in_protobuf(version: u64) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cant_be_read_is_known_once_the_reflector_has_seen_the_change() {
+async fn the_change_of_an_undecodable_response_is_visible_once_the_reflector_has_seen_it() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
     let plugin = Plugin::new(&informer);
-    let answer = in_protobuf(server.version() + 1);
+    let response = in_protobuf(server.version() + 1);
     assert!(matches!(
-        plugin.writer.written(&informer, &answer),
+        plugin.writer.written(&informer, &response),
         Err(DecodeError::Protobuf(_))
     ));
     assert!(matches!(
-        plugin.writer.deleted(&informer, ("a", "x"), None, &answer),
+        plugin
+            .writer
+            .deleted(&informer, ("a", "x"), None, &response),
         Err(DecodeError::Protobuf(_))
     ));
-    assert!(!informer.catches_up(&answer).await, "it has not come");
+    assert!(
+        !informer.catches_up(&response).await,
+        "the change has not arrived"
+    );
     server.put("a", "x", pod(json!({})));
-    assert!(informer.catches_up(&answer).await);
+    assert!(informer.catches_up(&response).await);
     assert_eq!(plugin.contents(), ["a/x=101"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_is_hidden_until_it_is_seen_to_go_and_its_name_can_be_used_again() {
+async fn a_deleted_object_is_hidden_until_its_event_and_its_name_can_be_reused() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -178,7 +187,7 @@ async fn what_was_deleted_is_hidden_until_it_is_seen_to_go_and_its_name_can_be_u
     assert!(plugin.contents().is_empty());
     plugin.wrote(&server.put("a", "x", pod(json!({}))));
     assert_eq!(plugin.contents(), ["a/x=103"]);
-    // Created and deleted before any event: neither of both events shows it again.
+    // Created and deleted before any event: neither event shows it again.
     plugin.wrote(&server.put("a", "y", pod(json!({}))));
     plugin.deleted("y", &status(&server.delete("a", "y").unwrap()));
     for _ in 0..4 {
@@ -193,7 +202,7 @@ async fn what_was_deleted_is_hidden_until_it_is_seen_to_go_and_its_name_can_be_u
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_the_reflector_saw_before_its_answer_leaves_nothing_behind() {
+async fn a_delete_that_the_reflector_saw_before_its_response_leaves_nothing_behind() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -201,24 +210,24 @@ async fn a_delete_that_the_reflector_saw_before_its_answer_leaves_nothing_behind
     server.put("a", "x", pod(json!({})));
     sleep(Duration::from_millis(1)).await;
     let before = plugin.lister.get("a", "x").unwrap();
-    let answer = status(&server.delete("a", "x").unwrap());
+    let response = status(&server.delete("a", "x").unwrap());
     sleep(Duration::from_millis(1)).await;
-    plugin.deleted_as_seen("x", Some(&before), &answer);
+    plugin.deleted_as_seen("x", Some(&before), &response);
     assert_eq!((plugin.contents(), plugin.writer.tidy()), (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_graceful_delete_shows_the_object_going_and_its_last_finalizer_ends_it() {
+async fn a_graceful_delete_shows_the_object_until_its_last_finalizer_is_removed() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
     let plugin = Plugin::new(&informer);
     server.inner().holding = true;
-    let going = |finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
+    let deleting = |finalizers: Value| json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers}});
     plugin.wrote(&server.put("a", "x", pod(json!({}))));
-    plugin.deleted("x", &server.put("a", "x", going(json!(["f"]))));
+    plugin.deleted("x", &server.put("a", "x", deleting(json!(["f"]))));
     assert!(plugin.lister.get("a", "x").unwrap().is_deleting());
-    plugin.wrote(&server.put("a", "x", going(json!([]))));
+    plugin.wrote(&server.put("a", "x", deleting(json!([]))));
     assert!(plugin.contents().is_empty());
     for _ in 0..3 {
         server.release(1);
@@ -229,21 +238,21 @@ async fn a_graceful_delete_shows_the_object_going_and_its_last_finalizer_ends_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finalizers_of_its_spec_hold_is_going_and_there_as_namespaces_are() {
+async fn an_object_with_finalizers_in_its_spec_stays_like_a_namespace() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
     let plugin = Plugin::new(&informer);
-    let going = |finalizers: Value| {
+    let deleting = |finalizers: Value| {
         let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         json!({"metadata": metadata, "spec": {"finalizers": finalizers}})
     };
-    plugin.deleted("x", &server.put("a", "x", going(json!(["kubernetes"]))));
+    plugin.deleted("x", &server.put("a", "x", deleting(json!(["kubernetes"]))));
     assert!(plugin.lister.get("a", "x").unwrap().is_deleting());
     server.inner().holding = true;
-    plugin.wrote(&server.put("a", "x", going(json!(["kubernetes"]))));
+    plugin.wrote(&server.put("a", "x", deleting(json!(["kubernetes"]))));
     assert_eq!(plugin.contents(), ["a/x=102"]);
-    plugin.wrote(&server.put("a", "x", going(json!([]))));
+    plugin.wrote(&server.put("a", "x", deleting(json!([]))));
     assert!(plugin.contents().is_empty());
     server.release(3);
     sleep(Duration::from_millis(1)).await;
@@ -251,7 +260,7 @@ async fn what_finalizers_of_its_spec_hold_is_going_and_there_as_namespaces_are()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spec_of_whatever_shape_holds_nothing() {
+async fn a_spec_without_valid_finalizers_does_not_hold_an_object() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["metadata"])).await;
     informer.synced().await;
@@ -272,7 +281,7 @@ async fn a_spec_of_whatever_shape_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_leaves_the_scope_is_gone_for_its_informer() {
+async fn an_object_that_leaves_the_scope_by_a_write_is_hidden() {
     let server = Server::new();
     let scope = Scope {
         labels: "app=web".parse().unwrap(),
@@ -299,7 +308,7 @@ async fn a_write_that_leaves_the_scope_is_gone_for_its_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_of_read_sees_what_was_written() {
+async fn every_kind_of_read_returns_written_objects() {
     let server = Server::new();
     let node: flyball_types::FieldPath = "spec.nodeName".parse().unwrap();
     let selector: flyball_types::FieldPath = "spec.selector".parse().unwrap();
@@ -444,7 +453,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plugin is the only one who writes, so what it reads must be what the server has, however late the events come.
+/// The plugin is the only writer, so it must read the same as the server has, however late the
+/// events are.
 async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
     let server = Server::new();
     let labels = if scoped { "app=web" } else { "" };
@@ -499,14 +509,14 @@ async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
     }
     server.release(usize::MAX);
     informer.wait_until(server.version()).await;
-    assert_eq!(plugin.writer.tidy(), 0, "nothing stays in the overlay");
+    assert_eq!(plugin.writer.tidy(), 0, "the overlay is empty");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plugin_reads_its_writes(steps in prop::collection::vec(step(), 0..50), scoped in any::<bool>()) {
+    fn a_plugin_reads_its_own_writes(steps in prop::collection::vec(step(), 0..50), scoped in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(read_your_writes(steps, scoped));
     }

@@ -1,4 +1,5 @@
-//! Kubernetes' own samples, one of each kind with all fields filled, as protobuf and as JSON: of both the same is kept.
+//! Kubernetes' own samples, one of each kind with all fields set, in protobuf and in JSON: a mask
+//! keeps the same of both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,20 +8,20 @@ use flyball_cache::fuzzing::of_protobuf;
 use flyball_types::Mask;
 use serde_json::Value;
 
-/// How many kinds there are at least that controllers may watch.
+/// The minimum number of kinds that the samples have in common with the schema.
 const KINDS: usize = 90;
 
-/// Where the samples of the release lie that the schema was made of.
+/// The folder of the samples, from the release that the schema was generated from.
 fn samples() -> PathBuf {
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
     let download = Command::new("go")
         .args(["mod", "download", "-json", "k8s.io/api"])
-        .current_dir(module)
+        .current_dir(folder)
         .output();
     let download = download.expect("go is needed to find Kubernetes' samples");
-    let answer: Value =
+    let module: Value =
         serde_json::from_slice(&download.stdout).expect("go says where the module is");
-    Path::new(answer["Dir"].as_str().expect("go has the module")).join("testdata/HEAD")
+    Path::new(module["Dir"].as_str().expect("go has the module")).join("testdata/HEAD")
 }
 
 fn pruned(mask: &Mask, json: &[u8]) -> String {
@@ -55,9 +56,9 @@ fn every_kind_is_the_same_as_in_json() {
             continue;
         }
         let protobuf = std::fs::read(&path).expect("a sample can be read");
-        // What nobody can watch, or no release serves any more, is not in the schema.
+        // Kinds that can't be watched, or that no supported release serves, are not in the schema.
         if of_protobuf(&protobuf, &masks[0])
-            .is_err_and(|error| error.to_string().contains("is not known in protobuf"))
+            .is_err_and(|error| error.to_string().contains("is not in the schema"))
         {
             continue;
         }
@@ -66,16 +67,21 @@ fn every_kind_is_the_same_as_in_json() {
         // The samples are written with spaces; numbers in them are small.
         let json = compact(&json);
         for mask in &masks {
-            let made = of_protobuf(&protobuf, mask)
+            let json_of_protobuf = of_protobuf(&protobuf, mask)
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let made = String::from_utf8(made).expect("JSON is text");
-            assert_eq!(made, pruned(mask, &json), "{} by {mask}", path.display());
+            let json_of_protobuf = String::from_utf8(json_of_protobuf).expect("JSON is text");
+            assert_eq!(
+                json_of_protobuf,
+                pruned(mask, &json),
+                "{} by {mask}",
+                path.display()
+            );
         }
     }
-    assert!(kinds > KINDS, "there are {kinds} samples alone");
+    assert!(kinds > KINDS, "only {kinds} samples were compared");
 }
 
-/// The same JSON without the spaces between its tokens, in the order that it has.
+/// The same JSON without whitespace between its tokens, in the same order.
 fn compact(json: &[u8]) -> Vec<u8> {
     let (mut compact, mut in_string, mut escaped) = (Vec::new(), false, false);
     for &byte in json {

@@ -1,4 +1,5 @@
-//! The reflector against every failure, told by what it asks and what the cache then holds. Time is paused.
+//! The reflector under every kind of failure: its requests, and the resulting cache. On paused
+//! time.
 
 mod fake;
 
@@ -42,7 +43,7 @@ fn some_pods(server: &Server, count: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_streamed_and_the_same_watch_goes_on() {
+async fn a_list_is_streamed_and_the_same_watch_continues() {
     let server = Server::new();
     some_pods(&server, 4);
     let (factory, informer) = started(&server, interest(&["spec"])).await;
@@ -63,7 +64,7 @@ async fn a_list_is_streamed_and_the_same_watch_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_streams_no_lists_is_asked_for_pages() {
+async fn pages_are_requested_from_a_server_that_streams_no_lists() {
     let server = Server::new();
     server.inner().no_stream_lists = true;
     some_pods(&server, 7);
@@ -175,7 +176,7 @@ async fn a_relist_deletes_what_vanished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_is_told_of_what_it_wants_alone() {
+async fn a_subscriber_receives_only_the_deltas_that_its_predicate_selects() {
     let server = Server::new();
     some_pods(&server, 2);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
@@ -199,12 +200,12 @@ async fn a_watcher_is_told_of_what_it_wants_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_that_grew_too_old_are_asked_for_again_in_one() {
+async fn a_list_that_expires_between_pages_is_requested_in_one_page() {
     let server = Server::new();
     server.inner().no_stream_lists = true;
     some_pods(&server, 4);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
-    // Between the first page and the second.
+    // Expire the list between the first page and the second.
     while !server
         .inner()
         .requests
@@ -264,7 +265,7 @@ async fn a_server_restored_from_a_backup_resets_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_older_than_what_was_seen_changes_nothing_and_is_looked_into() {
+async fn an_event_older_than_the_position_is_ignored_and_the_versions_are_verified() {
     let server = Server::new();
     some_pods(&server, 2);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
@@ -279,19 +280,19 @@ async fn an_event_older_than_what_was_seen_changes_nothing_and_is_looked_into() 
     assert_eq!(
         server.requests()[0],
         "limit=1",
-        "a consistent read tells whether versions went back"
+        "a consistent read shows whether versions went back"
     );
     sleep(Duration::from_secs(5)).await;
     assert!(
         server.requests()[0].contains("sendInitialEvents"),
-        "and a list what is true"
+        "then the cache is listed again"
     );
     server.put("a", "next", json!({}));
     up_to_date(&server, &informer).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_server_is_asked_ever_more_seldom_and_the_cache_stays() {
+async fn requests_to_an_unreachable_server_back_off_and_the_cache_stays() {
     let server = Server::new();
     some_pods(&server, 2);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
@@ -300,10 +301,10 @@ async fn an_unreachable_server_is_asked_ever_more_seldom_and_the_cache_stays() {
     server.cut();
     server.requests();
     sleep(Duration::from_secs(120)).await;
-    let asked = server.requests().len();
+    let requests = server.requests().len();
     assert!(
-        (5..=12).contains(&asked),
-        "asked {asked} times in two minutes"
+        (5..=12).contains(&requests),
+        "{requests} requests in two minutes"
     );
     assert_eq!(contents(&informer).len(), 2);
     assert!(
@@ -320,7 +321,7 @@ async fn an_unreachable_server_is_asked_ever_more_seldom_and_the_cache_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_version_that_no_event_carries_gets_a_bookmark_soon() {
+async fn a_wait_for_a_version_without_an_event_requests_a_bookmark() {
     let server = Server::new();
     some_pods(&server, 1);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
@@ -340,7 +341,7 @@ async fn who_waits_for_a_version_that_no_event_carries_gets_a_bookmark_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_scope_and_the_wish_for_metadata_alone_are_asked_of_the_server() {
+async fn the_scope_and_metadata_only_are_requested_from_the_server() {
     let server = Server::new();
     server.put("a", "web", json!({"metadata": {"labels": {"app": "web"}}}));
     server.put("a", "db", json!({"metadata": {"labels": {"app": "db"}}}));
@@ -373,7 +374,7 @@ async fn the_scope_and_the_wish_for_metadata_alone_are_asked_of_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_that_can_not_be_read_is_asked_for_as_json_from_then_on() {
+async fn json_is_requested_after_protobuf_that_can_not_be_decoded() {
     let server = Server::new();
     server.put("a", "p", json!({}));
     server.inner().protobuf = Some(b"\0\0\0\x02\x12\x00".to_vec());
@@ -401,7 +402,7 @@ async fn protobuf_that_can_not_be_read_is_asked_for_as_json_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wider_mask_is_listed_once_for_all_who_ask_together_and_tells_nobody_else() {
+async fn a_wider_mask_is_listed_once_and_sends_no_deltas_to_others() {
     let server = Server::new();
     some_pods(&server, 3);
     let (factory, narrow) = started(&server, interest(&["spec"])).await;
@@ -442,7 +443,7 @@ async fn a_wider_mask_is_listed_once_for_all_who_ask_together_and_tells_nobody_e
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_that_is_dropped_stops_the_reflector() {
+async fn dropping_the_last_handle_stops_the_reflector() {
     let server = Server::new();
     let (factory, informer) = started(&server, interest(&["spec"])).await;
     let rider = factory.informer(flyball_cache::Interest {

@@ -301,7 +301,7 @@ fn a_package_goes_through_a_registry() {
         .to_string();
     let said = refusal(&["pull", &pinned, "-o", &output, "--signed-by", &key]);
     assert!(
-        said.contains("is not signed, and a signature is demanded") && !back.exists(),
+        said.contains("is not signed, and a signature is required") && !back.exists(),
         "{said}"
     );
     // What is no plugin is not pushed.

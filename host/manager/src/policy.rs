@@ -23,7 +23,7 @@ mod limits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use flyball_registry::{RegistryError, Source};
+use flyball_registry::{PackageReference, RegistryError};
 use flyball_types::description::{Description, Watch};
 use flyball_types::{ApiError, Kind, Mask};
 use serde::{Deserialize, Serialize};
@@ -231,7 +231,7 @@ impl PluginPolicy {
             ));
         }
         if let Some(source) = &self.source {
-            let source: Source = source
+            let source: PackageReference = source
                 .parse()
                 .map_err(|error: RegistryError| error.to_string())?;
             if source.digest().is_none() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
-use flyball_cache::{Answer, ApiResource, Discovery, DiscoveryError, Object};
+use flyball_cache::{ApiResource, ApiResponse, Discovery, DiscoveryError, Object};
 use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Effect, Kind, Mask};
 use serde_json::value::RawValue;
@@ -111,7 +111,7 @@ impl Writer {
         };
         let answer = {
             let _permit = self.sending.acquire().await;
-            Answer::new(self.client.send(call).await?)
+            ApiResponse::new(self.client.send(call).await?)
         };
 
         let unreadable = |error: &dyn std::error::Error| {
@@ -128,7 +128,10 @@ impl Writer {
         match &seen {
             Some(object) => object.name().clone_into(name),
             None => {
-                let told = answer.head().map_err(|error| unreadable(&error))?.name;
+                let told = answer
+                    .object_version()
+                    .map_err(|error| unreadable(&error))?
+                    .name;
                 if !told.is_empty() {
                     *name = told;
                 }
@@ -197,7 +200,7 @@ impl Writer {
         write: &Write,
         kind: &Kind,
         before: Option<&Object>,
-        answer: &Answer,
+        answer: &ApiResponse,
     ) -> Option<Arc<Object>> {
         if matches!(write.operation, Operation::Delete) {
             self.views
@@ -382,9 +385,9 @@ impl Writer {
         let path = resource
             .object(&target.namespace, &target.name, "")
             .map_err(|e| ApiError::invalid(e.to_string()))?;
-        let answer = Answer::new(self.client.send(ApiRequest::get(path)).await?);
+        let answer = ApiResponse::new(self.client.send(ApiRequest::get(path)).await?);
         let found = answer
-            .head()
+            .object_version()
             .map_err(|error| unreadable(&resource.kind, &error))?
             .resource_version;
         if found != resource_version {

@@ -1,5 +1,8 @@
-//! What was pulled, kept by its digest, in the folder layout of OCI (`blobs/sha256/…`), and the signatures of each manifest.
-//! Who can write here can't make the host take anything: each read is held against its digest or its key again.
+//! The cache of pulled blobs, by digest in OCI's folder layout (`blobs/sha256/…`), and of the
+//! signatures of each manifest.
+//!
+//! Write access to the folder does not allow to inject a package: each read is verified by its
+//! digest or key again.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::signature::Signed;
 use crate::{RegistryError, digest};
 
-/// The folder of what was pulled.
+/// The folder of pulled blobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -18,12 +21,12 @@ impl Cache {
         Self { folder }
     }
 
-    /// Where a blob lies, if it is there.
+    /// The path of a blob, whether it exists or not.
     pub(crate) fn path(&self, of: &str) -> PathBuf {
         self.folder.join("blobs/sha256").join(hex(of))
     }
 
-    /// A blob that is what its digest says.
+    /// A blob; `None` if it is missing or does not match its digest.
     pub(crate) fn get(&self, of: &str) -> Option<Vec<u8>> {
         let bytes = std::fs::read(self.path(of)).ok()?;
         (digest(&bytes) == of).then_some(bytes)
@@ -33,7 +36,7 @@ impl Cache {
         write(&self.path(of), bytes)
     }
 
-    /// The signatures of a manifest, not checked.
+    /// The signatures of a manifest, not verified.
     pub(crate) fn signatures(&self, of: &str) -> Vec<Signed> {
         let text = std::fs::read(self.signatures_path(of)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -53,7 +56,7 @@ impl Cache {
     }
 }
 
-/// A digest as a file's name.
+/// A digest as a file name.
 fn hex(digest: &str) -> String {
     digest
         .trim_start_matches("sha256:")
@@ -62,7 +65,7 @@ fn hex(digest: &str) -> String {
         .collect()
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), RegistryError> {
     let folder = path.parent().unwrap_or(path);
     let written = std::fs::create_dir_all(folder).and_then(|()| {
@@ -81,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_changed_in_the_cache_is_not_used() {
+    fn a_blob_that_was_changed_in_the_cache_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path().into());
         let of = digest(b"abc");

@@ -1,5 +1,5 @@
-//! Who a registry is told that we are: what `docker login` wrote into Docker's configuration. Credentials that it keeps in
-//! another program's store are not asked for.
+//! The credentials for a registry, as `docker login` wrote them into Docker's configuration.
+//! Credential helpers are not supported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ struct Entry {
     auth: String,
 }
 
-/// The credentials for a registry; nobody's, if there are none.
-pub(crate) fn of(registry: &str, folder: Option<&Path>) -> RegistryAuth {
+/// The credentials for a registry; anonymous if there are none.
+pub(crate) fn for_registry(registry: &str, folder: Option<&Path>) -> RegistryAuth {
     let Some(folder) = folder.map(Path::to_owned).or_else(default_folder) else {
         return RegistryAuth::Anonymous;
     };
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_those_that_docker_has_for_the_registry() {
+    fn credentials_are_read_from_dockers_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let auth = STANDARD.encode("me:se:cret");
         let text = format!(
@@ -77,10 +77,14 @@ mod tests {
             ("other.example.com", RegistryAuth::Anonymous),
             ("odd", RegistryAuth::Anonymous),
         ] {
-            assert_eq!(of(registry, Some(folder.path())), expected, "{registry}");
+            assert_eq!(
+                for_registry(registry, Some(folder.path())),
+                expected,
+                "{registry}"
+            );
         }
         assert_eq!(
-            of("r.example.com", Some(Path::new("/no/such"))),
+            for_registry("r.example.com", Some(Path::new("/no/such"))),
             RegistryAuth::Anonymous
         );
     }

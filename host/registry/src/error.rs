@@ -1,119 +1,101 @@
-//! Why a package could not be pushed or pulled.
+//! The errors of pushes and pulls.
 
 use std::path::PathBuf;
 
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 
-use crate::Source;
+use crate::PackageReference;
 
-/// A package could not be pushed or pulled. [`RegistryError::can_retry`] says whether another try may help.
+/// Why a package can't be pushed or pulled. [`RegistryError::can_retry`] says whether a retry may
+/// help.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// A text that is not the address of a package.
     #[error(
         "`{text}` is not the address of a package: {problem}; write it as `oci://registry.example.com/team/name:tag`"
     )]
-    Address {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The registry can't be reached, or did not do what was asked for.
+    Address { text: String, problem: String },
+    /// The registry can't be reached, or the request failed.
     #[error("can't {doing} {package}: {cause}")]
     Registry {
-        /// What was tried: `push`, `pull`.
+        /// As in `push` or `pull`.
         doing: &'static str,
-        /// The package.
-        package: Source,
-        /// Why.
+        package: PackageReference,
         #[source]
         cause: Box<OciDistributionError>,
     },
-    /// It took too long.
     #[error("can't {doing} {package}: the registry took longer than {seconds} s")]
     Slow {
-        /// What was tried.
         doing: &'static str,
-        /// The package.
-        package: Source,
-        /// How long it may take.
+        package: PackageReference,
+        /// The timeout.
         seconds: u64,
     },
-    /// There is no such package.
     #[error(
-        "there is no {0}: look at the repository's name and tag, and whether this user may see it"
+        "can't find {0}: check the name and the tag of the repository, and that this user may read it"
     )]
-    NotFound(Source),
-    /// The registry wants other credentials.
-    #[error("the registry refuses {0}: log in with `docker login`, as a user who may do this")]
-    Refused(Source),
-    /// Something is not what its digest says.
+    NotFound(PackageReference),
+    /// The registry requires other credentials.
     #[error(
-        "the {what} of {package} is not what its digest {expected} says: the registry holds something else, or it was changed on the way"
+        "the registry refuses access to {0}: log in with `docker login`, as a user with access"
+    )]
+    Refused(PackageReference),
+    /// Data does not match its digest.
+    #[error(
+        "the {what} of {package} does not match its digest {expected}: it was changed in the registry or in transit"
     )]
     Digest {
-        /// The package.
-        package: Source,
+        package: PackageReference,
         /// `manifest`, `layer`, `signature`.
         what: &'static str,
-        /// The digest.
         expected: String,
     },
-    /// The package holds no plugin.
-    #[error("{package} is no plugin's package: {problem}; push one with `flyball push`")]
-    NoPlugin {
-        /// The package.
-        package: Source,
-        /// What is wrong.
+    #[error("{package} is not the package of a plugin: {problem}; push one with `flyball push`")]
+    NotAPlugin {
+        package: PackageReference,
         problem: String,
     },
-    /// Something is larger than the host takes.
-    #[error("the {what} of {package} has more than {limit} bytes")]
+    #[error("the {what} of {package} is larger than the limit of {limit} bytes")]
     TooLarge {
-        /// The package.
-        package: Source,
+        package: PackageReference,
         /// `layer`, `signature`.
         what: &'static str,
-        /// How many it may have.
+        /// In bytes.
         limit: usize,
     },
-    /// A signature is demanded, and there is none.
     #[error(
-        "{package} ({digest}) is not signed, and a signature is demanded: sign it with `cosign sign --key`"
+        "{package} ({digest}) is not signed, and a signature is required: sign it with `cosign sign --key`"
     )]
     Unsigned {
-        /// The package.
-        package: Source,
+        package: PackageReference,
         /// The digest of its manifest.
         digest: String,
     },
-    /// It is signed, but not with the key that is demanded.
-    #[error("no signature of {package} ({digest}) is by the key that is demanded")]
+    #[error("{package} ({digest}) is signed, but not with the required key")]
     WrongSignature {
-        /// The package.
-        package: Source,
+        package: PackageReference,
         /// The digest of its manifest.
         digest: String,
     },
-    /// A text that is not the public key of a signer.
+    /// A text is not a supported public key.
     #[error(
-        "the public key can't be used: {0}; it is what `cosign public-key` prints, of an ECDSA key on P-256"
+        "can't use the public key: {0}; a supported one is an ECDSA key on P-256, as `cosign public-key` prints it"
     )]
     Key(String),
-    /// What is pulled can't be kept.
-    #[error("can't keep what was pulled in {}", .path.display())]
+    /// A pulled blob can't be cached.
+    #[error("can't write the pulled package to {}", .path.display())]
     Cache {
-        /// The file or folder.
         path: PathBuf,
-        /// Why.
         #[source]
         cause: std::io::Error,
     },
 }
 
 impl RegistryError {
-    pub(crate) fn of(source: &Source, doing: &'static str, cause: OciDistributionError) -> Self {
+    pub(crate) fn from_client(
+        package: &PackageReference,
+        doing: &'static str,
+        cause: OciDistributionError,
+    ) -> Self {
         let is_missing = match &cause {
             OciDistributionError::ImageManifestNotFoundError(_) => true,
             OciDistributionError::ServerError { code, .. } => *code == 404,
@@ -131,21 +113,21 @@ impl RegistryError {
             _ => false,
         };
         match cause {
-            _ if is_missing => Self::NotFound(source.clone()),
+            _ if is_missing => Self::NotFound(package.clone()),
             OciDistributionError::UnauthorizedError { .. }
-            | OciDistributionError::AuthenticationFailure(_) => Self::Refused(source.clone()),
+            | OciDistributionError::AuthenticationFailure(_) => Self::Refused(package.clone()),
             OciDistributionError::DigestError(_) => {
-                source.tampered("manifest", source.digest().unwrap_or_default())
+                package.tampered("manifest", package.digest().unwrap_or_default())
             }
             cause => Self::Registry {
                 doing,
-                package: source.clone(),
+                package: package.clone(),
                 cause: Box::new(cause),
             },
         }
     }
 
-    /// Whether another try may help: the registry could not be reached, was slow, or failed by itself.
+    /// Whether a retry may help: the registry was unreachable, slow, or had an internal error.
     pub fn can_retry(&self) -> bool {
         match self {
             Self::Registry { cause, .. } => match &**cause {

@@ -1,18 +1,21 @@
-//! Plugins as packages in OCI registries, in the artifact format that the CNCF's WebAssembly working group has written down:
-//! a manifest with one layer of type `application/wasm` and a config that tells what the component exports and imports.
+//! Plugins as packages in OCI registries, in the artifact format of the CNCF's WebAssembly working
+//! group: a manifest with one layer of type `application/wasm`, and a config that lists the
+//! component's exports and imports.
 //!
-//! In the order of a pull: a [`Source`] says where a package is; [`pull`] takes its manifest and its layer from the cache or
-//! from the registry and holds both against their digests; where a [`PublicKey`] is demanded, the signature that cosign laid
-//! beside the package is checked before the layer is taken. [`push`] is the way there.
+//! In the order of a pull: a [`PackageReference`] is the address of a package; [`pull`] gets its
+//! manifest and its layer from the cache or from the registry and verifies both by their digests;
+//! if a [`PublicKey`] is required, cosign's signature of the package is verified before the layer
+//! is pulled. [`push`] uploads a package.
 //!
-//! A registry is not trusted: what it sends is bounded, and nothing is used before it has been checked.
+//! A registry is not trusted: the size of what it sends is limited, and nothing is used before it
+//! is verified.
 
 mod cache;
 mod credentials;
 mod error;
 mod package;
+mod reference;
 mod signature;
-mod source;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,36 +28,36 @@ use sha2::{Digest, Sha256};
 
 pub use error::RegistryError;
 pub use package::{Package, Pulled, pull, push};
+pub use reference::PackageReference;
 pub use signature::{PublicKey, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE, signature_tag};
-pub use source::Source;
 
-/// How a registry is talked to.
+/// The settings for access to registries.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where what was pulled is kept, so that a pinned package needs no registry the second time. Nothing there is trusted:
-    /// it is held against its digests again. None to keep nothing.
+    /// The folder of pulled packages, so that a pinned package needs the registry only once. Its
+    /// content is not trusted, but verified by digest again. `None` for no cache.
     pub cache: Option<PathBuf>,
-    /// Without TLS, whatever the registry's address. Registries on loopback are spoken to without it in any case.
+    /// Whether to use HTTP instead of HTTPS. Registries on loopback addresses always use HTTP.
     pub plain_http: bool,
-    /// The folder of Docker's configuration, for the credentials in it; none for the one that Docker would use.
+    /// The folder of Docker's configuration, for its credentials. `None` for Docker's default.
     pub docker_config: Option<PathBuf>,
 }
 
-/// How long a registry may take to accept a connection, and to send the next bytes of an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a whole exchange may take.
-const IN_ALL: Duration = Duration::from_secs(600);
+/// The timeout of a connection, and of the next bytes of a response.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout of a whole push or pull.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A connection to the registry of a source.
+/// A client of the registry of a package.
 struct Registry {
     client: Client,
     auth: oci_client::secrets::RegistryAuth,
-    source: Source,
+    source: PackageReference,
 }
 
 impl Registry {
-    fn open(source: &Source, options: &Options) -> Result<Self, RegistryError> {
-        // The client takes the process's choice; another one that was made before is as good.
+    fn open(source: &PackageReference, options: &Options) -> Result<Self, RegistryError> {
+        // The client uses the process's provider. If one is installed already, it is used.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let plain = options.plain_http || source.is_loopback();
         let config = ClientConfig {
@@ -63,14 +66,14 @@ impl Registry {
             } else {
                 ClientProtocol::Https
             },
-            connect_timeout: Some(PATIENCE),
-            read_timeout: Some(PATIENCE),
+            connect_timeout: Some(IDLE_TIMEOUT),
+            read_timeout: Some(IDLE_TIMEOUT),
             user_agent: concat!("flyball/", env!("CARGO_PKG_VERSION")),
             ..ClientConfig::default()
         };
-        let failed = |error| RegistryError::of(source, "reach", error);
+        let failed = |error| RegistryError::from_client(source, "reach", error);
         let client = Client::try_from(config).map_err(failed)?;
-        let auth = credentials::of(source.registry(), options.docker_config.as_deref());
+        let auth = credentials::for_registry(source.registry(), options.docker_config.as_deref());
         Ok(Self {
             client,
             auth,
@@ -78,13 +81,14 @@ impl Registry {
         })
     }
 
-    /// A manifest by its tag or digest, and its digest.
+    /// Pulls a manifest by its tag or digest, and returns it with its digest.
     async fn manifest(&self, at: &Reference) -> Result<(bytes::Bytes, String), RegistryError> {
         let pulled = self
             .client
             .pull_manifest_raw(at, &self.auth, &[OCI_IMAGE_MEDIA_TYPE])
             .await;
-        let (bytes, _) = pulled.map_err(|error| RegistryError::of(&self.source, "pull", error))?;
+        let (bytes, _) =
+            pulled.map_err(|error| RegistryError::from_client(&self.source, "pull", error))?;
         let digest = digest(&bytes);
         match at.digest() {
             Some(expected) if expected != digest => Err(self.source.tampered("manifest", expected)),
@@ -92,7 +96,7 @@ impl Registry {
         }
     }
 
-    /// A blob, held against its digest, if it has no more bytes than `limit`.
+    /// Pulls a blob of at most `limit` bytes, and verifies its digest.
     async fn blob(
         &self,
         blob: &OciDescriptor,
@@ -107,7 +111,7 @@ impl Registry {
             what,
             limit,
         })?;
-        let failed = |error| RegistryError::of(&self.source, "pull", error);
+        let failed = |error| RegistryError::from_client(&self.source, "pull", error);
         let mut stream = self
             .client
             .pull_blob_stream(self.source.reference(), blob)
@@ -120,7 +124,7 @@ impl Registry {
                 Ok(Some(chunk)) if bytes.len() + chunk.len() <= size => {
                     bytes.extend_from_slice(&chunk)
                 }
-                // The stream checks the digest too, and fails at its end.
+                // The stream verifies the digest too, and fails at its end.
                 Ok(Some(_)) => return Err(self.source.tampered(what, &blob.digest)),
                 Err(_) if bytes.len() == size => {
                     return Err(self.source.tampered(what, &blob.digest));
@@ -136,7 +140,7 @@ impl Registry {
     }
 }
 
-/// The digest of bytes, as registries write it.
+/// The digest of bytes in the form of registries.
 fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes)
         .iter()

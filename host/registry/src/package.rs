@@ -1,4 +1,4 @@
-//! A plugin's package: how it is laid out, pushed and pulled.
+//! The package of a plugin: its layout, pushes and pulls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,57 +12,58 @@ use serde_json::json;
 use crate::cache::Cache;
 use crate::signature::Signed;
 use crate::{
-    IN_ALL, Options, PublicKey, Registry, RegistryError, SIGNATURE_ANNOTATION,
-    SIGNATURE_MEDIA_TYPE, Source, digest, signature_tag,
+    Options, PackageReference, PublicKey, Registry, RegistryError, SIGNATURE_ANNOTATION,
+    SIGNATURE_MEDIA_TYPE, TOTAL_TIMEOUT, digest, signature_tag,
 };
 
 /// The media type of the config of a package of WebAssembly.
 const CONFIG_MEDIA_TYPE: &str = "application/vnd.wasm.config.v0+json";
-/// The media type of its one layer.
+/// The media type of the package's layer.
 const LAYER_MEDIA_TYPE: &str = "application/wasm";
-/// Bytes that a plugin may have: as many as the host loads by default.
+/// The maximum size of a plugin in bytes: the default limit of the host.
 const MAX_LAYER: usize = 64 * 1024 * 1024;
-/// Bytes that a signed document may have, and how many signatures are looked at.
+/// The maximum size of a signed document in bytes.
 const MAX_DOCUMENT: usize = 64 * 1024;
+/// The maximum number of signatures that are verified.
 const MAX_SIGNATURES: usize = 32;
 
-/// What is pushed.
+/// A package to push.
 #[derive(Clone, Debug, Default)]
 pub struct Package {
     /// The component.
     pub wasm: Bytes,
-    /// The names of what it exports and imports.
+    /// The names of the component's exports.
     pub exports: Vec<String>,
-    /// See `exports`.
+    /// The names of the component's imports.
     pub imports: Vec<String>,
-    /// Annotations of the manifest, as in `org.opencontainers.image.version`.
+    /// The annotations of the manifest, as in `org.opencontainers.image.version`.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What was pulled, and checked.
+/// A pulled and verified package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The component.
     pub wasm: Bytes,
-    /// The digest of the package's manifest: what a reference is pinned to, and what is signed.
+    /// The digest of the package's manifest, which addresses are pinned to and signatures sign.
     pub digest: String,
-    /// Where the component is kept, if there is a cache.
+    /// The path of the component in the cache, if there is one.
     pub path: Option<PathBuf>,
 }
 
-/// Pushes a package under the tag of `to`, and returns where it is, pinned to its digest. The same package has the same
-/// digest wherever it is pushed from.
+/// Pushes a package under the tag of `to`, and returns its address, pinned to the digest. Equal
+/// packages have equal digests.
 ///
 /// # Errors
-/// `to` names no tag; the registry can't be reached or refuses it. See [`RegistryError::can_retry`].
+/// `to` has no tag or has a digest, or the registry is unreachable or refuses the push. See
+/// [`RegistryError::can_retry`].
 pub async fn push(
-    to: &Source,
+    to: &PackageReference,
     package: Package,
     options: &Options,
-) -> Result<Source, RegistryError> {
+) -> Result<PackageReference, RegistryError> {
     if to.tag().is_none() || to.digest().is_some() {
-        let problem =
-            "a package is pushed under a tag, and gets its digest from what is pushed".into();
+        let problem = "a package is pushed under a tag, without a digest".into();
         return Err(RegistryError::Address {
             text: to.to_string(),
             problem,
@@ -79,12 +80,13 @@ pub async fn push(
     let annotations = Some(package.annotations).filter(|annotations| !annotations.is_empty());
     let mut manifest = OciImageManifest::build(&layers, &config, annotations);
     manifest.media_type = Some(OCI_IMAGE_MEDIA_TYPE.into());
-    let body = serde_json::to_vec(&manifest)
-        .map_err(|error| RegistryError::of(to, "push", OciDistributionError::from(error)))?;
+    let body = serde_json::to_vec(&manifest).map_err(|error| {
+        RegistryError::from_client(to, "push", OciDistributionError::from(error))
+    })?;
     let pinned = to.pinned(&digest(&body));
 
     let registry = Registry::open(to, options)?;
-    let failed = |error| RegistryError::of(to, "push", error);
+    let failed = |error| RegistryError::from_client(to, "push", error);
     let sending = async {
         let (client, at) = (&registry.client, to.reference());
         client
@@ -107,34 +109,35 @@ pub async fn push(
             .push_manifest_raw(at, body, http_type(OCI_IMAGE_MEDIA_TYPE))
             .await
     };
-    within(to, "push", sending).await?.map_err(failed)?;
+    with_timeout(to, "push", sending).await?.map_err(failed)?;
     Ok(pinned)
 }
 
-/// Pulls a package. Where `from` is pinned to a digest and the cache holds that, no registry is asked.
+/// Pulls a package. Sends no request if `from` is pinned to a digest that is in the cache.
 ///
-/// Everything is held against its digest, and a `key` against the package's signatures, before anything is returned.
+/// Everything is verified by its digest, and the package by its signatures if there is a `key`,
+/// before it is returned.
 ///
 /// # Errors
-/// The registry can't be reached or has no such package; the package is none of a plugin, is not what its digest says, or is
-/// not signed by the key that is demanded. See [`RegistryError::can_retry`].
+/// The registry is unreachable or does not have the package, or the package is not a plugin's, does
+/// not match its digest, or is not signed with the key. See [`RegistryError::can_retry`].
 pub async fn pull(
-    from: &Source,
+    from: &PackageReference,
     key: Option<&PublicKey>,
     options: &Options,
 ) -> Result<Pulled, RegistryError> {
-    within(from, "pull", Pull::new(from, options)?.run(key)).await?
+    with_timeout(from, "pull", Pull::new(from, options)?.run(key)).await?
 }
 
 /// A pull under way.
 struct Pull<'a> {
-    from: &'a Source,
+    from: &'a PackageReference,
     registry: Registry,
     cache: Option<Cache>,
 }
 
 impl<'a> Pull<'a> {
-    fn new(from: &'a Source, options: &Options) -> Result<Self, RegistryError> {
+    fn new(from: &'a PackageReference, options: &Options) -> Result<Self, RegistryError> {
         let cache = options.cache.clone().map(Cache::new);
         Ok(Self {
             from,
@@ -144,31 +147,32 @@ impl<'a> Pull<'a> {
     }
 
     async fn run(&self, key: Option<&PublicKey>) -> Result<Pulled, RegistryError> {
-        let kept = self
+        let cached = self
             .from
             .digest()
-            .and_then(|of| Some((self.kept(of)?, of.to_owned())));
-        let (body, digest) = match kept {
+            .and_then(|of| Some((self.cached(of)?, of.to_owned())));
+        let (body, digest) = match cached {
             Some((body, digest)) => (body.into(), digest),
             None => self.registry.manifest(self.from.reference()).await?,
         };
         let layer = {
-            let manifest: OciImageManifest = serde_json::from_slice(&body)
-                .map_err(|error| self.no_plugin(format!("its manifest can't be read: {error}")))?;
+            let manifest: OciImageManifest = serde_json::from_slice(&body).map_err(|error| {
+                self.not_a_plugin(format!("its manifest can't be read: {error}"))
+            })?;
             let [layer] = manifest.layers.as_slice() else {
                 return Err(
-                    self.no_plugin(format!("it has {} layers, not one", manifest.layers.len()))
+                    self.not_a_plugin(format!("it has {} layers, not one", manifest.layers.len()))
                 );
             };
             if layer.media_type != LAYER_MEDIA_TYPE {
-                return Err(self.no_plugin(format!("its layer is of type {}", layer.media_type)));
+                return Err(self.not_a_plugin(format!("its layer is of type {}", layer.media_type)));
             }
             layer.clone()
         };
         if let Some(key) = key {
             self.check_signature(key, &digest).await?;
         }
-        let wasm = match self.kept(&layer.digest) {
+        let wasm = match self.cached(&layer.digest) {
             Some(wasm) => wasm,
             None => self.registry.blob(&layer, "layer", MAX_LAYER).await?,
         };
@@ -184,25 +188,26 @@ impl<'a> Pull<'a> {
         })
     }
 
-    fn kept(&self, of: &str) -> Option<Vec<u8>> {
+    fn cached(&self, of: &str) -> Option<Vec<u8>> {
         self.cache.as_ref()?.get(of)
     }
 
-    fn no_plugin(&self, problem: String) -> RegistryError {
-        RegistryError::NoPlugin {
+    fn not_a_plugin(&self, problem: String) -> RegistryError {
+        RegistryError::NotAPlugin {
             package: self.from.clone(),
             problem,
         }
     }
 
-    /// Whether one of the signatures that are known, or else of those that lie in the registry, is by the key.
+    /// Verifies that one of the package's signatures is by the key: one in the cache, or else one
+    /// in the registry.
     async fn check_signature(&self, key: &PublicKey, digest: &str) -> Result<(), RegistryError> {
-        let kept = self
+        let cached = self
             .cache
             .as_ref()
             .map(|cache| cache.signatures(digest))
             .unwrap_or_default();
-        if kept.iter().any(|signed| key.accepts(signed, digest)) {
+        if cached.iter().any(|signed| key.accepts(signed, digest)) {
             return Ok(());
         }
         let signatures = self.signatures(digest).await?;
@@ -222,18 +227,18 @@ impl<'a> Pull<'a> {
         }
     }
 
-    /// The signatures that lie beside the package.
+    /// Pulls the signatures of the package.
     async fn signatures(&self, digest: &str) -> Result<Vec<Signed>, RegistryError> {
         let (body, _) = match self
             .registry
-            .manifest(&self.from.beside(signature_tag(digest)))
+            .manifest(&self.from.with_tag(signature_tag(digest)))
             .await
         {
             Err(RegistryError::NotFound(_)) => return Ok(Vec::new()),
             found => found?,
         };
         let manifest: OciImageManifest = serde_json::from_slice(&body).map_err(|error| {
-            self.no_plugin(format!(
+            self.not_a_plugin(format!(
                 "the manifest of its signatures can't be read: {error}"
             ))
         })?;
@@ -263,18 +268,20 @@ impl<'a> Pull<'a> {
     }
 }
 
-/// Ends what takes too long in all.
-async fn within<T>(
-    source: &Source,
+/// Limits how long a push or pull may take.
+async fn with_timeout<T>(
+    source: &PackageReference,
     doing: &'static str,
     work: impl Future<Output = T>,
 ) -> Result<T, RegistryError> {
     let slow = |_| RegistryError::Slow {
         doing,
         package: source.clone(),
-        seconds: IN_ALL.as_secs(),
+        seconds: TOTAL_TIMEOUT.as_secs(),
     };
-    tokio::time::timeout(IN_ALL, work).await.map_err(slow)
+    tokio::time::timeout(TOTAL_TIMEOUT, work)
+        .await
+        .map_err(slow)
 }
 
 fn http_type(text: &'static str) -> http::HeaderValue {

@@ -1,59 +1,65 @@
-//! Signatures of packages, as `cosign sign --key` lays them beside a package: a manifest whose tag follows from the digest of
-//! the package's own, with a layer for each signature. The layer is what was signed, its annotation the signature.
+//! The signatures of packages, in the format of `cosign sign --key`: a manifest in the same
+//! repository, whose tag is derived from the digest of the package's manifest. Each layer is a
+//! signed document, and an annotation of the layer is the signature.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pkcs8::ObjectIdentifier;
+use pkcs8::spki::SubjectPublicKeyInfoRef;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::RegistryError;
 
-/// The media type of a layer that was signed.
+/// The media type of a signed document's layer.
 pub const SIGNATURE_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// The annotation of such a layer that holds the signature, in base64.
+/// The annotation of such a layer with the signature in base64.
 pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
-/// What a document that was signed calls itself.
+/// The type in a signed document.
 const DOCUMENT_TYPE: &str = "cosign container image signature";
-/// What comes before the point in the DER form of a public key on P-256 (RFC 5480), and the point's bytes.
-const P256_PREFIX: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-const P256_POINT: usize = 65;
+const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+/// The first byte of an uncompressed point (SEC 1), which is the only form that ring verifies with.
+const UNCOMPRESSED: u8 = 4;
 
-/// The tag under which the signatures of a package lie, from the digest of its manifest.
+/// The tag of a package's signatures, from the digest of its manifest.
 pub fn signature_tag(digest: &str) -> String {
     format!("{}.sig", digest.replace(':', "-"))
 }
 
-/// The key that a package must be signed with: ECDSA on P-256, over SHA-256.
+/// The public key of a signer: ECDSA on P-256 with SHA-256.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
+    /// The uncompressed point of the curve.
     point: Vec<u8>,
 }
 
 impl PublicKey {
-    /// Reads what `cosign.pub` holds: a public key in PEM.
+    /// Parses a public key in PEM, the format of `cosign.pub`.
     ///
     /// # Errors
-    /// It is not PEM, or no key on P-256. No retry helps.
+    /// The text is not PEM, or not a key on P-256. A retry can't help.
     pub fn from_pem(text: &str) -> Result<Self, RegistryError> {
         let fail = |problem: &str| RegistryError::Key(problem.into());
         let pem = pem::parse(text).map_err(|error| fail(&format!("it is not PEM: {error}")))?;
         if pem.tag() != "PUBLIC KEY" {
             return Err(fail(&format!("it is a {}", pem.tag().to_lowercase())));
         }
-        let point = pem
-            .contents()
-            .strip_prefix(&P256_PREFIX)
-            .filter(|point| point.len() == P256_POINT);
-        let point = point.ok_or_else(|| fail("it is of another algorithm or curve"))?;
+        let info = SubjectPublicKeyInfoRef::try_from(pem.contents())
+            .map_err(|error| fail(&format!("it is not valid DER: {error}")))?;
+        info.algorithm
+            .assert_oids(EC_PUBLIC_KEY, P256)
+            .map_err(|_| fail("it is of another algorithm or curve"))?;
+        let point = info.subject_public_key.raw_bytes();
+        if point.first() != Some(&UNCOMPRESSED) {
+            return Err(fail("its point is compressed"));
+        }
         Ok(Self {
             point: point.into(),
         })
     }
 
-    /// Whether a signature is by this key, and of this package.
+    /// Whether a signature is by this key and signs the package with this digest.
     pub(crate) fn accepts(&self, signed: &Signed, digest: &str) -> bool {
         let Ok(signature) = STANDARD.decode(&signed.signature) else {
             return false;
@@ -75,14 +81,14 @@ impl std::fmt::Debug for PublicKey {
     }
 }
 
-/// A document, and its signature in base64.
+/// A document and its signature in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Signed {
     pub(crate) document: String,
     pub(crate) signature: String,
 }
 
-/// What is signed, as far as it matters.
+/// The part of a signed document that is verified.
 #[derive(Deserialize)]
 struct Document {
     critical: Critical,
@@ -103,10 +109,26 @@ struct Image {
 
 #[cfg(test)]
 mod tests {
+    use pkcs8::der::Encode;
+    use pkcs8::der::asn1::{AnyRef, BitStringRef};
+    use pkcs8::spki::AlgorithmIdentifierRef;
     use ring::rand::SystemRandom;
     use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
     use super::*;
+
+    /// The PKIX form of a point on P-256, in DER.
+    fn in_pkix(point: &[u8]) -> Vec<u8> {
+        let parameters = AnyRef::from(&P256);
+        let info = SubjectPublicKeyInfoRef {
+            algorithm: AlgorithmIdentifierRef {
+                oid: EC_PUBLIC_KEY,
+                parameters: Some(parameters),
+            },
+            subject_public_key: BitStringRef::from_bytes(point).unwrap(),
+        };
+        info.to_der().unwrap()
+    }
 
     fn pair() -> (EcdsaKeyPair, PublicKey) {
         let random = SystemRandom::new();
@@ -114,7 +136,7 @@ mod tests {
         let pair =
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random)
                 .unwrap();
-        let der = [&P256_PREFIX[..], pair.public_key().as_ref()].concat();
+        let der = in_pkix(pair.public_key().as_ref());
         let key = PublicKey::from_pem(&pem::encode(&pem::Pem::new("PUBLIC KEY", der))).unwrap();
         (pair, key)
     }
@@ -136,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_of_one_package_and_by_one_key() {
+    fn a_signature_is_valid_for_one_package_and_one_key() {
         let ((pair, key), (_, other)) = (self::pair(), self::pair());
         let signed = sign(&pair, &document("sha256:1"));
         assert!(key.accepts(&signed, "sha256:1"));
@@ -152,7 +174,7 @@ mod tests {
             ..signed
         };
         assert!(!key.accepts(&unreadable, "sha256:1"));
-        // Signed, but something else than a package.
+        // Signed, but not a package.
         assert!(!key.accepts(&sign(&pair, "{}"), "sha256:1"));
         assert!(!key.accepts(
             &sign(
@@ -163,9 +185,9 @@ mod tests {
         ));
     }
 
-    /// Made and signed by OpenSSL, as cosign would.
+    /// Generated and signed by OpenSSL, in cosign's format.
     #[test]
-    fn a_key_and_a_signature_of_another_maker_are_read() {
+    fn a_key_and_a_signature_of_openssl_are_accepted() {
         let key = PublicKey::from_pem(include_str!("../testdata/cosign.pub")).unwrap();
         let signed = Signed {
             document: include_str!("../testdata/signed.json").into(),
@@ -175,13 +197,21 @@ mod tests {
         assert!(!key.accepts(&signed, "sha256:ab"));
     }
 
+    /// The PKIX form of an RSA key in DER, with a modulus of one byte.
+    const RSA_KEY: [u8; 28] = [
+        0x30, 26, 0x30, 13, 0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0,
+        0x03, 9, 0, 0x30, 6, 0x02, 1, 3, 0x02, 1, 3,
+    ];
+
     #[test]
-    fn what_is_no_key_on_p256_is_refused_with_the_reason() {
-        let rsa = pem::encode(&pem::Pem::new("PUBLIC KEY", vec![0x30; 91]));
+    fn a_key_that_is_not_on_p256_is_refused_with_the_reason() {
+        let rsa = pem::encode(&pem::Pem::new("PUBLIC KEY", RSA_KEY));
+        let invalid = pem::encode(&pem::Pem::new("PUBLIC KEY", vec![0x30; 91]));
         let private = pem::encode(&pem::Pem::new("PRIVATE KEY", vec![0; 9]));
         for (text, problem) in [
             ("x", "not PEM"),
             (rsa.as_str(), "another algorithm"),
+            (&invalid, "not valid DER"),
             (&private, "a private key"),
         ] {
             let error = PublicKey::from_pem(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Packages in a real registry: pushed, pulled, changed on the way, signed and not.
+//! Packages in a real registry: pushed, pulled, tampered with, signed and unsigned.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use flyball_controlplane::Registry;
 use flyball_registry::{
-    Options, Package, PublicKey, Pulled, RegistryError, SIGNATURE_ANNOTATION, SIGNATURE_MEDIA_TYPE,
-    Source, pull, push, signature_tag,
+    Options, Package, PackageReference, PublicKey, Pulled, RegistryError, SIGNATURE_ANNOTATION,
+    SIGNATURE_MEDIA_TYPE, pull, push, signature_tag,
 };
 use oci_client::client::{ClientConfig, ClientProtocol, Config, ImageLayer};
 use oci_client::manifest::OciImageManifest;
@@ -19,10 +19,10 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
 /// A registry with one package in it.
-struct Shop {
+struct TestRegistry {
     registry: Registry,
-    tagged: Source,
-    pinned: Source,
+    tagged: PackageReference,
+    pinned: PackageReference,
 }
 
 const WASM: &[u8] = b"\0asm\x0d\0\x01\0 a component, as far as a registry can tell";
@@ -37,10 +37,11 @@ fn package(wasm: &'static [u8]) -> Package {
     }
 }
 
-impl Shop {
-    async fn open() -> Result<Self> {
+impl TestRegistry {
+    async fn start() -> Result<Self> {
         let registry = Registry::start().await?;
-        let tagged: Source = format!("oci://{}/team/greeter:1.0", registry.address()).parse()?;
+        let tagged: PackageReference =
+            format!("oci://{}/team/greeter:1.0", registry.address()).parse()?;
         let pinned = push(&tagged, package(WASM), &Options::default()).await?;
         Ok(Self {
             registry,
@@ -111,7 +112,7 @@ fn key() -> (EcdsaKeyPair, PublicKey) {
         EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).expect("a key");
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8.as_ref(), &random)
         .expect("a key");
-    // What comes before the point in the DER of such a key.
+    // The DER encoding of such a key up to its point.
     let head = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgA=";
     let der = [
         STANDARD.decode(head).expect("base64"),
@@ -123,49 +124,51 @@ fn key() -> (EcdsaKeyPair, PublicKey) {
     (pair, public)
 }
 
-async fn pulled(from: &Source) -> Result<Pulled, RegistryError> {
+async fn pulled(from: &PackageReference) -> Result<Pulled, RegistryError> {
     pull(from, None, &Options::default()).await
 }
 
 #[tokio::test]
-async fn what_is_pushed_is_pulled_by_its_tag_and_by_its_digest() -> Result<()> {
-    let shop = Shop::open().await?;
-    for from in [&shop.tagged, &shop.pinned] {
+async fn a_pushed_package_is_pulled_by_its_tag_and_by_its_digest() -> Result<()> {
+    let test = TestRegistry::start().await?;
+    for from in [&test.tagged, &test.pinned] {
         let pulled = pulled(from).await?;
         assert_eq!(
             (pulled.wasm.as_ref(), pulled.digest.as_str(), pulled.path),
-            (WASM, shop.digest(), None)
+            (WASM, test.digest(), None)
         );
     }
-    // The same package has the same digest; another one under the tag leaves the pinned one where it is.
+    // The same package has the same digest; another one under the tag leaves the pinned one where
+    // it is.
     assert_eq!(
-        push(&shop.tagged, package(WASM), &Options::default()).await?,
-        shop.pinned
+        push(&test.tagged, package(WASM), &Options::default()).await?,
+        test.pinned
     );
     let other = push(
-        &shop.tagged,
+        &test.tagged,
         package(b"\0asm\x0d\0\x01\0 another"),
         &Options::default(),
     )
     .await?;
-    assert_ne!(other, shop.pinned);
+    assert_ne!(other, test.pinned);
     assert_eq!(
-        pulled(&shop.tagged).await?.digest,
+        pulled(&test.tagged).await?.digest,
         other.digest().expect("pinned")
     );
-    assert_eq!(pulled(&shop.pinned).await?.wasm, WASM);
+    assert_eq!(pulled(&test.pinned).await?.wasm, WASM);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_package_that_is_not_there_is_told_and_no_retry_helps() -> Result<()> {
-    let shop = Shop::open().await?;
-    let missing =
-        |name: &str| format!("oci://{}/{name}", shop.registry.address()).parse::<Source>();
+async fn a_missing_package_is_an_error_without_retry() -> Result<()> {
+    let test = TestRegistry::start().await?;
+    let missing = |name: &str| {
+        format!("oci://{}/{name}", test.registry.address()).parse::<PackageReference>()
+    };
     for from in [
         missing("team/greeter:2.0")?,
         missing("team/none:1")?,
-        shop.pinned.pinned(&format!("sha256:{}", "0".repeat(64))),
+        test.pinned.pinned(&format!("sha256:{}", "0".repeat(64))),
     ] {
         let error = pulled(&from).await.expect_err("it is not there");
         assert!(
@@ -173,32 +176,32 @@ async fn a_package_that_is_not_there_is_told_and_no_retry_helps() -> Result<()> 
             "{error:?}"
         );
     }
-    let gone: Source = "oci://127.0.0.1:1/team/greeter:1".parse()?;
+    let gone: PackageReference = "oci://127.0.0.1:1/team/greeter:1".parse()?;
     let error = pulled(&gone).await.expect_err("nobody listens");
     assert!(error.can_retry(), "{error:?}");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_layer_or_manifest_that_was_changed_is_not_taken() -> Result<()> {
-    let shop = Shop::open().await?;
+async fn a_changed_layer_or_manifest_is_refused() -> Result<()> {
+    let test = TestRegistry::start().await?;
     let layer = format!("sha256:{}", sha256(WASM));
     let mut changed = WASM.to_vec();
     *changed.last_mut().expect("not empty") ^= 1;
     for tampered in [changed, [WASM, b"more"].concat(), WASM[..10].to_vec()] {
-        std::fs::write(shop.registry.blob(&layer), tampered)?;
-        for from in [&shop.tagged, &shop.pinned] {
+        std::fs::write(test.registry.blob(&layer), tampered)?;
+        for from in [&test.tagged, &test.pinned] {
             let error = pulled(from).await.expect_err("the layer was changed");
             let is_layer = matches!(&error, RegistryError::Digest { what: "layer", expected, .. } if *expected == layer);
             // One that is too short may also end the connection early.
             assert!(is_layer || error.can_retry(), "{error:?}");
         }
     }
-    std::fs::write(shop.registry.blob(&layer), WASM)?;
-    let manifest = shop.registry.blob(shop.digest());
+    std::fs::write(test.registry.blob(&layer), WASM)?;
+    let manifest = test.registry.blob(test.digest());
     let text = std::fs::read_to_string(&manifest)?;
     std::fs::write(&manifest, text.replace("1.0.0", "9.9.9"))?;
-    let error = pulled(&shop.pinned)
+    let error = pulled(&test.pinned)
         .await
         .expect_err("the manifest was changed");
     assert!(
@@ -215,19 +218,19 @@ async fn a_layer_or_manifest_that_was_changed_is_not_taken() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_signature_that_is_demanded_must_be_there_and_by_the_key() -> Result<()> {
-    let shop = Shop::open().await?;
+async fn a_required_signature_must_exist_and_be_by_the_key() -> Result<()> {
+    let test = TestRegistry::start().await?;
     let ((wrong_pair, wrong_key), (pair, key)) = (self::key(), self::key());
-    let demand = async |key: &PublicKey| pull(&shop.pinned, Some(key), &Options::default()).await;
+    let demand = async |key: &PublicKey| pull(&test.pinned, Some(key), &Options::default()).await;
     let error = demand(&key).await.expect_err("it is not signed");
     assert!(matches!(error, RegistryError::Unsigned { .. }), "{error:?}");
-    shop.sign(&wrong_pair).await?;
+    test.sign(&wrong_pair).await?;
     let error = demand(&key).await.expect_err("it is signed by another key");
     assert!(
         matches!(error, RegistryError::WrongSignature { .. }),
         "{error:?}"
     );
-    shop.sign(&pair).await?;
+    test.sign(&pair).await?;
     assert_eq!(demand(&key).await?.wasm, WASM);
     let error = demand(&wrong_key)
         .await
@@ -236,20 +239,20 @@ async fn a_signature_that_is_demanded_must_be_there_and_by_the_key() -> Result<(
         matches!(error, RegistryError::WrongSignature { .. }),
         "{error:?}"
     );
-    // By its tag, it is what the tag means that must be signed.
+    // By its tag, the package that the tag refers to must be signed.
     assert_eq!(
-        pull(&shop.tagged, Some(&key), &Options::default())
+        pull(&test.tagged, Some(&key), &Options::default())
             .await?
             .wasm,
         WASM
     );
     push(
-        &shop.tagged,
+        &test.tagged,
         package(b"\0asm\x0d\0\x01\0 another"),
         &Options::default(),
     )
     .await?;
-    let error = pull(&shop.tagged, Some(&key), &Options::default())
+    let error = pull(&test.tagged, Some(&key), &Options::default())
         .await
         .expect_err("the other one is not signed");
     assert!(matches!(error, RegistryError::Unsigned { .. }), "{error:?}");
@@ -258,21 +261,21 @@ async fn a_signature_that_is_demanded_must_be_there_and_by_the_key() -> Result<(
 
 #[tokio::test]
 async fn a_pinned_package_needs_no_registry_the_second_time() -> Result<()> {
-    let shop = Shop::open().await?;
+    let test = TestRegistry::start().await?;
     let (pair, key) = self::key();
-    shop.sign(&pair).await?;
+    test.sign(&pair).await?;
     let folder = tempfile::tempdir()?;
     let options = Options {
         cache: Some(folder.path().into()),
         ..Options::default()
     };
-    let first = pull(&shop.pinned, Some(&key), &options).await?;
+    let first = pull(&test.pinned, Some(&key), &options).await?;
     let path = first.path.clone().expect("it is kept");
     assert_eq!(std::fs::read(&path)?, WASM);
-    let (pinned, tagged) = (shop.pinned.clone(), shop.tagged.clone());
-    drop(shop);
+    let (pinned, tagged) = (test.pinned.clone(), test.tagged.clone());
+    drop(test);
     assert_eq!(pull(&pinned, Some(&key), &options).await?, first);
-    // A tag may have been moved, another key may not have signed, and what was changed is not used.
+    // A tag may have been moved, another key has not signed, and a changed blob is not used.
     let (_, other) = self::key();
     for failed in [
         pull(&tagged, Some(&key), &options).await,
@@ -291,8 +294,8 @@ async fn a_pinned_package_needs_no_registry_the_second_time() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_no_plugins_package_is_refused() -> Result<()> {
-    let shop = Shop::open().await?;
+async fn a_package_that_is_not_a_plugins_is_refused() -> Result<()> {
+    let test = TestRegistry::start().await?;
     let layer = |media_type: &str| ImageLayer::new(WASM, media_type.to_owned(), None);
     let (wasm, image) = (
         layer("application/wasm"),
@@ -307,13 +310,13 @@ async fn what_is_no_plugins_package_is_refused() -> Result<()> {
             "application/vnd.oci.image.config.v1+json".into(),
             None,
         );
-        shop.push_raw(tag, &layers, config).await?;
-        let from: Source =
-            format!("oci://{}/team/greeter:{tag}", shop.registry.address()).parse()?;
+        test.push_raw(tag, &layers, config).await?;
+        let from: PackageReference =
+            format!("oci://{}/team/greeter:{tag}", test.registry.address()).parse()?;
         let error = pulled(&from).await.expect_err("it is no plugin's");
         assert!(error.to_string().contains(problem), "{error}");
     }
-    let error = push(&shop.pinned, package(WASM), &Options::default())
+    let error = push(&test.pinned, package(WASM), &Options::default())
         .await
         .expect_err("a digest is no place to push to");
     assert!(matches!(error, RegistryError::Address { .. }), "{error:?}");

@@ -1,4 +1,5 @@
-//! Who asks: the user of a client certificate, of a proxy that is trusted to name them, or of a bearer token.
+//! Authentication: determines the user of a request by a client certificate, the headers of a
+//! trusted proxy, or a bearer token.
 
 mod certificate;
 mod trust;
@@ -20,51 +21,50 @@ use trust::Trust;
 
 pub use trust::RequestHeaderOptions;
 
-/// How often the files and the cluster are asked for the authorities to trust.
-const REFRESH: Duration = Duration::from_secs(60);
-/// How often they are asked while an answer is missing.
-const RETRY: Duration = Duration::from_secs(10);
+/// The interval at which the trusted authorities are read from the files and the cluster.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+/// The same while some of them can't be read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A caller.
+/// An authenticated user, or the anonymous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct User {
-    /// The name.
     pub name: String,
-    /// The unique id, where the authenticator knows one.
+    /// The unique id, if the authenticator provides one.
     pub uid: Option<String>,
-    /// The groups.
     pub groups: Vec<String>,
-    /// What else the authenticator says.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// How callers are told apart.
+/// The settings of authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationOptions {
-    /// The authorities of client certificates; else those that the cluster names.
+    /// The file of the authorities of client certificates. `None` for those that the cluster
+    /// configures.
     pub client_ca_file: Option<std::path::PathBuf>,
-    /// The proxies that name users in headers; else those that the cluster names.
+    /// The proxies that set users in headers. Without a CA file, those that the cluster configures.
     pub request_header: RequestHeaderOptions,
-    /// For how long the answer for a token is kept.
+    /// How long the review of a token is cached.
     pub token_ttl: Duration,
 }
 
-/// Tells callers apart. Without a reviewer and authorities everyone is anonymous.
+/// Authenticates requests. Without a reviewer and authorities, every user is anonymous.
 pub struct Authentication {
     options: AuthenticationOptions,
     tokens: Option<Arc<dyn TokenReviewer>>,
     lookup: Option<Arc<dyn TrustLookup>>,
     trust: RwLock<Arc<Trust>>,
-    /// By the token's hash, so that no token is kept.
+    /// By the hash of the token, so that no token is stored.
     users: TtlCache<[u8; 32], Option<User>>,
 }
 
-/// The caller gave credentials, and none of them holds.
+/// A request has credentials, and none of them is valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
 impl Authentication {
-    /// Reads no file and asks nobody yet: [`run`](Self::run) does.
+    /// Reads no files and sends no requests: [`run`](Self::run) does.
     pub fn new(
         options: AuthenticationOptions,
         tokens: Option<Arc<dyn TokenReviewer>>,
@@ -79,18 +79,22 @@ impl Authentication {
         }
     }
 
-    /// Keeps the trusted authorities up to date until `shutdown`. Until it knows them, client certificates count for
-    /// nothing.
+    /// Keeps the trusted authorities up to date until `shutdown`. Client certificates are ignored
+    /// until they are known.
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut complete = true;
         loop {
             let was_complete = std::mem::replace(&mut complete, self.refresh().await);
             if was_complete && !complete {
                 tracing::warn!(
-                    "client certificates may be refused until the authorities to trust can be read"
+                    "can't read all trusted authorities; client certificates may be refused until they can be read"
                 );
             }
-            let pause = if complete { REFRESH } else { RETRY };
+            let pause = if complete {
+                REFRESH_INTERVAL
+            } else {
+                RETRY_INTERVAL
+            };
             if shutdown
                 .run_until_cancelled(tokio::time::sleep(pause))
                 .await
@@ -101,7 +105,8 @@ impl Authentication {
         }
     }
 
-    /// Whether everything that is to be trusted could be read. What can't be read stays as it was.
+    /// Reads the trusted authorities, and returns whether all of them could be read. Those that
+    /// can't be read stay as they were.
     pub(crate) async fn refresh(&self) -> bool {
         let old = self.trust.read().clone();
         let (trust, complete) = Trust::read(&self.options, self.lookup.as_deref(), &old).await;
@@ -109,7 +114,7 @@ impl Authentication {
         complete
     }
 
-    /// The caller who sent these headers over a connection with these certificates.
+    /// The user of a request with these headers, over a connection with these client certificates.
     pub(crate) async fn user(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -153,7 +158,7 @@ impl Authentication {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "a caller's token can't be reviewed"
+                    "can't review a bearer token"
                 );
                 None
             }
@@ -198,7 +203,7 @@ mod tests {
     use super::*;
     use crate::review::ReviewError;
 
-    /// Knows the token `good`, has no answer for `lost`, and counts how often it is asked.
+    /// Knows the token `good`, fails for `lost`, and counts the reviews.
     #[derive(Default)]
     struct Tokens(AtomicUsize);
 
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_no_credentials_is_anonymous() {
+    async fn a_request_without_credentials_is_anonymous() {
         let authentication = with(&Arc::default());
         assert_eq!(
             authentication.user(&[], &HeaderMap::new()).await,
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_reviewed_once_in_its_time_whether_it_is_good_or_not() {
+    async fn the_review_of_a_token_is_cached_whether_it_is_valid_or_not() {
         let reviewer = Arc::new(Tokens::default());
         let authentication = with(&reviewer);
         for _ in 0..3 {
@@ -266,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_that_could_not_be_reviewed_is_refused_and_asked_again() {
+    async fn a_token_whose_review_failed_is_refused_and_reviewed_again() {
         let reviewer = Arc::new(Tokens::default());
         let authentication = with(&reviewer);
         for _ in 0..2 {
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_reviewer_a_token_counts_for_nothing() {
+    async fn without_a_reviewer_tokens_are_ignored() {
         let authentication = Authentication::new(AuthenticationOptions::default(), None, None);
         assert_eq!(
             authentication.user(&[], &bearer("good")).await,

@@ -1,4 +1,5 @@
-//! Whether a caller may ask for a path: always, as an administrator, or because the API server says so.
+//! Authorization: whether a user may request a path, because it is open to everyone, because the
+//! user is an administrator, or by a SubjectAccessReview.
 
 use std::sync::Arc;
 
@@ -8,25 +9,25 @@ use crate::User;
 use crate::cache::TtlCache;
 use crate::review::{Access, AccessReviewer, ReviewError};
 
-/// Whose members the API server itself never refuses.
+/// The group that the API server never refuses either.
 const ADMINISTRATORS: &str = "system:masters";
 
-/// How access is decided.
+/// The settings of authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationOptions {
-    /// Paths that everyone may ask for; a `*` at the end stands for any rest.
+    /// Paths that everyone may request. A `*` at the end matches any suffix.
     pub always_allow_paths: Vec<String>,
-    /// For how long a yes is kept.
+    /// How long an allowed access is cached.
     pub allowed_ttl: Duration,
-    /// For how long a no is kept.
+    /// How long a denied access is cached.
     pub denied_ttl: Duration,
 }
 
-/// Decides who may ask for what.
+/// Authorizes requests.
 pub struct Authorization {
     options: AuthorizationOptions,
     reviewer: Option<Arc<dyn AccessReviewer>>,
-    answers: TtlCache<(User, String, String), Access>,
+    decisions: TtlCache<(User, String, String), Access>,
 }
 
 impl Default for AuthorizationOptions {
@@ -42,16 +43,17 @@ impl Default for AuthorizationOptions {
 }
 
 impl Authorization {
-    /// Without a reviewer, only administrators may ask for more than the paths open to everyone.
+    /// Without a reviewer, only administrators may request more than the open paths.
     pub fn new(options: AuthorizationOptions, reviewer: Option<Arc<dyn AccessReviewer>>) -> Self {
         Self {
             options,
             reviewer,
-            answers: TtlCache::new(),
+            decisions: TtlCache::new(),
         }
     }
 
-    /// Whether the user may do this (a lower-case HTTP method) to this path. Fails if the API server gave no answer.
+    /// Whether a user may request a path. `verb` is the HTTP method in lower case. Fails if the
+    /// review fails.
     pub async fn allows(&self, user: &User, verb: &str, path: &str) -> Result<Access, ReviewError> {
         if user.groups.iter().any(|group| group == ADMINISTRATORS) || self.is_open(path) {
             return Ok(Access {
@@ -66,7 +68,7 @@ impl Authorization {
             });
         };
         let key = (user.clone(), verb.to_owned(), path.to_owned());
-        if let Some(access) = self.answers.get(&key) {
+        if let Some(access) = self.decisions.get(&key) {
             return Ok(access);
         }
         let access = reviewer.access(user, verb, path).await?;
@@ -75,7 +77,7 @@ impl Authorization {
         } else {
             self.options.denied_ttl
         };
-        self.answers.put(key, access.clone(), ttl);
+        self.decisions.put(key, access.clone(), ttl);
         Ok(access)
     }
 
@@ -97,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Allows `scraper` alone, and counts how often it is asked.
+    /// Allows only the user `scraper`, and counts the reviews.
     #[derive(Default)]
     struct Scrapers(AtomicUsize);
 
@@ -130,12 +132,12 @@ mod tests {
         authorization
             .allows(user, "get", path)
             .await
-            .expect("an answer")
+            .expect("a decision")
             .allowed
     }
 
     #[tokio::test]
-    async fn without_a_reviewer_only_administrators_pass_the_open_paths() {
+    async fn without_a_reviewer_only_administrators_may_request_more_than_the_open_paths() {
         let authorization = Authorization::new(AuthorizationOptions::default(), None);
         let anyone = user("system:anonymous", "system:unauthenticated");
         assert!(allowed(&authorization, &anyone, "/healthz").await);
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_star_opens_what_starts_alike() {
+    async fn a_star_matches_any_suffix() {
         let options = AuthorizationOptions {
             always_allow_paths: vec!["healthz*".to_owned()],
             ..Default::default()
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_asked_for_once_in_its_time() {
+    async fn a_decision_is_cached_for_its_time_to_live() {
         let reviewer = Arc::new(Scrapers::default());
         let authorization =
             Authorization::new(AuthorizationOptions::default(), Some(reviewer.clone()));

@@ -1,4 +1,4 @@
-//! Answers that are good for a short while, bounded in number.
+//! A bounded cache of review results with a time to live.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,11 +6,12 @@ use std::hash::Hash;
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
-/// More than the callers of one process; beyond it, what was kept is asked again.
+/// More entries than one process has users. Beyond it, the cache is cleared.
 const CAPACITY: usize = 1024;
 
-/// Keeps answers until their time is over.
+/// A cache whose entries expire.
 pub(crate) struct TtlCache<K, V> {
+    /// Each with the time at which it expires.
     entries: Mutex<HashMap<K, (Instant, V)>>,
 }
 
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_kept_for_its_time_alone() {
+    async fn an_entry_expires_after_its_time_to_live() {
         let cache = TtlCache::new();
         cache.put("key", 1, Duration::from_secs(10));
         assert_eq!(cache.get(&"key"), Some(1));
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_never_holds_more_than_its_capacity() {
+    async fn the_cache_never_exceeds_its_capacity() {
         let cache = TtlCache::new();
         (0..3 * CAPACITY).for_each(|key| cache.put(key, (), Duration::from_secs(10)));
         assert!(cache.entries.lock().len() <= CAPACITY);

@@ -1,59 +1,60 @@
-//! What controllers show of themselves to those who look for a fault: `/debug/controllers/<name>/<page>`.
+//! The debug pages of controllers: `/debug/controllers/<name>/<page>`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-/// A page, made anew for each request.
+/// A page, rendered for each request.
 pub struct Page {
     /// As in `text/vnd.graphviz`.
     pub content_type: &'static str,
-    /// The text.
     pub body: String,
 }
 
-/// Makes a page of the query of a request, decoded into keys and values. May be called from several threads.
-pub type Show = Arc<dyn Fn(&[(String, String)]) -> Page + Send + Sync>;
+/// Renders a page from the decoded query of a request. May be called from several threads.
+pub type RenderPage = Arc<dyn Fn(&[(String, String)]) -> Page + Send + Sync>;
 
-/// The pages by controller and name. A clone adds to the same pages.
+/// The pages by controller and name. Clones share the pages.
 #[derive(Clone, Default)]
 pub struct DebugPages {
-    pages: Arc<RwLock<BTreeMap<(String, String), Show>>>,
+    pages: Arc<RwLock<BTreeMap<(String, String), RenderPage>>>,
 }
 
-/// Takes its page out when it is dropped.
-#[must_use = "the page is taken out when this is dropped"]
+/// Removes its page when it is dropped.
+#[must_use = "the page is removed when this is dropped"]
 pub struct PageRegistration {
     key: (String, String),
-    show: Show,
+    render: RenderPage,
     pages: DebugPages,
 }
 
 impl DebugPages {
-    /// Adds a page of a controller, in place of one of the same name, for as long as the registration is kept.
+    /// Adds a page of a controller until the registration is dropped. Replaces a page of the same
+    /// name.
     pub fn add(
         &self,
         controller: &str,
         page: &str,
-        show: impl Fn(&[(String, String)]) -> Page + Send + Sync + 'static,
+        render: impl Fn(&[(String, String)]) -> Page + Send + Sync + 'static,
     ) -> PageRegistration {
-        let (key, show): (_, Show) = ((controller.to_owned(), page.to_owned()), Arc::new(show));
-        self.pages.write().insert(key.clone(), show.clone());
+        let key = (controller.to_owned(), page.to_owned());
+        let render: RenderPage = Arc::new(render);
+        self.pages.write().insert(key.clone(), render.clone());
         PageRegistration {
             key,
-            show,
+            render,
             pages: self.clone(),
         }
     }
 
-    /// Makes a page of a controller; none if there is none of that name.
-    pub(crate) fn show(&self, controller: &str, page: &str, query: &str) -> Option<Page> {
+    /// Renders a page of a controller; `None` if there is no such page.
+    pub(crate) fn render(&self, controller: &str, page: &str, query: &str) -> Option<Page> {
         let key = (controller.to_owned(), page.to_owned());
-        let show = self.pages.read().get(&key)?.clone();
+        let render = self.pages.read().get(&key)?.clone();
         let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
             .collect();
-        Some(show(&pairs))
+        Some(render(&pairs))
     }
 }
 
@@ -62,7 +63,7 @@ impl Drop for PageRegistration {
         let mut pages = self.pages.pages.write();
         if pages
             .get(&self.key)
-            .is_some_and(|own| Arc::ptr_eq(own, &self.show))
+            .is_some_and(|own| Arc::ptr_eq(own, &self.render))
         {
             pages.remove(&self.key);
         }
@@ -90,12 +91,12 @@ mod tests {
         let registration = pages.add("a-controller", "graph", echo);
         let body = |page: Option<Page>| page.map(|page| page.body);
         assert_eq!(
-            body(pages.show("a-controller", "graph", "")).as_deref(),
+            body(pages.render("a-controller", "graph", "")).as_deref(),
             Some("")
         );
-        assert_eq!(body(pages.show("a-controller", "other", "")), None);
+        assert_eq!(body(pages.render("a-controller", "other", "")), None);
         drop(registration);
-        assert_eq!(body(pages.show("a-controller", "graph", "")), None);
+        assert_eq!(body(pages.render("a-controller", "graph", "")), None);
     }
 
     #[test]
@@ -103,7 +104,7 @@ mod tests {
         let pages = DebugPages::default();
         let _page = pages.add("a", "p", echo);
         let shown = pages
-            .show("a", "p", "uid=x%2Fy&uid=%C3%A9+1&flag")
+            .render("a", "p", "uid=x%2Fy&uid=%C3%A9+1&flag")
             .unwrap()
             .body;
         assert_eq!(shown, "uid is x/y; uid is é 1; flag is ; ");

@@ -1,4 +1,4 @@
-//! One request: who asks, whether they may, and the answer.
+//! Handles one request: authenticates and authorizes it, and responds.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,23 +12,22 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::{Authentication, Authorization, DebugPages, HealthChecks, Metrics};
 
-/// What is served, and to whom.
+/// The endpoints of the server, and the access to them.
 #[derive(Clone)]
 pub struct Endpoints {
-    /// Behind `/healthz`, `/livez` and `/readyz`.
+    /// Serves `/healthz`, `/livez` and `/readyz`.
     pub health: HealthChecks,
-    /// Behind `/metrics`.
+    /// Serves `/metrics`.
     pub metrics: Metrics,
-    /// Behind `/debug/controllers/`.
+    /// Serves `/debug/controllers/`.
     pub debug: DebugPages,
-    /// Who asks.
     pub authentication: Arc<Authentication>,
-    /// Whether they may.
     pub authorization: Arc<Authorization>,
 }
 
 impl Endpoints {
-    /// Answers a request that came over a connection with these client certificates. The body is never read.
+    /// Responds to a request over a connection with these client certificates. Does not read the
+    /// request's body.
     pub(crate) async fn handle<B>(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -50,7 +49,7 @@ impl Endpoints {
             ));
         };
         match self.authorization.allows(&user, &verb, path).await {
-            Ok(access) if access.allowed => Ok(self.answer(request.method(), request.uri())),
+            Ok(access) if access.allowed => Ok(self.respond(request.method(), request.uri())),
             Ok(access) => {
                 let mut message = format!(
                     "forbidden: User {:?} cannot {verb} path {path:?}",
@@ -67,9 +66,9 @@ impl Endpoints {
                     error,
                     user = user.name,
                     path,
-                    "it is not known whether a caller is allowed"
+                    "can't review the access of a user"
                 );
-                let message = "whether you may ask for this could not be found out";
+                let message = "the access could not be reviewed";
                 Ok(status(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "InternalError",
@@ -79,16 +78,16 @@ impl Endpoints {
         }
     }
 
-    fn answer(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
+    fn respond(&self, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut answer = text(
+            let mut response = text(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "only GET and HEAD are served\n".to_owned(),
             );
-            answer
+            response
                 .headers_mut()
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return answer;
+            return response;
         }
         let path = uri.path().trim_matches('/');
         let (endpoint, rest) = path
@@ -96,10 +95,10 @@ impl Endpoints {
             .map_or((path, None), |(endpoint, rest)| (endpoint, Some(rest)));
         match (endpoint, rest) {
             ("metrics", None) => {
-                let mut answer = text(StatusCode::OK, self.metrics.render());
+                let mut response = text(StatusCode::OK, self.metrics.render());
                 let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-                answer.headers_mut().insert(CONTENT_TYPE, format);
-                answer
+                response.headers_mut().insert(CONTENT_TYPE, format);
+                response
             }
             ("healthz" | "livez" | "readyz", None) => {
                 self.report(endpoint, uri.query().unwrap_or_default())
@@ -117,8 +116,9 @@ impl Endpoints {
                     .strip_prefix("controllers/")
                     .and_then(|path| path.split_once('/'));
                 let query = uri.query().unwrap_or_default();
-                match page.and_then(|(controller, page)| self.debug.show(controller, page, query)) {
-                    Some(page) => answer(StatusCode::OK, page.content_type, page.body),
+                match page.and_then(|(controller, page)| self.debug.render(controller, page, query))
+                {
+                    Some(page) => response(StatusCode::OK, page.content_type, page.body),
                     None => not_found(),
                 }
             }
@@ -154,26 +154,26 @@ fn not_found() -> Response<Full<Bytes>> {
 }
 
 fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
-    answer(code, "text/plain; charset=utf-8", body)
+    response(code, "text/plain; charset=utf-8", body)
 }
 
-/// A refusal, as the API server words it.
+/// An error as a Status object.
 fn status(code: StatusCode, reason: &str, message: &str) -> Response<Full<Bytes>> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "details": {}, "code": code.as_u16(),
     });
-    answer(code, "application/json", body.to_string())
+    response(code, "application/json", body.to_string())
 }
 
-fn answer(code: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
-    *answer.status_mut() = code;
-    answer
+fn response(code: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = code;
+    response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
+    response
         .headers_mut()
         .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    answer
+    response
 }

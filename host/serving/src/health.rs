@@ -1,21 +1,21 @@
-//! The health checks of the running parts, and how they read as text.
+//! The health checks of the running parts, and the report of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-/// One check: `Ok` if the part is well, else a sentence for the log. It should return at once, and may be called from
-/// several threads.
+/// A check: `Ok` if the part is healthy, else a sentence for the log. It should return quickly, and
+/// may be called from several threads.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The checks by name. A clone adds to the same checks.
+/// The checks by name. Clones share the checks.
 ///
 /// ```
 /// let health = flyball_serving::HealthChecks::default();
-/// let leave = health.add("replicaset-controller", || Ok(()));
+/// let registration = health.add("replicaset-controller", || Ok(()));
 /// assert_eq!(health.report("healthz", &[]).text(true), "[+]ping ok\n[+]replicaset-controller ok\nhealthz check passed\n");
-/// drop(leave);
+/// drop(registration);
 /// assert!(health.check("replicaset-controller").is_none());
 /// ```
 #[derive(Clone, Default)]
@@ -31,23 +31,23 @@ enum Scope {
     Ready,
 }
 
-/// Takes its check out when it is dropped.
-#[must_use = "the check is taken out when this is dropped"]
+/// Removes its check when it is dropped.
+#[must_use = "the check is removed when this is dropped"]
 pub struct Registration {
     name: String,
     check: Check,
     checks: HealthChecks,
 }
 
-/// A note for readers, which is taken out when this is dropped.
-#[must_use = "the note is taken out when this is dropped"]
+/// Removes its note when it is dropped.
+#[must_use = "the note is removed when this is dropped"]
 pub struct Note {
     name: String,
     text: Arc<str>,
     checks: HealthChecks,
 }
 
-/// What the checks said.
+/// The results of the checks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Report {
     endpoint: String,
@@ -56,8 +56,8 @@ pub struct Report {
 }
 
 impl HealthChecks {
-    /// Adds a check of every endpoint, in place of one of the same name, for as long as the registration is kept. While
-    /// it fails, whoever watches over the process may restart it.
+    /// Adds a check of every endpoint until the registration is dropped. Replaces a check of the
+    /// same name. While it fails, a kubelet may restart the process.
     pub fn add(
         &self,
         name: impl Into<String>,
@@ -66,7 +66,7 @@ impl HealthChecks {
         self.insert(Scope::All, name.into(), Arc::new(check))
     }
 
-    /// As [`add`](Self::add), for `/readyz` alone: what a restart would not help.
+    /// As [`add`](Self::add), but for `/readyz` only: for a failure that a restart would not fix.
     pub fn add_readiness(
         &self,
         name: impl Into<String>,
@@ -75,8 +75,8 @@ impl HealthChecks {
         self.insert(Scope::Ready, name.into(), Arc::new(check))
     }
 
-    /// Shows a note in `/readyz?verbose`, in place of one of the same name, for as long as it is kept. It is no check: it
-    /// never fails. Everyone may read it.
+    /// Adds a note to `/readyz?verbose` until it is dropped. Replaces a note of the same name. A
+    /// note is not a check: it never fails. Everyone may read it.
     pub fn note(&self, name: impl Into<String>, text: &str) -> Note {
         let (name, text): (String, Arc<str>) = (name.into(), text.into());
         self.notes.write().insert(name.clone(), text.clone());
@@ -87,7 +87,7 @@ impl HealthChecks {
         }
     }
 
-    /// Runs one check; none if there is no such check.
+    /// Runs one check; `None` if there is no such check.
     pub fn check(&self, name: &str) -> Option<Result<(), String>> {
         if name == "ping" {
             return Some(Ok(()));
@@ -96,13 +96,14 @@ impl HealthChecks {
         check.map(|check| check())
     }
 
-    /// Runs all checks but those excluded, without the lock. `endpoint` is the name of the path, such as `healthz`.
+    /// Runs the checks of an endpoint that are not excluded. `endpoint` is the name of the path,
+    /// such as `healthz`. No lock is held while a check runs.
     pub fn report(&self, endpoint: &str, excluded: &[String]) -> Report {
-        let asked = |scope: &Scope| endpoint == "readyz" || *scope == Scope::All;
+        let is_included = |scope: &Scope| endpoint == "readyz" || *scope == Scope::All;
         let checks: Vec<(String, Check)> = {
             let checks = self.checks.read();
-            let asked = checks.iter().filter(|(_, (scope, _))| asked(scope));
-            asked
+            let included = checks.iter().filter(|(_, (scope, _))| is_included(scope));
+            included
                 .map(|(name, (_, check))| (name.clone(), check.clone()))
                 .collect()
         };
@@ -122,7 +123,7 @@ impl HealthChecks {
             match check() {
                 Ok(()) => report.line(format_args!("[+]{name} ok")),
                 Err(reason) => {
-                    // The path is open to everyone, so the reason goes to the log alone.
+                    // The path is open to everyone, so the reason is only logged.
                     report.line(format_args!("[-]{name} failed: reason withheld"));
                     report.failed.push((name, reason));
                 }
@@ -182,17 +183,18 @@ impl Drop for Registration {
 }
 
 impl Report {
-    /// Whether every check that was run passed.
+    /// Whether no check failed.
     pub fn is_healthy(&self) -> bool {
         self.failed.is_empty()
     }
 
-    /// The checks that failed, with their reasons, for the log.
+    /// The failed checks with their reasons, for the log.
     pub fn failed(&self) -> &[(String, String)] {
         &self.failed
     }
 
-    /// The body of the answer, as Kubernetes' components write it. What failed is always told.
+    /// The body of the response, in the format of Kubernetes' components. Failed checks are always
+    /// listed.
     pub fn text(&self, verbose: bool) -> String {
         match (self.is_healthy(), verbose) {
             (true, false) => "ok".to_owned(),
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_shown_to_readers_and_fails_nothing() {
+    fn a_note_is_shown_by_readyz_and_fails_nothing() {
         let health = HealthChecks::default();
         let note = health.note("plugin-hello", "does not run");
         let report = health.report("readyz", &[]);
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_check_is_named_and_its_reason_kept_for_the_log() {
+    fn a_failed_check_is_named_without_its_reason() {
         let health = HealthChecks::default();
         let _a = health.add("a", || Err("its informers are not synced".to_owned()));
         let report = health.report("readyz", &[]);
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_restart_would_not_help_fails_readiness_alone() {
+    fn a_readiness_check_fails_only_readyz() {
         let health = HealthChecks::default();
         let _syncing = health.add_readiness("informer-sync", || Err("2 are not synced".to_owned()));
         assert!(health.report("livez", &[]).is_healthy());
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_check_survives_the_end_of_the_old_one() {
+    fn a_replaced_check_stays_when_the_old_registration_is_dropped() {
         let health = HealthChecks::default();
         let old = health.add("a", || Ok(()));
         let _new = health.add("a", || Err("new".to_owned()));

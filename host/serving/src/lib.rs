@@ -1,11 +1,13 @@
-//! What the process tells about itself over HTTPS: health checks and metrics, and who may ask.
+//! The HTTPS server of the process: health checks, metrics and debug pages, with delegated
+//! authentication and authorization.
 //!
-//! It stands beside the flow: every part that runs hands it a health check ([`HealthChecks`]) and counts what it does
-//! ([`Metrics`]); probes and Prometheus read them. What helps to find a fault are its [`DebugPages`].
+//! It stands beside the flow: every running part registers a health check ([`HealthChecks`]) and
+//! counts what it does ([`Metrics`]) for probes and Prometheus. [`DebugPages`] help to find faults.
 //!
-//! A request goes through these files in this order: `server.rs` accepts it (`tls.rs` has the certificates),
-//! `authentication.rs` says who asks, `authorization.rs` whether they may (both ask the API server through `review.rs`),
-//! `handler.rs` answers it from `health.rs`, `metrics/` and `debug.rs`.
+//! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs`
+//! has the certificates), `authentication.rs` determines the user, `authorization.rs` whether the
+//! user may send the request (both use reviews by the API server: `review.rs`), and `handler.rs`
+//! responds from `health.rs`, `metrics/` and `debug.rs`.
 
 mod authentication;
 mod authorization;

@@ -1,7 +1,8 @@
-//! The metrics of the process, by name: those of the host, and those that plugins declare while they run.
+//! The metrics of the process: those of the host, and those that plugins declare while they run.
 //!
-//! Names, labels and buckets are exactly as given: dashboards made for kube-controller-manager read them. A family
-//! belongs to one owner: a plugin can neither count into the host's families nor into another plugin's.
+//! Names, labels and buckets are exactly as given, since dashboards for kube-controller-manager
+//! read them. A family belongs to one owner: a plugin can't count into the host's families or into
+//! another plugin's.
 
 mod controllers;
 mod group;
@@ -26,7 +27,7 @@ pub use workqueue::{Gauges, QueueMetrics};
 /// The owner of the host's own families.
 const HOST: &str = "";
 
-/// All metrics. A clone counts into the same families.
+/// All metrics. Clones share the families.
 ///
 /// ```
 /// let metrics = flyball_serving::Metrics::new();
@@ -43,7 +44,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Inner {
     families: Mutex<BTreeMap<String, Entry>>,
-    /// Run before each scrape, without the lock above, to bring gauges up to date.
+    /// Functions that update gauges before each scrape. No lock is held while they run.
     scrapes: Mutex<Vec<Weak<ScrapeFn>>>,
 }
 
@@ -56,8 +57,8 @@ struct Entry {
     family: Arc<Family>,
 }
 
-/// All series of one name. Each has a registry of its own, since a `prometheus::Registry` never forgets the labels of a
-/// name that was taken out.
+/// All series of one name. Each family has its own registry, since a `prometheus::Registry` keeps
+/// the labels of a removed name.
 struct Family {
     registry: Registry,
     vec: FamilyVec,
@@ -67,48 +68,49 @@ enum FamilyVec {
     Counter(CounterVec),
     Gauge(GaugeVec),
     Histogram(HistogramVec, Vec<f64>),
-    /// Made at each scrape by a collector.
+    /// Produced by a collector at each scrape.
     Collected,
 }
 
-/// Why a metric can't be declared or counted. No retry helps.
+/// Why a metric can't be declared or counted. A retry can't help.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// Another part or plugin has a family of this name.
+    /// Another owner has a family of this name.
     #[error("the metric {0} belongs to {1}")]
     Taken(String, String),
-    /// The name, a label's name or the buckets are not what Prometheus allows.
+    /// Prometheus does not allow the name, the name of a label, or the buckets.
     #[error("the metric {0} can't be declared")]
     Invalid(String, #[source] prometheus::Error),
-    /// It was declared before with another type, help or labels.
-    #[error("the metric {0} was declared before in another shape")]
+    /// The family was declared before with another type, help or labels.
+    #[error("the metric {0} was declared before with another type, help or labels")]
     Differs(String),
-    /// It was never declared, or as another type.
+    /// The family was not declared, or with another type.
     #[error("the metric {0} was not declared as a {1}")]
     Undeclared(String, &'static str),
-    /// A number of label values other than that of the label names, or a value that a counter can't take.
+    /// The number of label values differs from the number of labels, a label value is too long, or
+    /// the value is not valid.
     #[error("the metric {0} can't take these label values or this value")]
     Value(String),
-    /// It has as many series as one family may have.
-    #[error("the metric {0} has {1} series already, which is the most that it may have")]
+    #[error("the metric {0} has {1} series already, which is the maximum")]
     TooManySeries(String, usize),
 }
 
-/// Keeps what is run before each scrape.
+/// Keeps a function that runs before each scrape.
 #[must_use = "the function is no longer run when this is dropped"]
 pub struct OnScrape {
     _function: Arc<ScrapeFn>,
 }
 
 impl Metrics {
-    /// Metrics with nothing in them but those of the process and of the build.
+    /// Metrics with the families of the process and of the build.
     pub fn new() -> Self {
         let metrics = Self::default();
         process::register(&metrics);
         metrics
     }
 
-    /// The host's counter of this name, made if there is none. Fails if the name is taken or can't be one.
+    /// The host's counter of this name, created if there is none. Fails if the name is taken or
+    /// invalid.
     pub fn counter(
         &self,
         name: &str,
@@ -121,7 +123,8 @@ impl Metrics {
         }
     }
 
-    /// The host's gauge of this name, made if there is none. Fails if the name is taken or can't be one.
+    /// The host's gauge of this name, created if there is none. Fails if the name is taken or
+    /// invalid.
     pub fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, MetricsError> {
         match &self.declare(HOST, name, help, labels, &Kind::Gauge)?.vec {
             FamilyVec::Gauge(vec) => Ok(vec.clone()),
@@ -129,8 +132,8 @@ impl Metrics {
         }
     }
 
-    /// The host's histogram of this name, made if there is none. `buckets` are the upper bounds, without the infinite
-    /// one. Fails if the name is taken or can't be one.
+    /// The host's histogram of this name, created if there is none. `buckets` are the upper bounds,
+    /// without infinity. Fails if the name is taken or invalid.
     pub fn histogram(
         &self,
         name: &str,
@@ -147,12 +150,12 @@ impl Metrics {
         }
     }
 
-    /// A set of families for one owner, such as a plugin, that go when the set is dropped.
+    /// A group of families for one owner, such as a plugin. Dropping the group removes them.
     pub fn group(&self, owner: impl Into<String>) -> Group {
         Group::new(self.clone(), owner.into())
     }
 
-    /// Runs this before each scrape, for as long as what it returns is kept.
+    /// Runs a function before each scrape until the returned value is dropped.
     pub fn on_scrape(&self, function: impl Fn() + Send + Sync + 'static) -> OnScrape {
         let function: Arc<ScrapeFn> = Arc::new(function);
         let mut scrapes = self.inner.scrapes.lock();
@@ -163,7 +166,7 @@ impl Metrics {
         }
     }
 
-    /// Everything in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub fn render(&self) -> String {
         let scrapes: Vec<Arc<ScrapeFn>> = self
             .inner
@@ -187,11 +190,11 @@ impl Metrics {
         text
     }
 
-    /// Adds a collector of the host's. One of the same name stays.
+    /// Adds a collector of the host, unless there is one of this name.
     fn collect(&self, name: &str, collector: impl Collector + 'static) {
         let registry = Registry::new();
         if let Err(error) = registry.register(Box::new(collector)) {
-            tracing::warn!(%error, "the metrics of the {name} are left out");
+            tracing::warn!(%error, "can't collect the metrics of the {name}");
             return;
         }
         let family = Arc::new(Family {
@@ -211,8 +214,9 @@ impl Metrics {
             .or_insert(entry);
     }
 
-    /// The family of this name, made if there is none. An owner may declare its own again in another shape: the new one
-    /// takes the place of the old, whose holders count into nothing. The host may not.
+    /// The family of this name, created if there is none. A plugin may declare its own family again
+    /// with another type, help or labels: the new one replaces the old one, whose holders then
+    /// count into nothing. The host may not.
     fn declare(
         &self,
         owner: &str,
@@ -252,7 +256,7 @@ impl Metrics {
         Ok(family)
     }
 
-    /// Takes the family out if it is still there and no other group holds it.
+    /// Removes a family if it is registered and no other group holds it.
     fn release(&self, name: &str, family: Arc<Family>) {
         let mut families = self.inner.families.lock();
         if families
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_shared_by_those_who_name_it_alike() -> Result<(), MetricsError> {
+    fn equal_declarations_share_a_family() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
         metrics
             .counter("a_total", "Things.", &[])?
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_before_a_scrape_ends_with_its_handle() -> Result<(), MetricsError> {
+    fn a_scrape_function_runs_until_its_handle_is_dropped() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
         let gauge = metrics
             .gauge("depth", "Depth.", &[])?
@@ -356,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_and_the_build_are_told() {
+    fn the_process_and_the_build_have_metrics() {
         let text = Metrics::new().render();
         for name in [
             "process_cpu_seconds_total ",

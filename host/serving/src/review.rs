@@ -1,4 +1,5 @@
-//! What the API server is asked about callers: whose token this is, what they may do, and which authorities to trust.
+//! The requests to the API server about users: TokenReviews, SubjectAccessReviews, and the trusted
+//! authorities.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,38 +15,36 @@ use tokio::time::{Duration, timeout};
 
 use crate::User;
 
-/// For how long the API server may keep a caller waiting.
+/// The timeout of a request to the API server.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no answer. A retry may help.
+/// Why a review failed. A retry may help.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// The request failed, or was refused.
-    #[error("the API server did not answer the review")]
+    #[error("the API server did not perform the review")]
     Request(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It took too long.
-    #[error("the API server did not answer the review within {} s", TIMEOUT.as_secs())]
+    #[error("the API server did not perform the review within {} s", TIMEOUT.as_secs())]
     Timeout,
 }
 
-/// An answer to whether someone may do something.
+/// The result of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whether they may.
     pub allowed: bool,
-    /// Why, for people; may be empty.
+    /// An explanation for people; may be empty.
     pub reason: String,
 }
 
-/// Tells whose token this is.
+/// Reviews bearer tokens.
 pub trait TokenReviewer: Send + Sync {
-    /// The token's user; none if it is not valid.
+    /// The token's user; `None` if the token is not valid.
     fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>>;
 }
 
-/// Tells who may do what.
+/// Reviews access to paths.
 pub trait AccessReviewer: Send + Sync {
-    /// Whether the user may do this (a lower-case HTTP method) to this path.
+    /// Whether a user may request a path. `verb` is the HTTP method in lower case.
     fn access<'a>(
         &'a self,
         user: &'a User,
@@ -54,21 +53,21 @@ pub trait AccessReviewer: Send + Sync {
     ) -> BoxFuture<'a, Result<Access, ReviewError>>;
 }
 
-/// Tells which authorities the cluster trusts.
+/// Looks up the authorities that the cluster trusts.
 pub trait TrustLookup: Send + Sync {
     /// The data of the ConfigMap `kube-system/extension-apiserver-authentication`.
     fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>>;
 }
 
-/// Asks an API server.
+/// Sends the requests to an API server.
 #[derive(Clone)]
 pub struct KubeReviewer {
     client: kube::Client,
 }
 
 impl KubeReviewer {
-    /// Asks through this client, whose user needs the role `system:auth-delegator`, and for the trust the role
-    /// `extension-apiserver-authentication-reader` in `kube-system`.
+    /// The client's user needs the role `system:auth-delegator`, and for the trusted authorities
+    /// the role `extension-apiserver-authentication-reader` in `kube-system`.
     pub fn new(client: kube::Client) -> Self {
         Self { client }
     }
@@ -85,7 +84,7 @@ impl TokenReviewer for KubeReviewer {
                 ..TokenReview::default()
             };
             let api: Api<TokenReview> = Api::all(self.client.clone());
-            let status = answer(api.create(&PostParams::default(), &review))
+            let status = with_timeout(api.create(&PostParams::default(), &review))
                 .await?
                 .status
                 .unwrap_or_default();
@@ -119,7 +118,7 @@ impl AccessReviewer for KubeReviewer {
                 ..SubjectAccessReview::default()
             };
             let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-            let status = answer(api.create(&PostParams::default(), &review))
+            let status = with_timeout(api.create(&PostParams::default(), &review))
                 .await?
                 .status
                 .unwrap_or_default();
@@ -136,7 +135,7 @@ impl TrustLookup for KubeReviewer {
     fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
         Box::pin(async move {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
-            Ok(answer(api.get("extension-apiserver-authentication"))
+            Ok(with_timeout(api.get("extension-apiserver-authentication"))
                 .await?
                 .data
                 .unwrap_or_default())
@@ -155,9 +154,9 @@ impl From<UserInfo> for User {
     }
 }
 
-async fn answer<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, ReviewError> {
+async fn with_timeout<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, ReviewError> {
     match timeout(TIMEOUT, request).await {
-        Ok(answer) => answer.map_err(|error| ReviewError::Request(Box::new(error))),
+        Ok(result) => result.map_err(|error| ReviewError::Request(Box::new(error))),
         Err(_) => Err(ReviewError::Timeout),
     }
 }

@@ -1,4 +1,4 @@
-//! Takes the port, accepts connections and serves requests over them, within bounds.
+//! Listens on the port, accepts connections and serves requests over them, within limits.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,48 +17,46 @@ use tokio_util::task::TaskTracker;
 use crate::handler::Endpoints;
 use crate::tls::{CertificateError, ServedCertificate, TlsOptions, server_config};
 
-/// Connections at a time; more wait.
+/// The maximum number of connections. More wait.
 const MAX_CONNECTIONS: usize = 256;
-/// Within which a connection must be secured.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Within which the head of a request must have come, and how long a connection may be idle between two.
-const HEAD: Duration = Duration::from_secs(30);
-/// After which a connection is closed between two requests, so that nobody holds a place for ever.
-const LIFETIME: Duration = Duration::from_secs(600);
-/// For how long a connection may finish what it does when it is to be closed.
-const DRAIN: Duration = Duration::from_secs(5);
+/// The timeout of the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout of a request's headers, and of an idle connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The age at which a connection is closed after its requests, so that no client occupies one
+/// forever.
+const MAX_AGE: Duration = Duration::from_secs(600);
+/// The timeout of the requests of a connection that is closing.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where and how to serve.
+/// The settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingOptions {
     /// The address and port to listen on.
     pub address: SocketAddr,
-    /// How connections are secured.
     pub tls: TlsOptions,
-    /// Requests at a time over one HTTP/2 connection.
+    /// The maximum number of concurrent requests over one HTTP/2 connection.
     pub http2_max_streams: u32,
 }
 
-/// Why it can't be served. Each is a sentence for the operator.
+/// Why the server can't start. Each is a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another process has the port.
     #[error(
-        "the port of {0} is in use by another process: stop that one, or serve on another --secure-port"
+        "the port of {0} is in use by another process: stop that one, or choose another --secure-port"
     )]
     InUse(SocketAddr),
-    /// The operating system does not allow it, or has no such address.
+    /// The operating system does not allow it, or does not have the address.
     #[error("can't listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
-    /// There is no certificate to serve with.
     #[error("can't serve over HTTPS")]
     Certificate(#[from] CertificateError),
-    /// The settings don't fit together.
+    /// The TLS settings contradict each other.
     #[error("can't serve over HTTPS")]
     Tls(#[from] tokio_rustls::rustls::Error),
 }
 
-/// A port that is taken, and not served yet.
+/// A bound port that is not served yet.
 pub struct Bound {
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -66,7 +64,8 @@ pub struct Bound {
     http2_max_streams: u32,
 }
 
-/// Takes the port and reads the certificate, so that what is wrong with them is known before anything else starts.
+/// Binds the port and reads the certificate, so that errors with either are known before anything
+/// else starts.
 pub async fn bind(options: &ServingOptions) -> Result<Bound, BindError> {
     let certificate =
         ServedCertificate::new(options.tls.certificate.clone(), options.address.ip())?;
@@ -88,12 +87,12 @@ pub async fn bind(options: &ServingOptions) -> Result<Bound, BindError> {
 }
 
 impl Bound {
-    /// The address that is listened on, with the port that was chosen if 0 was asked for.
+    /// The bound address, with the chosen port if port 0 was requested.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `shutdown`, then lets running requests end. Returns when everything has.
+    /// Serves until `shutdown`, then waits for the running requests.
     pub async fn serve(self, endpoints: Endpoints, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         tasks.spawn(self.certificate.clone().keep_reloading(shutdown.clone()));
@@ -101,18 +100,18 @@ impl Bound {
         let stop = shutdown.clone();
         tasks.spawn(async move { authentication.run(stop).await });
 
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD);
+            .header_read_timeout(IDLE_TIMEOUT);
         http.http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.http2_max_streams)
-            .keep_alive_interval(HEAD)
-            .keep_alive_timeout(HANDSHAKE);
-        while let Some(Ok(place)) = shutdown
-            .run_until_cancelled(places.clone().acquire_owned())
+            .keep_alive_interval(IDLE_TIMEOUT)
+            .keep_alive_timeout(HANDSHAKE_TIMEOUT);
+        while let Some(Ok(slot)) = shutdown
+            .run_until_cancelled(slots.clone().acquire_owned())
             .await
         {
             let Some(accepted) = shutdown.run_until_cancelled(self.listener.accept()).await else {
@@ -121,8 +120,8 @@ impl Bound {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection can't be accepted");
-                    // Where file descriptors have run out, it would fail again at once.
+                    tracing::warn!(%error, "can't accept a connection");
+                    // If file descriptors have run out, it would fail again immediately.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -136,7 +135,7 @@ impl Bound {
                     .unwrap_or_else(|error| {
                         tracing::debug!(error, %peer, "a connection ended early");
                     });
-                drop(place);
+                drop(slot);
             });
         }
         tasks.close();
@@ -151,7 +150,7 @@ async fn connection(
     endpoints: Endpoints,
     shutdown: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await??;
+    let stream = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await??;
     let certificates: Arc<[_]> = stream
         .get_ref()
         .1
@@ -169,12 +168,12 @@ async fn connection(
     let end = async {
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(LIFETIME) => {}
+            () = tokio::time::sleep(MAX_AGE) => {}
         }
     };
     tokio::select! {
         served = serving.as_mut() => return served,
         () = end => serving.as_mut().graceful_shutdown(),
     }
-    timeout(DRAIN, serving).await?
+    timeout(DRAIN_TIMEOUT, serving).await?
 }

@@ -1,4 +1,4 @@
-//! The server's certificate, self-signed or from files that may change, and the TLS settings.
+//! The TLS settings of the server, and its certificate, self-signed or from files that may change.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -19,52 +19,47 @@ use tokio_rustls::rustls::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How often the certificate's files are read again.
-const RELOAD: Duration = Duration::from_secs(10);
+/// The interval at which the certificate's files are read again.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How connections are secured.
+/// The TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The certificate of the server.
     pub certificate: Certificate,
-    /// Whether TLS 1.2 is refused.
+    /// Whether to refuse TLS 1.2.
     pub tls13_only: bool,
-    /// Whether HTTP/2 is offered.
+    /// Whether to offer HTTP/2.
     pub http2: bool,
 }
 
-/// Where the server's certificate comes from.
+/// The source of the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// Made at start and kept in memory.
+    /// Generated at start and kept in memory.
     SelfSigned,
     /// Read from PEM files, and again when they change.
     Files {
-        /// The certificate, then those that lead to its authority.
+        /// The file of the certificate chain, starting with the server's own.
         certificate: PathBuf,
-        /// Its private key.
+        /// The file of the private key.
         key: PathBuf,
     },
 }
 
-/// Why there is no certificate to serve with.
+/// Why there is no usable certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file can't be read.
     #[error("can't read {0}")]
     Read(PathBuf, #[source] std::io::Error),
-    /// A file has not what it should have.
-    #[error("{0} holds no usable {1} in PEM")]
+    #[error("{0} does not contain a valid {1} in PEM")]
     Pem(PathBuf, &'static str),
-    /// The key is not the certificate's.
     #[error("the key in {1} does not belong to the certificate in {0}: {2}")]
     Mismatch(PathBuf, PathBuf, String),
-    /// A self-signed one can't be made.
-    #[error("can't make a self-signed certificate: {0}")]
+    #[error("can't generate a self-signed certificate: {0}")]
     SelfSigned(String),
 }
 
-/// The certificate that is served now.
+/// The certificate that is served at present.
 #[derive(Debug)]
 pub(crate) struct ServedCertificate {
     source: Certificate,
@@ -72,7 +67,7 @@ pub(crate) struct ServedCertificate {
 }
 
 impl ServedCertificate {
-    /// Makes or reads the certificate for a server at this address.
+    /// Generates or reads the certificate of a server at this address.
     pub(crate) fn new(source: Certificate, address: IpAddr) -> Result<Arc<Self>, CertificateError> {
         let key = match &source {
             Certificate::SelfSigned => self_signed(address)?,
@@ -84,45 +79,45 @@ impl ServedCertificate {
         }))
     }
 
-    /// Reads the files again now and then until `shutdown`. While they can't be used, such as between the writes of the
-    /// certificate and of its key, the old certificate stays.
+    /// Reads the files again periodically until `shutdown`. The old certificate stays while the
+    /// files are not valid, as between the writes of the certificate and of its key.
     pub(crate) async fn keep_reloading(self: Arc<Self>, shutdown: CancellationToken) {
-        let mut failing = false;
+        let mut is_failing = false;
         while shutdown
-            .run_until_cancelled(tokio::time::sleep(RELOAD))
+            .run_until_cancelled(tokio::time::sleep(RELOAD_INTERVAL))
             .await
             .is_some()
         {
             let this = self.clone();
-            // A panic in there is no reason to end.
+            // A panic in the reload must not end the loop.
             let Ok(reloaded) = tokio::task::spawn_blocking(move || this.reload()).await else {
                 continue;
             };
             match reloaded {
                 Ok(changed) => {
-                    failing = false;
+                    is_failing = false;
                     if changed {
                         tracing::info!("the serving certificate changed");
                     }
                 }
-                Err(error) if failing => {
+                Err(error) if is_failing => {
                     tracing::debug!(
                         error = &error as &dyn std::error::Error,
-                        "the serving certificate stays as it was"
+                        "can't reload the serving certificate; the old one stays"
                     )
                 }
                 Err(error) => {
-                    failing = true;
+                    is_failing = true;
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "the serving certificate stays as it was"
+                        "can't reload the serving certificate; the old one stays"
                     );
                 }
             }
         }
     }
 
-    /// Whether there was a new one.
+    /// Reads the files again and returns whether the certificate changed.
     fn reload(&self) -> Result<bool, CertificateError> {
         let Certificate::Files { certificate, key } = &self.source else {
             return Ok(false);
@@ -159,7 +154,7 @@ pub(crate) fn server_config(
     };
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)?
-        .with_client_cert_verifier(Arc::new(AskForCertificate { provider }))
+        .with_client_cert_verifier(Arc::new(AcceptAnyCertificate { provider }))
         .with_cert_resolver(certificate);
     let protocols: &[&[u8]] = if options.http2 {
         &[b"h2", b"http/1.1"]
@@ -170,14 +165,14 @@ pub(crate) fn server_config(
     Ok(config)
 }
 
-/// Takes any client certificate whose key the client has, or none: who signed it is a question for each request, since the
-/// authorities change, and another credential may hold.
+/// Accepts any client certificate whose key the client has, or none. Each request verifies the
+/// authority, because authorities change and because the request may have other credentials.
 #[derive(Debug)]
-struct AskForCertificate {
+struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
-impl ClientCertVerifier for AskForCertificate {
+impl ClientCertVerifier for AcceptAnyCertificate {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
@@ -240,10 +235,10 @@ fn self_signed(address: IpAddr) -> Result<CertifiedKey, CertificateError> {
     if !address.is_unspecified() && !address.is_loopback() {
         names.push(address.to_string());
     }
-    let made = rcgen::generate_simple_self_signed(names).map_err(|error| failed(&error))?;
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+    let generated = rcgen::generate_simple_self_signed(names).map_err(|error| failed(&error))?;
+    let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
         .map_err(|error| failed(&error))?;
-    let chain = vec![made.cert.der().clone()];
+    let chain = vec![generated.cert.der().clone()];
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| failed(&error))
 }
 
@@ -269,10 +264,10 @@ mod tests {
     use super::*;
 
     fn write_pair(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-        std::fs::write(&certificate, made.cert.pem())?;
-        std::fs::write(&key, made.signing_key.serialize_pem())?;
+        std::fs::write(&certificate, generated.cert.pem())?;
+        std::fs::write(&key, generated.signing_key.serialize_pem())?;
         Ok((certificate, key))
     }
 
@@ -309,10 +304,13 @@ mod tests {
         let error = read(&key, &certificate).expect_err("they are swapped");
         assert_eq!(
             error.to_string(),
-            format!("{} holds no usable certificate in PEM", key.display())
+            format!(
+                "{} does not contain a valid certificate in PEM",
+                key.display()
+            )
         );
         std::fs::remove_file(&certificate)?;
-        let error = read(&certificate, &key).expect_err("it is gone");
+        let error = read(&certificate, &key).expect_err("the file is missing");
         assert!(
             error
                 .to_string()

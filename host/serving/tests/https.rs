@@ -1,4 +1,4 @@
-//! Serves over HTTPS in this process and asks as a client would, with fakes for the API server.
+//! The server over HTTPS in this process, with a fake API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,8 +28,9 @@ use tokio_rustls::rustls::pki_types::{
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
-/// An API server that knows the token `scraper`'s user, lets `scraper` and the group `monitoring` see metrics, and trusts
-/// one authority for clients and one for proxies.
+/// An API server. The name of a user is its token, and the token `stolen` is not valid. The user
+/// `scraper` and the group `monitoring` may get metrics. It trusts one authority for clients and
+/// one for proxies.
 struct Fake {
     client_ca: String,
     proxy_ca: String,
@@ -124,7 +125,7 @@ impl Authority {
     }
 }
 
-/// A server of this test, and what a client needs to ask it.
+/// A running server, and what a client of it needs.
 struct Server {
     address: std::net::SocketAddr,
     roots: RootCertStore,
@@ -201,8 +202,8 @@ impl Server {
         })
     }
 
-    /// Asks over a connection of its own.
-    async fn ask(
+    /// Sends a request over its own connection.
+    async fn get(
         &self,
         path: &str,
         headers: HeaderMap,
@@ -230,17 +231,21 @@ impl Server {
         let mut request =
             Request::get(format!("https://localhost{path}")).body(Empty::<Bytes>::new())?;
         *request.headers_mut() = headers;
-        let answer = sender.send_request(request).await?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await?.to_bytes();
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
         drop(sender);
         connection.abort();
         Ok((status, String::from_utf8(body.to_vec())?))
     }
 
-    /// Asks with a token.
-    async fn with_token(&self, path: &str, token: &str) -> anyhow::Result<(StatusCode, String)> {
-        self.ask(
+    /// Sends a request with a token.
+    async fn get_with_token(
+        &self,
+        path: &str,
+        token: &str,
+    ) -> anyhow::Result<(StatusCode, String)> {
+        self.get(
             path,
             headers(&[("authorization", &format!("Bearer {token}"))]),
             None,
@@ -272,19 +277,19 @@ async fn probes_need_no_credentials_and_metrics_do() -> anyhow::Result<()> {
     let _check = server.health.add("replicaset-controller", || Ok(()));
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(
-            server.ask(path, HeaderMap::new(), None).await?,
+            server.get(path, HeaderMap::new(), None).await?,
             (StatusCode::OK, "ok".to_owned())
         );
     }
     let (_, verbose) = server
-        .ask("/healthz?verbose", HeaderMap::new(), None)
+        .get("/healthz?verbose", HeaderMap::new(), None)
         .await?;
     assert_eq!(
         verbose,
         "[+]ping ok\n[+]replicaset-controller ok\nhealthz check passed\n"
     );
 
-    let (status, body) = server.ask("/metrics", HeaderMap::new(), None).await?;
+    let (status, body) = server.get("/metrics", HeaderMap::new(), None).await?;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert!(
         body.contains(
@@ -293,32 +298,32 @@ async fn probes_need_no_credentials_and_metrics_do() -> anyhow::Result<()> {
         "{body}"
     );
 
-    let (status, body) = server.with_token("/metrics", "scraper").await?;
+    let (status, body) = server.get_with_token("/metrics", "scraper").await?;
     assert_eq!(status, StatusCode::OK);
     assert!(body.contains("kubernetes_build_info{"), "{body}");
     server.stop().await
 }
 
 #[tokio::test]
-async fn a_failed_check_is_told_to_the_probe() -> anyhow::Result<()> {
+async fn a_failed_check_fails_the_probe() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let _check = server.health.add("job-controller", || {
         Err("its guest is quarantined".to_owned())
     });
-    let (status, body) = server.ask("/healthz", HeaderMap::new(), None).await?;
+    let (status, body) = server.get("/healthz", HeaderMap::new(), None).await?;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(
         body,
         "[+]ping ok\n[-]job-controller failed: reason withheld\nhealthz check failed\n"
     );
-    // One check alone tells its reason, and is not open to everyone.
+    // A single check shows its reason, and is not open to everyone.
     let one = "/healthz/job-controller";
     assert_eq!(
-        server.ask(one, HeaderMap::new(), None).await?.0,
+        server.get(one, HeaderMap::new(), None).await?.0,
         StatusCode::FORBIDDEN
     );
     let admin = server.clients.client("admin", "system:masters")?;
-    let (status, body) = server.ask(one, HeaderMap::new(), Some(admin)).await?;
+    let (status, body) = server.get(one, HeaderMap::new(), Some(admin)).await?;
     assert_eq!(
         (status, body.as_str()),
         (
@@ -330,24 +335,24 @@ async fn a_failed_check_is_told_to_the_probe() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn credentials_that_do_not_hold_are_refused_everywhere() -> anyhow::Result<()> {
+async fn invalid_credentials_are_refused_everywhere() -> anyhow::Result<()> {
     let server = Server::start().await?;
     assert_eq!(
-        server.with_token("/healthz", "stolen").await?.0,
+        server.get_with_token("/healthz", "stolen").await?.0,
         StatusCode::UNAUTHORIZED
     );
     assert_eq!(
-        server.with_token("/metrics", "someone").await?.0,
+        server.get_with_token("/metrics", "someone").await?.0,
         StatusCode::FORBIDDEN
     );
     assert_eq!(
-        server.with_token("/metrics", "unlucky").await?.0,
+        server.get_with_token("/metrics", "unlucky").await?.0,
         StatusCode::INTERNAL_SERVER_ERROR
     );
     let forged = Authority::new()?.client("admin", "system:masters")?;
     assert_eq!(
         server
-            .ask("/metrics", HeaderMap::new(), Some(forged))
+            .get("/metrics", HeaderMap::new(), Some(forged))
             .await?
             .0,
         StatusCode::UNAUTHORIZED
@@ -361,14 +366,14 @@ async fn a_client_certificate_names_its_user_and_groups() -> anyhow::Result<()> 
     let monitor = server.clients.client("prometheus", "monitoring")?;
     assert_eq!(
         server
-            .ask("/metrics", HeaderMap::new(), Some(monitor))
+            .get("/metrics", HeaderMap::new(), Some(monitor))
             .await?
             .0,
         StatusCode::OK
     );
     let other = server.clients.client("prometheus", "others")?;
     let (status, body) = server
-        .ask("/metrics", HeaderMap::new(), Some(other))
+        .get("/metrics", HeaderMap::new(), Some(other))
         .await?;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert!(body.contains("prometheus"), "{body}");
@@ -376,7 +381,7 @@ async fn a_client_certificate_names_its_user_and_groups() -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn only_a_trusted_proxy_may_name_a_user() -> anyhow::Result<()> {
+async fn only_a_trusted_proxy_may_set_a_user() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let named = || {
         headers(&[
@@ -386,29 +391,29 @@ async fn only_a_trusted_proxy_may_name_a_user() -> anyhow::Result<()> {
     };
     let proxy = server.proxies.client("front-proxy-client", "")?;
     assert_eq!(
-        server.ask("/metrics", named(), Some(proxy)).await?.0,
+        server.get("/metrics", named(), Some(proxy)).await?.0,
         StatusCode::OK
     );
     let misnamed = server.proxies.client("another", "")?;
     assert_eq!(
-        server.ask("/metrics", named(), Some(misnamed)).await?.0,
+        server.get("/metrics", named(), Some(misnamed)).await?.0,
         StatusCode::UNAUTHORIZED
     );
     assert_eq!(
-        server.ask("/metrics", named(), None).await?.0,
+        server.get("/metrics", named(), None).await?.0,
         StatusCode::FORBIDDEN
     );
-    // A client's certificate holds, whatever its headers claim.
+    // A client certificate counts, whatever the headers say.
     let other = server.clients.client("prometheus", "others")?;
     assert_eq!(
-        server.ask("/metrics", named(), Some(other)).await?.0,
+        server.get("/metrics", named(), Some(other)).await?.0,
         StatusCode::FORBIDDEN
     );
     server.stop().await
 }
 
 #[tokio::test]
-async fn a_controller_shows_a_page_to_those_who_may_see_it() -> anyhow::Result<()> {
+async fn a_debug_page_is_shown_to_those_who_may_see_it() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let page = |query: &[(String, String)]| Page {
         content_type: "text/vnd.graphviz",
@@ -417,10 +422,10 @@ async fn a_controller_shows_a_page_to_those_who_may_see_it() -> anyhow::Result<(
     let _page = server.debug.add("some-controller", "graph", page);
     let path = "/debug/controllers/some-controller/graph?uid=a";
     assert_eq!(
-        server.ask(path, HeaderMap::new(), None).await?.0,
+        server.get(path, HeaderMap::new(), None).await?.0,
         StatusCode::FORBIDDEN
     );
-    let (status, body) = server.with_token(path, "scraper").await?;
+    let (status, body) = server.get_with_token(path, "scraper").await?;
     assert_eq!(
         (status, body.as_str()),
         (StatusCode::OK, r#"[("uid", "a")]"#)
@@ -431,7 +436,7 @@ async fn a_controller_shows_a_page_to_those_who_may_see_it() -> anyhow::Result<(
         "/debug/pprof",
     ] {
         assert_eq!(
-            server.with_token(path, "scraper").await?.0,
+            server.get_with_token(path, "scraper").await?.0,
             StatusCode::NOT_FOUND
         );
     }
@@ -439,7 +444,7 @@ async fn a_controller_shows_a_page_to_those_who_may_see_it() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn a_port_in_use_and_a_missing_certificate_are_told() -> anyhow::Result<()> {
+async fn a_port_in_use_and_a_missing_certificate_are_errors() -> anyhow::Result<()> {
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let tls = TlsOptions {
         certificate: Certificate::SelfSigned,

@@ -1,4 +1,5 @@
-//! The ready keys, in two first-in-first-out lanes, and the rule that selects the lane of the next get.
+//! The ready keys, in two first-in-first-out lanes, and the rule that selects the lane of the next
+//! get.
 
 use std::collections::VecDeque;
 
@@ -6,14 +7,16 @@ use tokio::time::{Duration, Instant};
 
 use crate::Priority;
 
-/// One get in this many serves the low lane while its oldest key has waited longer than the ageing limit.
+/// One get in this many serves the low lane while its oldest key has waited longer than the ageing
+/// limit.
 ///
-/// Aged keys get a share rather than precedence: after a long initial list the whole low lane has aged, and new changes
-/// must still come first most of the time. One key per ageing limit would be too few: a low lane of 150,000 keys must
-/// drain.
+/// Aged keys get a share rather than precedence: after a long initial list the whole low lane has
+/// aged, and new changes must still come first most of the time. One key per ageing limit would be
+/// too few: a low lane of 150,000 keys must drain.
 pub const LOW_SHARE: u32 = 4;
 
-/// A key's place in a lane. The slot is stale, and is skipped, if the key has another ticket by now.
+/// A key's place in a lane. The slot is stale, and is skipped, if the key has another ticket by
+/// now.
 struct Slot<K> {
     key: K,
     ticket: u64,
@@ -21,7 +24,8 @@ struct Slot<K> {
     joined: Instant,
 }
 
-/// The two lanes. Only the owner of the keys knows which slots are stale: it passes `is_current(key, ticket)`.
+/// The two lanes. Only the owner of the keys knows which slots are stale: it passes
+/// `is_current(key, ticket)`.
 pub(crate) struct Lanes<K> {
     /// Holds no stale slot: only a get removes a key from it.
     normal: VecDeque<Slot<K>>,
@@ -76,7 +80,8 @@ impl<K> Lanes<K> {
         ticket
     }
 
-    /// Records that a key of the low lane got a ticket for the normal one. Removes the stale slots once most are stale.
+    /// Records that a key of the low lane got a ticket for the normal one. Removes the stale slots
+    /// once most are stale.
     pub(crate) fn record_promotion(&mut self, is_current: impl Fn(&K, u64) -> bool) {
         self.stale += 1;
         if self.stale > 64 && self.stale > self.low.len() / 2 {
@@ -88,7 +93,8 @@ impl<K> Lanes<K> {
 
     /// Removes the key that is served next.
     pub(crate) fn pop(&mut self, now: Instant, is_current: impl Fn(&K, u64) -> bool) -> Option<K> {
-        // Ends at the first current slot. The age of a stale slot says nothing about the slots behind it.
+        // Ends at the first current slot. The age of a stale slot says nothing about the slots
+        // behind it.
         while let Some(first) = self.low.front() {
             let aged = now.saturating_duration_since(first.joined) >= self.ageing;
             let is_lows_turn = aged && self.normal_in_a_row >= LOW_SHARE - 1;
@@ -167,7 +173,8 @@ mod tests {
             lanes.push(key, Priority::Low, now);
         }
         let is_current = |_: &u32, ticket: u64| ticket >= first_current;
-        // 900 keys are promoted. Only the last promotion is recorded by a call, so that one sweep removes all stale slots.
+        // 900 keys are promoted. Only the last promotion is recorded by a call, so that one sweep
+        // removes all stale slots.
         lanes.stale = 899;
         lanes.record_promotion(is_current);
         assert_eq!((lanes.low.len(), lanes.low_len()), (100, 100));
@@ -186,5 +193,40 @@ mod tests {
         lanes.record_promotion(|_, _| true);
         assert_eq!(lanes.pop(now, |key, _| *key != 1), Some(3));
         assert_eq!(lanes.low_len(), 1);
+    }
+
+    #[test]
+    fn stale_slots_are_swept_if_there_are_many_and_they_are_most_of_the_lane() {
+        let cases = [
+            (64, 70, false),
+            (65, 70, true),
+            (100, 200, false),
+            (101, 200, true),
+        ];
+        for (stale, slots, is_swept) in cases {
+            let now = Instant::now();
+            let mut lanes = Lanes::new(AGEING);
+            for key in 0..slots {
+                lanes.push(key, Priority::Low, now);
+            }
+            lanes.stale = stale - 1;
+            lanes.record_promotion(|_, ticket| ticket >= stale as u64);
+            assert_eq!(lanes.low_len(), slots as usize - stale);
+            assert_eq!(lanes.stale == 0, is_swept, "{stale} of {slots}");
+        }
+    }
+
+    #[test]
+    fn a_large_lane_shrinks_once_it_is_mostly_empty_and_keeps_room_to_double() {
+        let shrunk = |slots: usize, capacity: usize| {
+            let mut lane = VecDeque::with_capacity(capacity);
+            lane.extend(0..slots);
+            shrink_if_sparse(&mut lane);
+            lane.capacity()
+        };
+        assert_eq!(shrunk(1, 1024), 1024, "a small lane");
+        assert_eq!(shrunk(1000, 8000), 8000, "an eighth is in use");
+        assert_eq!(shrunk(999, 8000), 1998);
+        assert_eq!(shrunk(1, 8000), 512);
     }
 }

@@ -1,8 +1,8 @@
-//! A big cluster, served from memory.
+//! A big cluster that is served from memory.
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each measurement is a crate that uses a part of this"
+    reason = "each measurement is a crate that uses a part of this module"
 )]
 
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use flyball_types::{FieldPath, Kind, Mask};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
-/// Streams so many pods made on the fly, so many of them to a ReplicaSet, then nothing more.
+/// Streams generated pods, then no more events.
 pub struct Pods {
     pub count: usize,
+    /// The number of pods of each ReplicaSet.
     pub each: usize,
 }
 
-/// How many pods a ReplicaSet has, where nothing else is said.
+/// The default number of pods of a ReplicaSet.
 pub const EACH: usize = 30;
 
 /// The UID of a ReplicaSet.
@@ -29,7 +30,7 @@ pub fn owner(set: usize) -> String {
     format!("{set:08x}-aaaa-4bbb-8ccc-ddddeeeeffff")
 }
 
-/// A pod of this ReplicaSet, of 5 kB.
+/// The JSON of a pod of a ReplicaSet, about 5 kB.
 pub fn pod(number: usize, set: usize) -> String {
     let namespace = format!("team-{}", set % 200);
     let container = |name: &str| {
@@ -74,12 +75,12 @@ impl Source for Pods {
     }
 }
 
-/// The path by which pods are found on their nodes.
+/// The path of a pod's node, which is indexed.
 pub fn node() -> FieldPath {
     "spec.nodeName".parse().expect("a path")
 }
 
-/// The masks that are measured: of a controller that reads little, and of one that reads as much as most do.
+/// The measured masks: that of a controller that reads few fields, and a typical one.
 pub fn masks() -> [(&'static str, Mask); 2] {
     let usual = [
         "metadata.labels",
@@ -97,7 +98,7 @@ pub fn masks() -> [(&'static str, Mask); 2] {
     ]
 }
 
-/// The pods in the cache.
+/// A synced informer of the pods.
 pub async fn synced(pods: Pods, mask: Mask) -> (InformerFactory, Informer) {
     let factory = InformerFactory::new(Arc::new(pods));
     let informer = factory.informer(Interest {

@@ -1,4 +1,4 @@
-//! Reads through indexes give what a look at every object gives, after any changes.
+//! Reads through indexes return the same objects as a scan of all objects, after any changes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ fn object(json: &Value) -> Arc<Object> {
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// A name in a namespace, and seeds of what the object says.
+    /// A name, a namespace, and seeds for the object's fields.
     Put(u8, u8, [u8; 5]),
     Delete(u8, u8),
-    /// A list that holds only the objects of even names.
+    /// A list with only the objects of even names.
     Replace,
     AddPath,
     AddSelector,
@@ -47,7 +47,7 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
     if tier > 0 {
         labels["tier"] = format!("t{tier}").into();
     }
-    // A name that is used again has another UID.
+    // A recreated object of the same name may have another UID.
     object(&json!({
         "metadata": {
             "name": format!("p{name}"), "namespace": if namespace == 0 { String::new() } else { format!("n{namespace}") },
@@ -58,14 +58,14 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
     }))
 }
 
-fn questions() -> Vec<ListQuery> {
+fn queries() -> Vec<ListQuery> {
     let node = || ("spec.nodeName".parse().unwrap(), "m1".to_owned());
     let list = || ("spec.list".parse().unwrap(), "x".to_owned());
     let labels = |text: &str| ListQuery {
         labels: text.parse().unwrap(),
         ..ListQuery::default()
     };
-    let mut questions = vec![
+    let mut queries = vec![
         ListQuery::default(),
         labels("app=a1"),
         labels("app in (a1,a2),tier!=t1"),
@@ -97,12 +97,12 @@ fn questions() -> Vec<ListQuery> {
             ..labels("app=a1")
         },
     ];
-    let everywhere = questions.clone();
-    questions.extend(everywhere.into_iter().map(|question| ListQuery {
+    let everywhere = queries.clone();
+    queries.extend(everywhere.into_iter().map(|query| ListQuery {
         namespace: "n1".into(),
-        ..question
+        ..query
     }));
-    questions
+    queries
 }
 
 fn names(objects: impl IntoIterator<Item = Arc<Object>>) -> Vec<String> {
@@ -118,12 +118,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn reads_through_indexes_equal_a_look_at_everything(changes in prop::collection::vec(change(), 0..60)) {
+    fn reads_through_indexes_equal_a_scan_of_all_objects(changes in prop::collection::vec(change(), 0..60)) {
         let selector: FieldPath = "spec.selector".parse().unwrap();
         let mut indexer = Indexer::new();
         let mut has_selectors = false;
         let mut model: HashMap<(u8, u8), Arc<Object>> = HashMap::new();
-        let mut told: HashMap<Uid, u64> = HashMap::new();
+        let mut published: HashMap<Uid, u64> = HashMap::new();
         for (version, change) in (1..).zip(changes) {
             let mut deltas = Vec::new();
             match change {
@@ -149,19 +149,19 @@ proptest! {
             }
             for delta in deltas {
                 let uid = delta.object().uid().clone();
-                prop_assert_eq!(delta.old.as_ref().map(|old| old.resource_version()), told.get(&uid).copied());
+                prop_assert_eq!(delta.old.as_ref().map(|old| old.resource_version()), published.get(&uid).copied());
                 match &delta.new {
-                    Some(new) => told.insert(uid, new.resource_version()),
-                    None => told.remove(&uid),
+                    Some(new) => published.insert(uid, new.resource_version()),
+                    None => published.remove(&uid),
                 };
             }
             prop_assert_eq!(names(indexer.iter().cloned()), names(model.values().cloned()));
-            prop_assert_eq!(told.len(), model.len());
+            prop_assert_eq!(published.len(), model.len());
         }
-        for question in questions() {
-            let found = indexer.candidates(&question).into_iter().filter(|object| question.matches(object));
-            let expected = model.values().filter(|object| question.matches(object)).cloned();
-            prop_assert_eq!(names(found), names(expected), "{:?}", question);
+        for query in queries() {
+            let found = indexer.candidates(&query).into_iter().filter(|object| query.matches(object));
+            let expected = model.values().filter(|object| query.matches(object)).cloned();
+            prop_assert_eq!(names(found), names(expected), "{:?}", query);
         }
         for labels in [LabelSet::none(), LabelSet::new([("app", "a1")]), LabelSet::new([("app", "a0"), ("tier", "t1")])] {
             let found = indexer.selecting(&selector, "n1", &labels);

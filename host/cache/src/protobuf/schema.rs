@@ -1,19 +1,19 @@
-//! What the kinds look like in protobuf and in JSON: `schema.txt`, which the Go program in `host/cache/schema` makes of the
-//! types of Kubernetes. A line is a kind and its message, as in
+//! The schema of the kinds in protobuf and in JSON. The Go program in `host/cache/schema` generates
+//! `schema.txt` from Kubernetes' types. A line is a kind and its message, as in
 //!
 //! ```text
 //! v1/Pod = core/v1.Pod
 //! ```
 //!
-//! or a message and its fields in the order of the JSON, each with its name, its number and its type:
+//! or a message and its fields in the order of the JSON. A field has a name, a number and a type:
 //!
 //! ```text
 //! core/v1.Volume: name:1:string 2:...core/v1.VolumeSource
 //! ```
 //!
-//! Before a type stands `*` if there may be none, `[]` if there are many, `{}` if there are many by name, and `...` if its
-//! own fields stand in place of it; after it `?` if the JSON leaves it out where it is empty. Lines are read when they are
-//! needed, since most kinds never are.
+//! The prefix of a type is `*` for a pointer, `[]` for a list, `{}` for a map, and `...` for an
+//! inlined struct. The suffix `?` is `omitempty`: the JSON omits the field if it is empty. Lines
+//! are parsed on demand, since most kinds are never used.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
@@ -21,7 +21,7 @@ use std::sync::{LazyLock, OnceLock};
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("schema.txt")));
 
 struct Schema {
-    /// The line of each kind's message.
+    /// The index in `lines` of each kind's message.
     kinds: HashMap<&'static str, u16>,
     /// Sorted by name.
     lines: Vec<Line>,
@@ -33,35 +33,33 @@ struct Line {
     message: OnceLock<Message>,
 }
 
-/// A message.
 pub(super) struct Message {
     pub(super) name: &'static str,
     /// In the order of the JSON.
     pub(super) fields: Box<[Field]>,
-    /// Where those are that the JSON has even if they are empty, or that others stand in place of.
+    /// The indexes of the fields that the JSON has even if they are empty, and of the inlined ones.
     pub(super) always: Box<[u8]>,
-    /// Where a field of each number is in `fields`, counted from 1; 0 if there is none.
+    /// By field number: the index in `fields`, counted from 1; 0 if there is no such field.
     places: Box<[u8]>,
 }
 
-/// A field of a message.
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
     pub(super) of: Type,
-    /// Whether the JSON leaves it out where it is empty.
+    /// Whether the JSON omits the field if it is empty.
     pub(super) optional: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Always there; empty if it does not come.
+    /// A value; empty if it is not in the bytes.
     One,
-    /// There if it comes.
+    /// A value; none if it is not in the bytes.
     Pointer,
     List,
     Map,
-    /// Its own fields stand in place of it.
+    /// A struct whose fields are in the JSON in place of it.
     Inline,
 }
 
@@ -71,13 +69,13 @@ pub(super) enum Type {
     Bool,
     Int,
     Bytes,
-    /// A list in a message of its own.
+    /// A list of strings that is a message of its own.
     Values,
     Time,
     MicroTime,
     Quantity,
     IntOrString,
-    /// JSON as it is.
+    /// JSON, copied as it is.
     Raw,
     Message(u16),
 }
@@ -128,7 +126,7 @@ impl Message {
     fn parse(line: &Line) -> Self {
         let parts = line.fields.split(' ').filter(|part| !part.is_empty());
         let fields: Vec<(usize, Field)> = parts
-            .map(|part| Field::parse(part).unwrap_or_else(|| wrong(part)))
+            .map(|part| Field::parse(part).unwrap_or_else(|| invalid(part)))
             .collect();
         let highest = fields.iter().map(|(number, _)| *number).max().unwrap_or(0);
         let mut places = vec![0; highest + 1];
@@ -149,7 +147,7 @@ impl Message {
         }
     }
 
-    /// Where the field of this number is.
+    /// The index in `fields` of a field number.
     pub(super) fn place(&self, number: u32) -> Option<usize> {
         usize::from(*self.places.get(number as usize)?).checked_sub(1)
     }
@@ -206,9 +204,9 @@ impl Field {
     }
 }
 
-/// A part of the schema that can't be read: a fault of this program, which a test finds.
-fn wrong(part: &str) -> ! {
-    unreachable!("the schema has {part:?}")
+/// Fails for a part of the schema that can't be parsed: a bug of this program, which a test finds.
+fn invalid(part: &str) -> ! {
+    unreachable!("the schema has an invalid field {part:?}")
 }
 
 #[cfg(test)]
@@ -216,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_schema_can_be_read() {
+    fn every_line_of_the_schema_can_be_parsed() {
         assert!(SCHEMA.lines.is_sorted_by_key(|line| line.name));
         assert!(
             !SCHEMA.kinds.is_empty() && SCHEMA.kinds.keys().all(|kind| of_kind(kind).is_some())

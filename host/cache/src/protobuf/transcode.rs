@@ -1,4 +1,5 @@
-//! Makes JSON of a message: the fields that a mask keeps, in the order and in the form that the server's own JSON has.
+//! Transcodes messages to JSON: the fields that a mask keeps, in the order and form of the server's
+//! own JSON.
 
 use std::io::Write;
 use std::ops::Range;
@@ -11,28 +12,29 @@ use serde_json::value::RawValue;
 
 use super::ProtobufError;
 use super::schema::{self, Field, Message, Shape, Type};
-use super::wire::{Fields, Value, only};
+use super::wire::{Fields, Value, unwrap_message};
 
-/// Makes JSON of objects, one after the other.
+/// Transcodes objects, one after the other. Reuses its buffers.
 #[derive(Default)]
 pub(crate) struct Transcoder<'a> {
-    /// The fields that were found, of a message and of those that it is in: where in its schema each is, and what it holds.
+    /// The decoded fields of the current message and of the messages around it: the index in the
+    /// schema, and the value.
     found: Vec<(u8, Value<'a>)>,
-    /// Which fields of the metadata are to be shown.
-    wants: Option<fn(&str) -> bool>,
-    /// What was to be shown of the metadata, but is not kept.
+    /// Selects the fields of `metadata` that are collected, whether the mask keeps them or not.
+    collects: Option<fn(&str) -> bool>,
+    /// The JSON of collected fields that the mask drops or prunes.
     aside: Vec<u8>,
-    shown: Vec<Shown>,
+    collected: Vec<Collected>,
 }
 
-/// A field of the metadata, and where its JSON is: aside or in what is kept.
-struct Shown {
+/// A collected field of `metadata`, and the position of its JSON in `aside` or in the output.
+struct Collected {
     field: &'static str,
     is_aside: bool,
     json: Range<usize>,
 }
 
-/// What is kept at some place of an object.
+/// The part of a value that the mask keeps.
 #[derive(Clone, Copy)]
 struct Keep<'m> {
     node: &'m Node,
@@ -46,21 +48,22 @@ enum Level {
     Below,
 }
 
-/// A field of a message, or all that has its type.
+/// A field of a message in the schema.
 #[derive(Clone, Copy)]
-struct Of {
+struct FieldOf {
     message: &'static Message,
     field: &'static Field,
 }
 
-/// What came of a value.
+/// The result of writing a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
+enum Written {
+    /// JSON was written.
     Json,
-    /// There is no value.
+    /// There is no value, and nothing was written.
     Null,
-    /// Nothing of it is kept.
-    Nothing,
+    /// The mask drops the value. The output is to be truncated.
+    Dropped,
 }
 
 impl<'m> Keep<'m> {
@@ -75,7 +78,7 @@ impl<'m> Keep<'m> {
         }
     }
 
-    /// What is kept of a field; none if nothing is.
+    /// The part of a field that is kept; `None` for none of it.
     fn field(self, name: &str) -> Option<Self> {
         let level = match self.level {
             Level::Metadata if name == "managedFields" => return None,
@@ -91,21 +94,21 @@ impl<'m> Keep<'m> {
 }
 
 impl<'a> Transcoder<'a> {
-    /// Appends what a mask keeps of an object. Of its metadata, what is wanted can be seen after that, whether it is kept or
-    /// not.
+    /// Appends the part of an object that a mask keeps. Collects the fields of `metadata` that
+    /// `collects` selects: see [`Transcoder::collected`].
     pub(crate) fn object(
         &mut self,
         kind: &str,
         raw: &'a [u8],
         node: &Node,
-        wants: Option<fn(&str) -> bool>,
+        collects: Option<fn(&str) -> bool>,
         out: &mut Vec<u8>,
     ) -> Result<(), ProtobufError> {
         let message = schema::of_kind(kind).ok_or_else(|| ProtobufError::Kind(kind.into()))?;
         self.found.clear();
         self.aside.clear();
-        self.shown.clear();
-        self.wants = wants;
+        self.collected.clear();
+        self.collects = collects;
         self.message(
             message,
             raw,
@@ -117,14 +120,15 @@ impl<'a> Transcoder<'a> {
         )
     }
 
-    /// What was wanted of the metadata of the object that was made last: each field and its JSON. `out` is as it was then.
-    pub(crate) fn shown<'s>(
+    /// The collected fields of the last object's `metadata`, each with its JSON. `out` must be the
+    /// output as it was then.
+    pub(crate) fn collected<'s>(
         &'s self,
         out: &'s [u8],
     ) -> impl Iterator<Item = (&'static str, &'s [u8])> {
-        self.shown.iter().map(move |shown| {
-            let from = if shown.is_aside { &self.aside } else { out };
-            (shown.field, &from[shown.json.clone()])
+        self.collected.iter().map(move |own| {
+            let from = if own.is_aside { &self.aside } else { out };
+            (own.field, &from[own.json.clone()])
         })
     }
 
@@ -170,7 +174,7 @@ impl<'a> Transcoder<'a> {
             while at < end && self.found[at].0 == place {
                 at += 1;
             }
-            let of = Of {
+            let of = FieldOf {
                 message,
                 field: &message.fields[usize::from(place)],
             };
@@ -187,9 +191,12 @@ impl<'a> Transcoder<'a> {
                 continue;
             }
             let kept = keep.field(of.field.name);
-            if keep.level == Level::Metadata && self.wants.is_some_and(|wants| wants(of.field.name))
+            if keep.level == Level::Metadata
+                && self
+                    .collects
+                    .is_some_and(|collects| collects(of.field.name))
             {
-                self.show(of, first..at, kept, out)?;
+                self.collect(of, first..at, kept, out)?;
             } else if let Some(keep) = kept {
                 self.field(of, first..at, keep, out)?;
             }
@@ -198,10 +205,10 @@ impl<'a> Transcoder<'a> {
         Ok(())
     }
 
-    /// A field of the metadata that is wanted whole, whatever is kept of it.
-    fn show(
+    /// Writes a field of `metadata` and collects it whole, whatever the mask keeps of it.
+    fn collect(
         &mut self,
-        of: Of,
+        of: FieldOf,
         found: Range<usize>,
         kept: Option<Keep<'_>>,
         out: &mut Vec<u8>,
@@ -218,7 +225,7 @@ impl<'a> Transcoder<'a> {
         } else {
             self.field(of, found, Keep::all(), out)?
         };
-        self.shown.extend(json.map(|json| Shown {
+        self.collected.extend(json.map(|json| Collected {
             field: of.field.name,
             is_aside,
             json,
@@ -226,10 +233,11 @@ impl<'a> Transcoder<'a> {
         Ok(())
     }
 
-    /// A field that came so often. Answers where its value is, if it is written.
+    /// Writes a field with all values found for it. Returns the position of its value, if one was
+    /// written.
     fn field(
         &mut self,
-        of: Of,
+        of: FieldOf,
         found: Range<usize>,
         keep: Keep<'_>,
         out: &mut Vec<u8>,
@@ -238,28 +246,28 @@ impl<'a> Transcoder<'a> {
         key(of.field.name, out);
         let value = out.len();
         let last = found.clone().next_back().map(|at| self.found[at].1);
-        let made = match (of.field.shape, last) {
+        let written = match (of.field.shape, last) {
             (Shape::List, Some(_)) => self.list(of, found, keep.node, out)?,
             (Shape::Map, Some(_)) => self.map(of, found, keep, out)?,
             (Shape::One, None) => match empty(of.field.of) {
                 Some(empty) => self.value(of, empty, keep, out)?,
-                None => Made::Null,
+                None => Written::Null,
             },
             (_, Some(found)) => self.value(of, found, keep, out)?,
-            (_, None) => Made::Null,
+            (_, None) => Written::Null,
         };
         let is_zero =
             of.field.shape == Shape::One && matches!(&out[value..], b"\"\"" | b"0" | b"false");
-        let is_left_out = match made {
-            Made::Json => of.field.optional && is_zero,
-            Made::Null => of.field.optional || !keep.is_all(),
-            Made::Nothing => true,
+        let is_left_out = match written {
+            Written::Json => of.field.optional && is_zero,
+            Written::Null => of.field.optional || !keep.is_all(),
+            Written::Dropped => true,
         };
         if is_left_out {
             out.truncate(begin);
             return Ok(None);
         }
-        if made == Made::Null {
+        if written == Written::Null {
             out.extend_from_slice(b"null");
         }
         Ok(Some(value..out.len()))
@@ -267,15 +275,16 @@ impl<'a> Transcoder<'a> {
 
     fn list(
         &mut self,
-        of: Of,
+        of: FieldOf,
         found: Range<usize>,
         node: &Node,
         out: &mut Vec<u8>,
-    ) -> Result<Made, ProtobufError> {
-        // What is kept of an element may depend on all of it.
+    ) -> Result<Written, ProtobufError> {
+        // The mask may select elements by their content, so these are written whole and pruned
+        // afterwards.
         let element = match node.element() {
             _ if node.is_filtered() => None,
-            None => return Ok(Made::Nothing),
+            None => return Ok(Written::Dropped),
             element => element,
         };
         out.push(b'[');
@@ -284,27 +293,28 @@ impl<'a> Transcoder<'a> {
             let value = self.found[at].1;
             if let Some(element) = element {
                 separate(out);
-                if self.value(of, value, Keep::below(element), out)? == Made::Nothing {
+                if self.value(of, value, Keep::below(element), out)? == Written::Dropped {
                     out.truncate(begin);
                 }
             } else {
                 self.value(of, value, Keep::all(), out)?;
                 let whole = out.split_off(begin);
-                let element: &RawValue = serde_json::from_slice(&whole).map_err(|_| of.wrong())?;
-                node.prune_element(element, out).map_err(|_| of.wrong())?;
+                let element: &RawValue =
+                    serde_json::from_slice(&whole).map_err(|_| of.invalid())?;
+                node.prune_element(element, out).map_err(|_| of.invalid())?;
             }
         }
         out.push(b']');
-        Ok(Made::Json)
+        Ok(Written::Json)
     }
 
     fn map(
         &mut self,
-        of: Of,
+        of: FieldOf,
         found: Range<usize>,
         keep: Keep<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Made, ProtobufError> {
+    ) -> Result<Written, ProtobufError> {
         out.push(b'{');
         for at in found {
             let (mut name, mut value) = ("", empty(of.field.of).unwrap_or(Value::Bytes(&[])));
@@ -323,35 +333,35 @@ impl<'a> Transcoder<'a> {
             string(name, out);
             out.push(b':');
             match self.value(of, value, keep, out)? {
-                Made::Json => {}
-                Made::Null if keep.is_all() => out.extend_from_slice(b"null"),
-                Made::Null | Made::Nothing => out.truncate(begin),
+                Written::Json => {}
+                Written::Null if keep.is_all() => out.extend_from_slice(b"null"),
+                Written::Null | Written::Dropped => out.truncate(begin),
             }
         }
         out.push(b'}');
-        Ok(Made::Json)
+        Ok(Written::Json)
     }
 
-    /// One value.
+    /// Writes one value.
     fn value(
         &mut self,
-        of: Of,
+        of: FieldOf,
         value: Value<'a>,
         keep: Keep<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Made, ProtobufError> {
+    ) -> Result<Written, ProtobufError> {
         if let Type::Message(number) = of.field.of {
             self.message(schema::message(number), value.bytes()?, keep, out)?;
-            return Ok(Made::Json);
+            return Ok(Written::Json);
         }
         if !keep.is_all() {
-            return part(of, value, keep.node, out);
+            return value_part(of, value, keep.node, out);
         }
         match of.field.of {
             Type::Message(_) => {}
             Type::String => string(value.text()?, out),
             Type::Quantity => {
-                let text = Value::Bytes(only(value.bytes()?)?).text()?;
+                let text = Value::Bytes(unwrap_message(value.bytes()?)?).text()?;
                 string(if text.is_empty() { "0" } else { text }, out);
             }
             Type::Bool => out.extend_from_slice(if value.number()? == 0 {
@@ -359,7 +369,7 @@ impl<'a> Transcoder<'a> {
             } else {
                 b"true"
             }),
-            Type::Int => write!(out, "{}", value.signed()?).map_err(|_| of.wrong())?,
+            Type::Int => write!(out, "{}", value.signed()?).map_err(|_| of.invalid())?,
             Type::Bytes => {
                 out.push(b'"');
                 let begin = out.len();
@@ -367,7 +377,7 @@ impl<'a> Transcoder<'a> {
                 out.resize(begin + bytes.len().div_ceil(3) * 4, 0);
                 BASE64_STANDARD
                     .encode_slice(bytes, &mut out[begin..])
-                    .map_err(|_| of.wrong())?;
+                    .map_err(|_| of.invalid())?;
                 out.push(b'"');
             }
             Type::Values => {
@@ -381,7 +391,7 @@ impl<'a> Transcoder<'a> {
             Type::Time | Type::MicroTime => {
                 let bytes = value.bytes()?;
                 if bytes.is_empty() {
-                    return Ok(Made::Null);
+                    return Ok(Written::Null);
                 }
                 let (mut seconds, mut nanos) = (0, 0);
                 for part in Fields::new(bytes) {
@@ -391,15 +401,15 @@ impl<'a> Transcoder<'a> {
                         _ => {}
                     }
                 }
-                let nanos = i32::try_from(nanos).map_err(|_| of.wrong())?;
+                let nanos = i32::try_from(nanos).map_err(|_| of.invalid())?;
                 if of.field.of == Type::Time {
-                    let time = Timestamp::from_second(seconds).map_err(|_| of.wrong())?;
-                    write!(out, "\"{time}\"").map_err(|_| of.wrong())?;
+                    let time = Timestamp::from_second(seconds).map_err(|_| of.invalid())?;
+                    write!(out, "\"{time}\"").map_err(|_| of.invalid())?;
                 } else {
-                    // It is cut, not rounded.
+                    // Truncated rather than rounded, as Go does.
                     let time =
-                        Timestamp::new(seconds, nanos / 1000 * 1000).map_err(|_| of.wrong())?;
-                    write!(out, "\"{time:.6}\"").map_err(|_| of.wrong())?;
+                        Timestamp::new(seconds, nanos / 1000 * 1000).map_err(|_| of.invalid())?;
+                    write!(out, "\"{time:.6}\"").map_err(|_| of.invalid())?;
                 }
             }
             Type::IntOrString => {
@@ -415,23 +425,23 @@ impl<'a> Transcoder<'a> {
                 if is_string {
                     string(text, out);
                 } else {
-                    write!(out, "{number}").map_err(|_| of.wrong())?;
+                    write!(out, "{number}").map_err(|_| of.invalid())?;
                 }
             }
             Type::Raw => {
-                let raw = only(value.bytes()?)?;
+                let raw = unwrap_message(value.bytes()?)?;
                 if raw.is_empty() {
-                    return Ok(Made::Null);
+                    return Ok(Written::Null);
                 }
                 out.extend_from_slice(raw);
             }
         }
-        Ok(Made::Json)
+        Ok(Written::Json)
     }
 }
 
-impl Of {
-    fn wrong(self) -> ProtobufError {
+impl FieldOf {
+    fn invalid(self) -> ProtobufError {
         ProtobufError::Value {
             message: self.message.name,
             field: self.field.name,
@@ -439,17 +449,26 @@ impl Of {
     }
 }
 
-/// What is kept of a value that is no message, where not all is: of one that is JSON, or of a list.
-fn part(of: Of, value: Value<'_>, node: &Node, out: &mut Vec<u8>) -> Result<Made, ProtobufError> {
+/// Writes a value that is not a message and that the mask keeps in part: raw JSON, or a list.
+fn value_part(
+    of: FieldOf,
+    value: Value<'_>,
+    node: &Node,
+    out: &mut Vec<u8>,
+) -> Result<Written, ProtobufError> {
     match of.field.of {
         Type::Raw => {
-            let raw = only(value.bytes()?)?;
+            let raw = unwrap_message(value.bytes()?)?;
             if raw.is_empty() {
-                return Ok(Made::Null);
+                return Ok(Written::Null);
             }
-            let raw: &RawValue = serde_json::from_slice(raw).map_err(|_| of.wrong())?;
-            let is_some = node.prune(raw, out).map_err(|_| of.wrong())?;
-            Ok(if is_some { Made::Json } else { Made::Nothing })
+            let raw: &RawValue = serde_json::from_slice(raw).map_err(|_| of.invalid())?;
+            let is_some = node.prune(raw, out).map_err(|_| of.invalid())?;
+            Ok(if is_some {
+                Written::Json
+            } else {
+                Written::Dropped
+            })
         }
         Type::Values if node.element().is_some() || node.is_filtered() => {
             out.push(b'[');
@@ -460,13 +479,13 @@ fn part(of: Of, value: Value<'_>, node: &Node, out: &mut Vec<u8>) -> Result<Made
                 }
             }
             out.push(b']');
-            Ok(Made::Json)
+            Ok(Written::Json)
         }
-        _ => Ok(Made::Nothing),
+        _ => Ok(Written::Dropped),
     }
 }
 
-/// What a value is that did not come; none if that is `null` in JSON.
+/// The value of a field that is not in the bytes; `None` if that is `null` in JSON.
 fn empty(of: Type) -> Option<Value<'static>> {
     match of {
         Type::Bool | Type::Int => Some(Value::Number(0)),
@@ -482,7 +501,7 @@ fn key(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\":");
 }
 
-/// Writes a string as Go does: what a page of HTML would take for a mark is escaped, too.
+/// Writes a string as Go's `encoding/json` does, which escapes HTML characters too.
 fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text;
@@ -500,7 +519,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
             Some(char) if (char as u32) < 0x80 || matches!(char, '\u{2028}' | '\u{2029}') => {
                 out.extend_from_slice(format!("\\u{:04x}", char as u32).as_bytes());
             }
-            // Only the first byte of one of those above.
+            // Another character with the first byte of U+2028 and U+2029.
             Some(char) => out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
             None => {}
         }
@@ -510,7 +529,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Whether a character that begins with this byte may have to be escaped.
+/// Whether a character that begins with this byte may need an escape.
 fn is_escaped(byte: u8) -> bool {
     // U+2028 and U+2029 begin with 0xe2.
     byte < 0x20 || matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)

@@ -1,14 +1,15 @@
-//! Protobuf as bytes: numbered fields, each a number or some bytes. The API has no others.
+//! The wire format of protobuf: numbered fields, each a varint or length-delimited. The API uses no
+//! other types.
 
-/// Bytes that are no protobuf, or of a kind that the API does not use.
+/// Bytes that are not protobuf, or have a wire type that the API does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a field can't be read")]
+#[error("can't decode a field")]
 pub(crate) struct WireError;
 
-/// The fields of a message, in the order in which they come.
+/// Iterates over the fields of a message, in their order in the bytes.
 pub(super) struct Fields<'a>(&'a [u8]);
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Number(u64),
@@ -35,7 +36,8 @@ impl<'a> Fields<'a> {
         Some((u32::try_from(key >> 3).ok()?, value))
     }
 
-    /// Seven bits in each byte, the lowest first; all but the last have the eighth.
+    /// A varint: seven bits a byte, the lowest first. All bytes but the last have the eighth bit
+    /// set.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for (at, byte) in self.0.iter().enumerate().take(10) {
@@ -85,14 +87,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number that may be negative.
+    /// A signed number.
     pub(super) fn signed(self) -> Result<i64, WireError> {
         self.number().map(u64::cast_signed)
     }
 }
 
-/// The bytes of a message whose first field is all that there is; none if it is not there.
-pub(super) fn only(message: &[u8]) -> Result<&[u8], WireError> {
+/// The first field of a message that wraps one value; empty if it is missing.
+pub(super) fn unwrap_message(message: &[u8]) -> Result<&[u8], WireError> {
     let mut found = &[][..];
     for field in Fields::new(message) {
         if let (1, value) = field? {
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_numbers_and_bytes() {
+    fn fields_are_varints_or_length_delimited() {
         let message = [
             0x08, 0x96, 0x01, 0x12, 2, b'h', b'i', 0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
             0xff, 0xff, 1,
@@ -126,13 +128,13 @@ mod tests {
             (Ok(-1), Ok("hi"), Err(WireError))
         );
         assert_eq!(
-            (only(&[0x0a, 1, b'x']), only(&[])),
+            (unwrap_message(&[0x0a, 1, b'x']), unwrap_message(&[])),
             (Ok(&b"x"[..]), Ok(&[][..]))
         );
     }
 
     #[test]
-    fn what_ends_early_or_is_of_another_type_is_refused() {
+    fn an_incomplete_field_or_another_wire_type_is_refused() {
         for message in [
             &[0x08][..],
             &[0x12, 3, b'h'],

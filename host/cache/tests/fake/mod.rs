@@ -1,5 +1,5 @@
-//! An API server in memory: one kind, lists in pages or streamed, watches with bookmarks, and every failure that a
-//! reflector has to live with. Time is tokio's, so tests pause it.
+//! An API server in memory: one kind, paged and streamed lists, watches with bookmarks, and the
+//! failures that a reflector has to handle. Its clock is tokio's, so tests can pause it.
 
 #![allow(
     dead_code,
@@ -39,14 +39,14 @@ pub struct Inner {
     compacted: u64,
     watchers: Vec<Watcher>,
     next_uid: u64,
-    /// Paths asked for, without the watches' random timeouts.
+    /// The queries of the requests, without the random timeouts of watches.
     pub requests: Vec<String>,
     pub accepts: Vec<&'static str>,
     pub no_stream_lists: bool,
-    /// What who can read protobuf is answered.
+    /// The body of each response to a request that accepts protobuf.
     pub protobuf: Option<Vec<u8>>,
     pub unreachable: bool,
-    /// Changes are not told before this ends.
+    /// While set, changes are not sent to watches.
     pub holding: bool,
     held: Vec<Change>,
     page_size: usize,
@@ -80,7 +80,7 @@ pub fn refused(code: u16, reason: &str, message: &str) -> SourceError {
 }
 
 impl Change {
-    /// The event that a watch of these labels sees.
+    /// The event for a watch of these labels.
     fn event(&self, labels: &LabelSelector) -> Option<Value> {
         let matches = |object: &Option<Value>| {
             object
@@ -107,7 +107,7 @@ fn key_of(object: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Writes, and what an operator or an accident does.
+/// Writes, operations and failures.
 impl Server {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -127,7 +127,7 @@ impl Server {
         self.inner().version
     }
 
-    /// Creates or replaces an object, and answers it as the server does.
+    /// Creates or replaces an object, and returns it as the server does.
     pub fn put(&self, namespace: &str, name: &str, mut object: Value) -> Value {
         let mut inner = self.inner();
         inner.version += 1;
@@ -146,12 +146,12 @@ impl Server {
         metadata["resourceVersion"] = inner.version.to_string().into();
         object["kind"] = "Pod".into();
         object["apiVersion"] = "v1".into();
-        let gone = is_gone(&object);
-        inner.change(&object, old, (!gone).then(|| object.clone()));
+        let is_removed = is_removed(&object);
+        inner.change(&object, old, (!is_removed).then(|| object.clone()));
         object
     }
 
-    /// Deletes an object at once, and answers its UID.
+    /// Deletes an object immediately, and returns its UID.
     pub fn delete(&self, namespace: &str, name: &str) -> Option<String> {
         let mut inner = self.inner();
         let old = inner.objects.get(&format!("{namespace}/{name}")).cloned()?;
@@ -160,47 +160,47 @@ impl Server {
         Some(old["metadata"]["uid"].as_str().unwrap().into())
     }
 
-    /// Something else on the server changes.
+    /// Increments the version, as a change of another kind does.
     pub fn pass(&self) {
         self.inner().version += 1;
     }
 
-    /// All watches break.
+    /// Breaks all watches.
     pub fn cut(&self) {
         for watcher in self.inner().watchers.drain(..) {
             let _ = watcher.sender.send(Err(unreachable_error()));
         }
     }
 
-    /// All watches end.
+    /// Ends all watches.
     pub fn end(&self) {
         self.inner().watchers.clear();
     }
 
-    /// All watches are told this error.
+    /// Sends an error to all watches.
     pub fn error_event(&self, code: u16, reason: &str) {
         let status =
             json!({"kind": "Status", "code": code, "reason": reason, "message": "by the test"});
         self.inner()
-            .tell(&json!({"type": "ERROR", "object": status}));
+            .send(&json!({"type": "ERROR", "object": status}));
     }
 
-    /// All watches are told a change that is as old as `version`.
+    /// Sends a change with an old version to all watches.
     pub fn old_event(&self, version: u64) {
         let mut inner = self.inner();
         let mut object = inner.objects.values().next().unwrap().clone();
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        inner.tell(&json!({"type": "MODIFIED", "object": object}));
+        inner.send(&json!({"type": "MODIFIED", "object": object}));
     }
 
-    /// History is forgotten.
+    /// Drops the history.
     pub fn compact(&self) {
         let mut inner = self.inner();
         inner.compacted = inner.version;
         inner.history.clear();
     }
 
-    /// Bookmarks come in order too: what was held back comes first.
+    /// Sends the held changes, then a bookmark: bookmarks are in order too.
     pub fn release_and_bookmark(&self) {
         self.release(usize::MAX);
         self.bookmark();
@@ -209,10 +209,10 @@ impl Server {
     pub fn bookmark(&self) {
         let mut inner = self.inner();
         let bookmark = bookmark(inner.version, false);
-        inner.tell(&bookmark);
+        inner.send(&bookmark);
     }
 
-    /// What `restore` goes back to.
+    /// The state for `restore`.
     pub fn backup(&self) -> (u64, BTreeMap<String, Value>) {
         let inner = self.inner();
         (inner.version, inner.objects.clone())
@@ -227,12 +227,12 @@ impl Server {
         inner.compacted = inner.version;
     }
 
-    /// Tells all changes that were held back, or only the next few.
+    /// Sends at most `count` of the held changes.
     pub fn release(&self, count: usize) {
         let mut inner = self.inner();
         let count = count.min(inner.held.len());
         let held: Vec<Change> = inner.held.drain(..count).collect();
-        held.iter().for_each(|change| inner.tell_change(change));
+        held.iter().for_each(|change| inner.send_change(change));
     }
 
     pub fn requests(&self) -> Vec<String> {
@@ -264,7 +264,7 @@ impl Server {
     }
 }
 
-fn is_gone(object: &Value) -> bool {
+fn is_removed(object: &Value) -> bool {
     let count = |finalizers: &Value| finalizers.as_array().map_or(0, Vec::len);
     let metadata = &object["metadata"];
     let finalizers = count(&metadata["finalizers"]) + count(&object["spec"]["finalizers"]);
@@ -296,11 +296,11 @@ impl Inner {
         if self.holding {
             self.held.push(change)
         } else {
-            self.tell_change(&change)
+            self.send_change(&change)
         }
     }
 
-    fn tell_change(&mut self, change: &Change) {
+    fn send_change(&mut self, change: &Change) {
         for watcher in &self.watchers {
             if let Some(event) = change.event(&watcher.labels) {
                 let _ = watcher.sender.send(Ok(format!("{event}\n")));
@@ -308,7 +308,7 @@ impl Inner {
         }
     }
 
-    fn tell(&mut self, event: &Value) {
+    fn send(&mut self, event: &Value) {
         for watcher in &self.watchers {
             let _ = watcher.sender.send(Ok(format!("{event}\n")));
         }
@@ -421,7 +421,7 @@ impl Inner {
     }
 }
 
-/// A body in small pieces, so that nothing relies on where they are cut.
+/// A body in small chunks, so that no test depends on where it is split.
 fn chunks(body: String) -> Chunks {
     let pieces: Vec<Result<Bytes, SourceError>> = body
         .into_bytes()
@@ -449,7 +449,7 @@ fn stream(
     futures::stream::unfold(receiver, next).flatten().boxed()
 }
 
-/// The way to the server.
+/// A connection to the server.
 struct Connection(Arc<Server>);
 
 impl Source for Connection {
@@ -489,7 +489,7 @@ impl Source for Connection {
                 return inner.list(&parameters, &labels);
             }
             let chunks = inner.watch(&parameters, labels)?;
-            // As the real one does, 2 s before the end of a watch.
+            // A real server sends a bookmark 2 s before the end of a watch.
             if let Ok(limit @ 3..) = parameters["timeoutSeconds"].parse::<u64>() {
                 let server = Arc::clone(&self.0);
                 tokio::spawn(async move {
@@ -521,7 +521,7 @@ pub fn interest(fields: &[&str]) -> Interest {
     }
 }
 
-/// A factory and an informer that runs.
+/// A factory and a running informer.
 pub async fn started(server: &Arc<Server>, interest: Interest) -> (InformerFactory, Informer) {
     let factory = InformerFactory::new(Arc::new(Connection(Arc::clone(server))));
     let informer = factory.informer(interest);

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flyball_registry::{Options, Package, PublicKey, Source};
+use flyball_registry::{Options, Package, PackageReference, PublicKey};
 
 use super::producers;
 use super::trial::trial;
 
 /// Pushes a file, and prints where it is.
 pub(super) async fn push(file: &Path, to: &str, plain_http: bool) -> anyhow::Result<String> {
-    let to: Source = to.parse()?;
+    let to: PackageReference = to.parse()?;
     let trial = trial(file).await?;
     let outside = producers::read(&trial.wasm);
     let annotations = [
@@ -45,7 +45,7 @@ pub(super) async fn pull(
     signed_by: Option<&Path>,
     plain_http: bool,
 ) -> anyhow::Result<String> {
-    let from: Source = from.parse()?;
+    let from: PackageReference = from.parse()?;
     let key = signed_by.map(key).transpose()?;
     let options = Options {
         plain_http,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_cache::source::JSON;
-use flyball_cache::{Answer, Connection};
+use flyball_cache::{ApiResponse, Connection};
 use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
@@ -241,7 +241,7 @@ impl ApiClient {
 
 /// Reads a refusal: a `Status` object of the server, or any body that a proxy in front of it returns.
 fn read_status(status: StatusCode, body: &Bytes, method: &Method, path: &str) -> ApiError {
-    match Answer::new(body.clone()).status() {
+    match ApiResponse::new(body.clone()).status() {
         Some(answer) if !answer.message.is_empty() || !answer.reason.is_empty() => {
             let details = answer.details.as_ref();
             // A terminating namespace returns `Forbidden` with the cause in the details; the cause says more.

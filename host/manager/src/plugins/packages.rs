@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::{Component, Engine};
-use flyball_registry::{Options, PublicKey, Source};
+use flyball_registry::{Options, PackageReference, PublicKey};
 
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 use crate::policy::Policy;
@@ -76,7 +76,7 @@ impl Package {
             origin: origin.text(),
             source,
         };
-        let source: Source = self.source.parse().map_err(failed)?;
+        let source: PackageReference = self.source.parse().map_err(failed)?;
         let key = match &self.signed_by {
             Some(path) => {
                 let text =

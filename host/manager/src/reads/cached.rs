@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::{
-    Answer, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid, View,
+    ApiResponse, DecodeError, Discovery, Informer, ListQuery, Lister, Object, OverlayWriter, Uid,
+    View,
 };
 use flyball_plugin::{Cursor, Page};
 use flyball_types::description::Description;
@@ -303,14 +304,14 @@ impl Views {
     }
 
     /// The server acknowledged a write with this object. Returns it as the plugin sees it from now on, if it does.
-    pub(crate) async fn written(&self, kind: &Kind, answer: &Answer) -> Option<Arc<Object>> {
+    pub(crate) async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
         let mut seen = None;
         for lister in &*self.listers(kind) {
             let informer = lister.informer();
             match self.seen.overlay.written(informer, answer) {
                 Ok(object) => seen = Some(object),
                 Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {
-                    let written = answer.head().unwrap_or_default();
+                    let written = answer.object_version().unwrap_or_default();
                     seen = lister.get(&written.namespace, &written.name).or(seen);
                 }
                 Err(error) => {
@@ -334,7 +335,7 @@ impl Views {
         kind: &Kind,
         at: (&str, &str),
         before: Option<&Object>,
-        answer: &Answer,
+        answer: &ApiResponse,
     ) {
         for lister in &*self.listers(kind) {
             let informer = lister.informer();
@@ -499,7 +500,7 @@ impl Lookup for Views {
         let owning = self
             .named()
             .chain(&*discovered)
-            .filter(|(_, lister)| lister.may_own(uid));
+            .filter(|(_, lister)| lister.may_have_dependents(uid));
         let references = |(kind, lister): (&Kind, &Lister)| -> Vec<Reference> {
             lister
                 .list(&owned)

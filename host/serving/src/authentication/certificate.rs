@@ -1,4 +1,4 @@
-//! Client certificates: whether an authority signed one, and whom it names.
+//! Client certificates: verifies their authority, and reads the user from the subject.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::User;
 
-/// The authorities of client certificates, from one bundle.
+/// The trusted authorities of client certificates, from one bundle.
 #[derive(Clone)]
 pub(super) struct Authorities {
+    /// The bundle, to detect a change.
     pem: String,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
-/// Why a bundle can't be used.
+/// Why a bundle is not usable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BundleError {
-    #[error("it has a certificate that can't be read: {0}")]
+    #[error("the bundle contains an invalid certificate: {0}")]
     Pem(String),
-    #[error("it has no certificate of an authority: {0}")]
+    #[error("the bundle contains no usable authority: {0}")]
     Authorities(String),
 }
 
@@ -51,8 +52,9 @@ impl Authorities {
         &self.pem
     }
 
-    /// Whether one of the authorities signed the first certificate, over the others, for a client, and it holds now.
-    pub(super) fn signed(&self, chain: &[CertificateDer<'static>]) -> bool {
+    /// Whether a chain leads to one of the authorities. Its first certificate must be valid at
+    /// present and for clients.
+    pub(super) fn verify(&self, chain: &[CertificateDer<'static>]) -> bool {
         let Some((leaf, intermediates)) = chain.split_first() else {
             return false;
         };
@@ -62,7 +64,8 @@ impl Authorities {
     }
 }
 
-/// Whom a certificate names: the common name is the user, each organization a group. None if it names nobody.
+/// The user in a certificate's subject: the common name is the name, and each organization is a
+/// group. `None` if there is no common name.
 pub(super) fn subject(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();

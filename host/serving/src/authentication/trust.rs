@@ -1,4 +1,5 @@
-//! The authorities that are trusted now, read from files or, where no file is given, from the cluster.
+//! The authorities that are trusted now, read from files or, where no file is given, from the
+//! cluster.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,24 +11,25 @@ use super::certificate::{Authorities, subject};
 use super::{AuthenticationOptions, Unauthorized, User};
 use crate::review::TrustLookup;
 
-/// Which proxies may name users, and in which headers.
+/// The proxies that may set users, and the headers they use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeaderOptions {
-    /// The authorities of the proxies' certificates.
+    /// The file of the authorities of the proxies' certificates. `None` for those that the cluster
+    /// configures.
     pub client_ca_file: Option<PathBuf>,
-    /// The common names of the proxies; empty: any.
+    /// The allowed common names of the proxies; empty for any.
     pub allowed_names: Vec<String>,
-    /// The headers that may hold the user's name, in order.
+    /// The headers with the user's name. The first one in the request counts.
     pub username_headers: Vec<String>,
-    /// The headers that may hold the user's unique id, in order.
+    /// The headers with the user's unique id. The first one in the request counts.
     pub uid_headers: Vec<String>,
-    /// The headers that hold a group each.
+    /// The headers with a group each.
     pub group_headers: Vec<String>,
-    /// How the headers start that hold what else is known.
+    /// The prefixes of the headers with further attributes.
     pub extra_headers_prefix: Vec<String>,
 }
 
-/// What is trusted now.
+/// The authorities that are trusted at present.
 #[derive(Clone, Default)]
 pub(super) struct Trust {
     clients: Option<Authorities>,
@@ -48,7 +50,8 @@ impl Default for RequestHeaderOptions {
 }
 
 impl Trust {
-    /// What is to be trusted, and whether all of it could be read; what could not is taken from `old`.
+    /// Reads the trusted authorities, and returns with them whether all could be read. Those that
+    /// can't be read are taken from `old`.
     pub(super) async fn read(
         options: &AuthenticationOptions,
         lookup: Option<&dyn TrustLookup>,
@@ -65,7 +68,7 @@ impl Trust {
                     let error = &error as &dyn std::error::Error;
                     tracing::info!(
                         error,
-                        "kube-system/extension-apiserver-authentication can't be read"
+                        "can't read the ConfigMap kube-system/extension-apiserver-authentication"
                     );
                     complete = false;
                     None
@@ -82,7 +85,7 @@ impl Trust {
                 async |(file, key): (&Option<PathBuf>, &str)| match (file, &cluster) {
                     (Some(file), _) => (file.display().to_string(), read_file(file).await),
                     (None, Some(data)) => (key.to_owned(), Ok(data.get(key).cloned())),
-                    (None, None) => (key.to_owned(), Err("it was not read".to_owned())),
+                    (None, None) => (key.to_owned(), Err("the ConfigMap was not read".to_owned())),
                 },
             );
         let (clients, proxy) = (clients.await, proxy.await);
@@ -102,7 +105,7 @@ impl Trust {
         (trust, complete)
     }
 
-    /// The user that a trusted proxy names. None if the caller is no proxy.
+    /// The user that a trusted proxy sets. `None` if the headers set no user.
     pub(super) fn proxied_user(
         &self,
         chain: &[CertificateDer<'static>],
@@ -118,7 +121,7 @@ impl Trust {
         let Some(name) = options.username_headers.iter().find_map(text) else {
             return Ok(None);
         };
-        if !authorities.signed(chain) {
+        if !authorities.verify(chain) {
             return Err(Unauthorized);
         }
         let proxy = subject(leaf).map(|user| user.name).unwrap_or_default();
@@ -157,7 +160,8 @@ impl Trust {
         }))
     }
 
-    /// The user whom the client's certificate names. None if it gave no certificate, or no authority is known.
+    /// The user of the client certificate. `None` if the client sent none, or if no authority is
+    /// known.
     pub(super) fn certificate_user(
         &self,
         chain: &[CertificateDer<'static>],
@@ -165,7 +169,7 @@ impl Trust {
         let (Some(authorities), Some(leaf)) = (&self.clients, chain.first()) else {
             return Ok(None);
         };
-        if !authorities.signed(chain) {
+        if !authorities.verify(chain) {
             return Err(Unauthorized);
         }
         subject(leaf).map(Some).ok_or(Unauthorized)
@@ -179,7 +183,8 @@ async fn read_file(path: &PathBuf) -> Result<Option<String>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Takes the new bundle in, if there is one that can be used; else the old one stays, and this is false.
+/// Replaces the authorities by those of a new bundle. If the bundle is not usable, keeps the old
+/// ones and returns false.
 fn update(
     authorities: &mut Option<Authorities>,
     (source, bundle): (String, Result<Option<String>, String>),
@@ -201,12 +206,13 @@ fn update(
     };
     tracing::warn!(
         reason,
-        "the authorities of client certificates in {source} can't be used"
+        "can't use the authorities of client certificates in {source}; the old ones stay"
     );
     false
 }
 
-/// The headers that the cluster names; none if they can't be read, so that no proxy is trusted.
+/// The headers that the cluster configures. `None` if they can't be parsed, so that no proxy is
+/// trusted.
 fn from_cluster(data: &BTreeMap<String, String>) -> Option<RequestHeaderOptions> {
     let list = |key: &str| match data.get(key) {
         Some(text) => serde_json::from_str(text).ok(),

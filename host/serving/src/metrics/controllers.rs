@@ -1,17 +1,17 @@
-//! Which controllers run, as kube-controller-manager tells it.
+//! `running_managed_controllers`, as in kube-controller-manager.
 
 use prometheus::Gauge;
 
 use super::{Metrics, MetricsError};
 
-/// Tells that a controller runs, until it is dropped.
+/// Counts a controller as running until it is dropped.
 #[must_use = "the controller counts as stopped when this is dropped"]
 pub struct RunningController {
     gauge: Gauge,
 }
 
 impl Metrics {
-    /// Tells that the controller of this name runs, in `running_managed_controllers`.
+    /// Counts the controller of this name as running in `running_managed_controllers`.
     pub fn running_controller(&self, name: &str) -> Result<RunningController, MetricsError> {
         let help = "Indicates where instances of a controller are currently running";
         let vec = self.gauge("running_managed_controllers", help, &["manager", "name"])?;

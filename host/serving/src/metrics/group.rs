@@ -1,4 +1,4 @@
-//! The families of one owner, declared while the process runs and taken out with it.
+//! Groups: the families of one owner, declared while the process runs and removed with the owner.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -6,25 +6,24 @@ use std::sync::Arc;
 use super::{Family, FamilyVec, Metrics, MetricsError};
 use parking_lot::Mutex;
 
-/// Series that one family of a group may have: label values come from plugins.
+/// The maximum number of series of a family in a group, since plugins choose the label values.
 const MAX_SERIES: usize = 1000;
 
-/// Bytes of a label's value.
-const MAX_LABEL: usize = 1024;
+/// The maximum length of a label value in bytes.
+const MAX_LABEL_LENGTH: usize = 1024;
 
-/// What a family is.
+/// The type of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Only grows.
     Counter,
-    /// Goes up and down.
     Gauge,
-    /// Counts observations into buckets with these upper bounds.
+    /// With the upper bounds of its buckets.
     Histogram(Vec<f64>),
 }
 
-/// The families of one owner. Two groups of one owner share the families that they declare alike, so that a plugin's new
-/// version counts on where the old one stopped; a family goes with the last group that declared it.
+/// The families of one owner. Two groups of an owner share equal families, so that a plugin's new
+/// version continues the counts of the old one. A family is removed with the last group that
+/// declared it.
 ///
 /// ```
 /// use flyball_serving::metrics::{Kind, Metrics};
@@ -44,7 +43,7 @@ pub struct Group {
 
 struct Declared {
     family: Arc<Family>,
-    /// The label values seen, so that they can be bounded.
+    /// The label values of all series, to limit their number.
     series: Mutex<HashSet<Vec<String>>>,
 }
 
@@ -57,7 +56,8 @@ impl Group {
         }
     }
 
-    /// Declares a family. Fails if another owner has the name, or if a name or the buckets can't be.
+    /// Declares a family. Fails if another owner has the name, or if a name or the buckets are
+    /// invalid.
     pub fn declare(
         &mut self,
         name: &str,
@@ -78,7 +78,7 @@ impl Group {
         Ok(())
     }
 
-    /// Adds to a counter; the value may not be negative.
+    /// Adds to a counter. The value must not be negative.
     pub fn add(&self, name: &str, labels: &[&str], value: f64) -> Result<(), MetricsError> {
         if !(value >= 0.0 && value.is_finite()) {
             return Err(MetricsError::Value(name.to_owned()));
@@ -87,7 +87,7 @@ impl Group {
         let FamilyVec::Counter(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "counter"));
         };
-        declared.with(name, labels, || {
+        declared.count(name, labels, || {
             vec.get_metric_with_label_values(labels)
                 .map(|series| series.inc_by(value))
         })
@@ -99,7 +99,7 @@ impl Group {
         let FamilyVec::Gauge(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "gauge"));
         };
-        declared.with(name, labels, || {
+        declared.count(name, labels, || {
             vec.get_metric_with_label_values(labels)
                 .map(|series| series.set(value))
         })
@@ -111,7 +111,7 @@ impl Group {
         let FamilyVec::Histogram(vec, _) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "histogram"));
         };
-        declared.with(name, labels, || {
+        declared.count(name, labels, || {
             vec.get_metric_with_label_values(labels)
                 .map(|series| series.observe(value))
         })
@@ -125,14 +125,14 @@ impl Group {
 }
 
 impl Declared {
-    /// Counts, if the series is one that the family has or may have. Only one that could be made is remembered.
-    fn with(
+    /// Runs `count` if the family has the series or may have another one.
+    fn count(
         &self,
         name: &str,
         labels: &[&str],
         count: impl FnOnce() -> prometheus::Result<()>,
     ) -> Result<(), MetricsError> {
-        if labels.iter().any(|label| label.len() > MAX_LABEL) {
+        if labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH) {
             return Err(MetricsError::Value(name.to_owned()));
         }
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_counts_on_where_the_old_one_stopped() {
+    fn a_new_version_continues_the_counts_of_the_old_one() {
         let metrics = Metrics::default();
         let old = greeter(&metrics, &["to"]);
         old.add("greetings_total", &["a"], 1.0).expect("declared");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_may_change_the_labels_and_the_old_one_does_not_take_them_out() {
+    fn a_new_version_may_change_the_labels_and_the_old_one_does_not_remove_the_family() {
         let metrics = Metrics::default();
         let old = greeter(&metrics, &["to"]);
         let new = greeter(&metrics, &["to", "from"]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_can_take_neither_the_hosts_names_nor_anothers() {
+    fn a_plugin_can_not_declare_families_of_the_host_or_of_another_plugin() {
         let metrics = Metrics::default();
         metrics
             .counter("workqueue_adds_total", "Adds.", &["name"])
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_gets_wrong_is_an_error_and_never_a_panic() {
+    fn invalid_values_of_a_guest_are_errors_and_never_panics() {
         let metrics = Metrics::default();
         let group = greeter(&metrics, &["to"]);
         assert!(matches!(
@@ -233,7 +233,7 @@ mod tests {
             group.add("greetings_total", &["a"], f64::NAN),
             Err(MetricsError::Value(_))
         ));
-        let long = "x".repeat(MAX_LABEL + 1);
+        let long = "x".repeat(MAX_LABEL_LENGTH + 1);
         assert!(matches!(
             group.add("greetings_total", &[&long], 1.0),
             Err(MetricsError::Value(_))

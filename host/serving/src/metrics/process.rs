@@ -1,4 +1,4 @@
-//! What the process uses and what it was built as.
+//! The resource usage of the process, and its build.
 
 use procfs::process::Process;
 use prometheus::core::{Collector, Desc};
@@ -7,7 +7,7 @@ use prometheus::{Counter, Gauge};
 
 use super::Metrics;
 
-/// The version of Kubernetes whose API and controllers this build follows.
+/// The version of Kubernetes that this build implements.
 const KUBERNETES_MAJOR: &str = "1";
 const KUBERNETES_MINOR: &str = "36";
 
@@ -15,7 +15,7 @@ const KUBERNETES_MINOR: &str = "36";
 pub(super) fn register(metrics: &Metrics) {
     match ProcessCollector::new() {
         Ok(collector) => metrics.collect("process", collector),
-        Err(error) => tracing::warn!(%error, "the process_* metrics are left out"),
+        Err(error) => tracing::warn!(%error, "can't collect the process_* metrics"),
     }
     let labels = ["major", "minor", "git_version", "compiler", "platform"];
     let version = format!(
@@ -29,7 +29,7 @@ pub(super) fn register(metrics: &Metrics) {
     );
     match metrics.gauge(
         "kubernetes_build_info",
-        "Always 1; its labels tell which Kubernetes this build follows.",
+        "Always 1. The labels have the version of Kubernetes that this build implements.",
         &labels,
     ) {
         Ok(info) => {
@@ -42,11 +42,11 @@ pub(super) fn register(metrics: &Metrics) {
             ])
             .set(1.0);
         }
-        Err(error) => tracing::warn!(%error, "the build is not told"),
+        Err(error) => tracing::warn!(%error, "can't declare kubernetes_build_info"),
     }
 }
 
-/// Kubernetes names architectures as Go does.
+/// Go's name of an architecture, which Kubernetes uses.
 fn go_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",
@@ -91,7 +91,7 @@ impl ProcessCollector {
         })
     }
 
-    /// Leaves a metric as it was where /proc can't be read.
+    /// Reads the values from `/proc`. A value that can't be read stays as it was.
     fn update(&self) {
         let Ok(process) = Process::myself() else {
             return;

@@ -1,4 +1,4 @@
-//! The `rest_client_*` metrics: what the API server was asked, as a layer around a client.
+//! The `rest_client_*` metrics of requests to the API server, as a layer of a client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use tower_service::Service;
 
 use super::{Metrics, MetricsError};
 
-/// Upper bounds in seconds, as in Kubernetes' components.
-const LATENCY: [f64; 12] = [
+/// The buckets of the latency in seconds, as in Kubernetes' components.
+const LATENCY_BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
@@ -24,7 +24,7 @@ pub struct RestClientMetrics {
     duration: HistogramVec,
 }
 
-/// Makes a client count its requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer())`.
+/// Counts a client's requests: `ClientBuilder::with_layer(&metrics.rest_client()?.layer())`.
 #[derive(Clone)]
 pub struct RestClientLayer {
     metrics: RestClientMetrics,
@@ -38,7 +38,7 @@ pub struct RestClientService<S> {
 }
 
 impl Metrics {
-    /// The `rest_client_*` metrics; all clients share them.
+    /// The `rest_client_*` metrics, which all clients share.
     pub fn rest_client(&self) -> Result<RestClientMetrics, MetricsError> {
         Ok(RestClientMetrics {
             requests: self.counter(
@@ -50,21 +50,20 @@ impl Metrics {
                 "rest_client_request_duration_seconds",
                 "Request latency in seconds. Broken down by verb, and host.",
                 &["verb", "host"],
-                &LATENCY,
+                &LATENCY_BUCKETS,
             )?,
         })
     }
 }
 
 impl RestClientMetrics {
-    /// A layer for a client.
     pub fn layer(&self) -> RestClientLayer {
         RestClientLayer {
             metrics: self.clone(),
         }
     }
 
-    /// Counts a request whose answer's head came, or failed to, after this time.
+    /// Counts a request that started at this time and got a response or an error at present.
     fn observe(&self, method: &Method, host: &str, code: Option<u16>, started: Instant) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.requests
@@ -107,16 +106,19 @@ where
             host(request.uri()),
         );
         let started = Instant::now();
-        let answer = self.inner.call(request);
+        let response = self.inner.call(request);
         Box::pin(async move {
-            let answer = answer.await;
+            let response = response.await;
             metrics.observe(
                 &method,
                 &host,
-                answer.as_ref().ok().map(|answer| answer.status().as_u16()),
+                response
+                    .as_ref()
+                    .ok()
+                    .map(|response| response.status().as_u16()),
                 started,
             );
-            answer
+            response
         })
     }
 }
@@ -134,9 +136,9 @@ mod tests {
 
     use super::*;
 
-    struct Answers(u16);
+    struct Responds(u16);
 
-    impl Service<Request<()>> for Answers {
+    impl Service<Request<()>> for Responds {
         type Response = Response<()>;
         type Error = Infallible;
         type Future = Ready<Result<Response<()>, Infallible>>;
@@ -146,20 +148,20 @@ mod tests {
         }
 
         fn call(&mut self, _: Request<()>) -> Self::Future {
-            let mut answer = Response::new(());
-            *answer.status_mut() = http::StatusCode::from_u16(self.0).expect("a status");
-            ready(Ok(answer))
+            let mut response = Response::new(());
+            *response.status_mut() = http::StatusCode::from_u16(self.0).expect("a status");
+            ready(Ok(response))
         }
     }
 
     #[tokio::test]
     async fn a_request_is_counted_by_code_method_and_host() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
-        let mut client = metrics.rest_client()?.layer().layer(Answers(409));
+        let mut client = metrics.rest_client()?.layer().layer(Responds(409));
         let request = Request::post("https://10.0.0.1:6443/api/v1/pods")
             .body(())
             .expect("a request");
-        client.call(request).await.expect("an answer");
+        client.call(request).await.expect("a response");
         let text = metrics.render();
         let counted =
             "rest_client_requests_total{code=\"409\",host=\"10.0.0.1:6443\",method=\"POST\"} 1\n";

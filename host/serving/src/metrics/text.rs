@@ -1,11 +1,12 @@
-//! Prometheus' text format, to the letter as Go's client writes it: a bucket's bound is a label, and labels are compared
-//! as text.
+//! Prometheus' text format, byte for byte as Go's client writes it: a bucket's bound is a label,
+//! and labels are compared as text. (The encoder of the `prometheus` crate writes numbers as Rust
+//! does.)
 
 use std::fmt::Write;
 
 use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 
-/// Appends the families. Summaries are left out: nothing makes them.
+/// Appends the families. Summaries are ignored: no metric is one.
 pub(super) fn write(families: &[MetricFamily], to: &mut String) {
     for family in families
         .iter()
@@ -86,8 +87,8 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// As Go's `strconv.FormatFloat(value, 'g', -1, 64)`: the fewest digits that tell the number, with an exponent if that is
-/// below -4 or above 5.
+/// As Go's `strconv.FormatFloat(value, 'g', -1, 64)`: the fewest digits that identify the number,
+/// with an exponent if that is below -4 or above 5.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -10,7 +10,7 @@ use prometheus::{
 
 use super::{Metrics, MetricsError, OnScrape};
 
-/// One queue's events: give it to `flyball_workqueue::Config::metrics`.
+/// The counters of a queue, for `flyball_workqueue::Config::metrics`.
 pub struct QueueMetrics {
     adds: Counter,
     queued: Histogram,
@@ -18,8 +18,8 @@ pub struct QueueMetrics {
     retries: Counter,
 }
 
-/// Keeps one queue's gauges; its series go when this is dropped.
-#[must_use = "the queue's gauges go when this is dropped"]
+/// The gauges of a queue. Dropping it removes their series.
+#[must_use = "the queue's gauges are removed when this is dropped"]
 pub struct Gauges {
     name: String,
     vecs: [GaugeVec; 3],
@@ -27,7 +27,8 @@ pub struct Gauges {
 }
 
 impl Metrics {
-    /// The counters and histograms of the queue of this name. Queues of one name share them, as in client-go.
+    /// The counters and histograms of the queue of this name. Queues of one name share them, as in
+    /// client-go.
     pub fn workqueue(&self, name: &str) -> Result<Arc<QueueMetrics>, MetricsError> {
         // 10 ns to 10 s.
         let buckets = exponential_buckets(1e-8, 10.0, 10).map_err(|source| {
@@ -59,7 +60,8 @@ impl Metrics {
         }))
     }
 
-    /// The gauges of the queue of this name, read from `snapshot` at each scrape; it is none once the queue is gone.
+    /// The gauges of the queue of this name, read from `snapshot` at each scrape. `snapshot`
+    /// returns `None` once the queue is dropped.
     pub fn workqueue_gauges(
         &self,
         name: &str,
@@ -69,12 +71,12 @@ impl Metrics {
             self.gauge("workqueue_depth", "Current depth of workqueue", &["name"])?,
             self.gauge(
                 "workqueue_unfinished_work_seconds",
-                "Seconds of work in progress that work_duration has not seen yet, over all workers. A large value tells of stuck workers, and how fast it grows, of how many.",
+                "Seconds of work in progress over all workers, which work_duration does not include yet. A large value indicates stuck workers, and its growth rate their number.",
                 &["name"],
             )?,
             self.gauge(
                 "workqueue_longest_running_processor_seconds",
-                "For how many seconds the longest running worker has had its item.",
+                "Seconds that the longest running worker has been processing its item.",
                 &["name"],
             )?,
         ];
@@ -115,7 +117,7 @@ impl flyball_workqueue::Metrics for QueueMetrics {
 impl Drop for Gauges {
     fn drop(&mut self) {
         for vec in &self.vecs {
-            // It is an error only if the series is gone already.
+            // Fails only if the series was removed already.
             let _ = vec.remove_label_values(&[&self.name]);
         }
     }
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gauges_are_read_at_each_scrape_and_go_with_the_queue() -> Result<(), MetricsError> {
+    fn the_gauges_are_read_at_each_scrape_and_removed_with_the_queue() -> Result<(), MetricsError> {
         let metrics = Metrics::default();
         let gauges = metrics.workqueue_gauges("job", || {
             Some(Snapshot {

@@ -1,4 +1,4 @@
-//! What an answer says that it is. It does so at its beginning, so that the rest is not read for it.
+//! The kind of a JSON body. It is mostly at the start, so that the rest need not be parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use flyball_types::Text;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-/// The type of an object of the API; empty, where it does not say it.
+/// The `apiVersion` and the `kind` of an object; empty if they are missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TypeMeta<'a> {
     pub(super) api_version: Cow<'a, str>,
@@ -14,10 +14,10 @@ pub(super) struct TypeMeta<'a> {
 }
 
 impl<'a> TypeMeta<'a> {
-    /// What these bytes say up to where they say both, or to where they are no JSON.
-    pub(super) fn of(answer: &'a [u8]) -> Self {
+    /// Parses a body up to the point where both are known, or where it is not JSON.
+    pub(super) fn of(body: &'a [u8]) -> Self {
         let mut found = Self::default();
-        let _ = serde_json::Deserializer::from_slice(answer).deserialize_map(Seek(&mut found));
+        let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Seek(&mut found));
         found
     }
 }
@@ -39,7 +39,7 @@ impl<'a> Visitor<'a> for Seek<'_, 'a> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
             if !self.0.api_version.is_empty() && !self.0.kind.is_empty() {
-                return Err(A::Error::custom("enough was read"));
+                return Err(A::Error::custom("both are known"));
             }
         }
         Ok(())
@@ -51,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_wherever_it_stands_and_nothing_after_it() {
-        for answer in [
+    fn the_type_is_found_anywhere_and_nothing_after_it_is_parsed() {
+        for body in [
             r#"{"kind":"Pod","apiVersion":"v1","metadata":{}}"#,
             r#"{"metadata":{"kind":"x"},"apiVersion":"v1","kind":"Pod"}"#,
             r#"{"kind":"Pod","apiVersion":"v1", and no JSON"#,
         ] {
-            let told = TypeMeta::of(answer.as_bytes());
-            assert_eq!((&*told.api_version, &*told.kind), ("v1", "Pod"), "{answer}");
+            let found = TypeMeta::of(body.as_bytes());
+            assert_eq!((&*found.api_version, &*found.kind), ("v1", "Pod"), "{body}");
         }
         assert_eq!(TypeMeta::of(br#"{"items":[]}"#), TypeMeta::default());
         assert_eq!(TypeMeta::of(b"x"), TypeMeta::default());

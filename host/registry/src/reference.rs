@@ -1,4 +1,4 @@
-//! Where a package is: `oci://registry.example.com/team/greeter:1.0.0@sha256:…`.
+//! The address of a package: `oci://registry.example.com/team/greeter:1.0.0@sha256:…`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,31 +11,30 @@ use crate::RegistryError;
 /// The scheme of a package's address.
 const SCHEME: &str = "oci://";
 
-/// The address of a package: a registry, a repository in it, and a tag, a digest or both. A digest says which bytes are
-/// meant; a tag may be moved.
+/// The address of a package: a registry, a repository, and a tag, a digest or both. A digest
+/// identifies the package's bytes; a tag may be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// On the heap, since errors carry it.
+pub struct PackageReference {
+    /// Boxed, since errors contain it.
     reference: Box<Reference>,
 }
 
-impl Source {
-    /// The registry, as in `registry.example.com:5000`.
+impl PackageReference {
+    /// As in `registry.example.com:5000`.
     pub fn registry(&self) -> &str {
         self.reference.registry()
     }
 
-    /// The repository in it, as in `team/greeter`.
+    /// As in `team/greeter`.
     pub fn repository(&self) -> &str {
         self.reference.repository()
     }
 
-    /// The tag, if it names one.
     pub fn tag(&self) -> Option<&str> {
         self.reference.tag()
     }
 
-    /// The digest of the manifest, if it is pinned to one.
+    /// The digest of the manifest, if the address is pinned to one.
     pub fn digest(&self) -> Option<&str> {
         self.reference.digest()
     }
@@ -51,12 +50,12 @@ impl Source {
         &self.reference
     }
 
-    /// Another manifest of the repository, by its tag.
-    pub(crate) fn beside(&self, tag: String) -> Reference {
+    /// The reference of another manifest in the repository, by its tag.
+    pub(crate) fn with_tag(&self, tag: String) -> Reference {
         Reference::with_tag(self.registry().into(), self.repository().into(), tag)
     }
 
-    /// Whether the registry is on this machine.
+    /// Whether the registry is on a loopback address.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self
             .registry()
@@ -77,13 +76,13 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for PackageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{SCHEME}{}", self.reference.whole())
     }
 }
 
-impl FromStr for Source {
+impl FromStr for PackageReference {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, RegistryError> {
@@ -98,9 +97,9 @@ impl FromStr for Source {
             .split_once('/')
             .ok_or_else(|| fail("it names no repository"))?
             .0;
-        // Without this, what is no registry would be taken for a repository of one that nobody named.
+        // Otherwise the parser would take the first part for a repository in Docker's registry.
         if registry != "localhost" && !registry.contains(['.', ':']) {
-            return Err(fail("its first part is no registry"));
+            return Err(fail("its first part is not a registry"));
         }
         let name = &rest[registry.len() + 1..];
         if !name.contains([':', '@']) {
@@ -126,17 +125,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_reads_back_as_it_was_written() {
+    fn an_address_is_displayed_as_it_was_parsed() {
         let digest = format!("sha256:{}", "a".repeat(64));
         for text in [
             "oci://r.example.com/a/b:1.0",
             "oci://127.0.0.1:5000/a:x",
             &format!("oci://localhost:1/a@{digest}"),
         ] {
-            let source: Source = text.parse().unwrap();
+            let source: PackageReference = text.parse().unwrap();
             assert_eq!(source.to_string(), text);
         }
-        let both: Source = format!("oci://r.example.com/a:1@{digest}").parse().unwrap();
+        let both: PackageReference = format!("oci://r.example.com/a:1@{digest}").parse().unwrap();
         assert_eq!(
             (both.tag(), both.digest()),
             (Some("1"), Some(digest.as_str()))
@@ -144,24 +143,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_reason() {
+    fn an_invalid_address_is_refused_with_the_reason() {
         for (text, problem) in [
             ("r.example.com/a:1", "does not begin"),
             ("oci://r.example.com", "no repository"),
-            ("oci://team/greeter:1", "no registry"),
+            ("oci://team/greeter:1", "not a registry"),
             ("oci://r.example.com/a", "neither a tag nor a digest"),
             ("oci://r.example.com:5000/a", "neither a tag nor a digest"),
             ("oci://r.example.com/a@sha256:abc", ""),
             ("oci://r.example.com/A:1", ""),
             ("oci://r.example.com/../a:1", ""),
         ] {
-            let error = text.parse::<Source>().unwrap_err().to_string();
+            let error = text.parse::<PackageReference>().unwrap_err().to_string();
             assert!(error.contains(text) && error.contains(problem), "{error}");
         }
     }
 
     #[test]
-    fn only_this_machine_is_loopback() {
+    fn only_loopback_addresses_are_loopback() {
         for (registry, expected) in [
             ("localhost:5000", true),
             ("127.0.0.1:5000", true),
@@ -169,7 +168,7 @@ mod tests {
             ("localhost.example.com:5000", false),
             ("10.0.0.1:5000", false),
         ] {
-            let source: Source = format!("oci://{registry}/a:1").parse().unwrap();
+            let source: PackageReference = format!("oci://{registry}/a:1").parse().unwrap();
             assert_eq!(source.is_loopback(), expected, "{registry}");
         }
     }

@@ -1,4 +1,4 @@
-//! What the API server answers to a write: an object or a Status, in JSON or in protobuf.
+//! A response of the API server: an object or a Status, in JSON or in protobuf.
 
 mod type_meta;
 
@@ -11,27 +11,23 @@ use self::type_meta::TypeMeta;
 use crate::protobuf::{self, Envelope, Transcoder};
 use crate::{DecodeError, Uid};
 
-/// An answer of which only what it is was read yet.
+/// A response body whose kind is known. The rest is decoded on demand.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     body: Bytes,
     kind: String,
 }
 
-/// What of an object tells which one it is, in which version. Empty is what is not there.
+/// The name and the version of an object. Missing values are empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Head {
-    /// Its name.
+pub struct ObjectVersion {
     pub name: String,
-    /// The namespace that it is in.
     pub namespace: String,
-    /// Its version.
     pub resource_version: String,
 }
 
-impl Answer {
-    /// Of the body that came.
+impl ApiResponse {
     pub fn new(body: Bytes) -> Self {
         let kind = if protobuf::is_object(&body) {
             Envelope::open(&body)
@@ -44,50 +40,50 @@ impl Answer {
         Self { body, kind }
     }
 
-    /// What it says that it is, as in `apps/v1/Deployment`.
+    /// The kind in the body, as in `apps/v1/Deployment`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Whether it is no more of an object than its metadata.
+    /// Whether the body is only the metadata of an object.
     pub fn is_metadata(&self) -> bool {
         self.kind.ends_with("/PartialObjectMetadata")
     }
 
-    /// Whether it is not the object that was written, but says how that went.
+    /// Whether the body is a Status in place of an object.
     pub fn is_status(&self) -> bool {
         self.kind == "v1/Status"
     }
 
-    /// The answer read as the Status that the server refuses with; none if it can't be, as where a proxy answers with a page.
-    /// Of another object, its fields are empty.
+    /// The body as a Status; `None` if it can't be parsed, such as a page of a proxy. The fields of
+    /// any other object are empty.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_slice(&self.json(&Mask::whole()).ok()?).ok()
     }
 
-    /// Which object it is.
+    /// The name and the version of the object.
     ///
     /// # Errors
-    /// It is no object, nor a Status.
-    pub fn head(&self) -> Result<Head, DecodeError> {
+    /// The body is not an object.
+    pub fn object_version(&self) -> Result<ObjectVersion, DecodeError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Object {
-            metadata: Head,
+            metadata: ObjectVersion,
         }
         if protobuf::is_object(&self.body) {
-            return Ok(Envelope::open(&self.body)?.head()?);
+            return Ok(Envelope::open(&self.body)?.object_version()?);
         }
         Ok(flyball_types::read::<Object>(&self.body)?.metadata)
     }
 
-    /// Which version of which object it is, where that can be seen without reading the rest.
-    pub(crate) fn version(&self) -> Option<(Uid, u64)> {
+    /// The UID and the resource version, if they can be read without decoding the rest.
+    pub(crate) fn uid_and_version(&self) -> Option<(Uid, u64)> {
         if !protobuf::is_object(&self.body) {
             return None;
         }
         let envelope = Envelope::open(&self.body).ok()?;
-        let (uid, version) = envelope.version().ok()?;
+        let (uid, version) = envelope.uid_and_version().ok()?;
         Some((Uid::new(uid), version.parse().ok()?))
     }
 
@@ -95,10 +91,11 @@ impl Answer {
         &self.body
     }
 
-    /// The answer as JSON: at least what a mask keeps of it.
+    /// The body as JSON, with at least the fields that a mask keeps. A JSON body is returned as it
+    /// is.
     ///
     /// # Errors
-    /// It is protobuf of a later release, or none. What came as JSON is handed on unread.
+    /// The body is protobuf that can't be decoded, as of a later release.
     pub fn json(&self, mask: &Mask) -> Result<Bytes, DecodeError> {
         if !protobuf::is_object(&self.body) {
             return Ok(self.body.clone());
@@ -111,7 +108,7 @@ impl Answer {
         );
         let types = json.len();
         Transcoder::default().object(&typed, raw, mask.root(), None, &mut json)?;
-        // One object of both.
+        // Join the type and the fields into one JSON object.
         if json[types..] == *b"{}" {
             json.remove(types);
         } else {
@@ -126,19 +123,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_it_is_in_both_forms() {
+    fn the_kind_and_the_status_are_read_in_both_forms() {
         let json = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"reason":"Conflict"}"#;
         let protobuf = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x0c\x0a\x00\x22\x08Conflict";
         for body in [json.as_bytes(), protobuf] {
-            let answer = Answer::new(Bytes::copy_from_slice(body));
-            assert!(answer.is_status() && !answer.is_metadata(), "{answer:?}");
-            assert_eq!(answer.json(&Mask::whole()).unwrap(), json);
-            assert!(answer.status().unwrap().is_conflict());
+            let response = ApiResponse::new(Bytes::copy_from_slice(body));
+            assert!(
+                response.is_status() && !response.is_metadata(),
+                "{response:?}"
+            );
+            assert_eq!(response.json(&Mask::whole()).unwrap(), json);
+            assert!(response.status().unwrap().is_conflict());
         }
-        assert_eq!(Answer::new(Bytes::from_static(b"<html>")).status(), None);
-        assert_eq!(Answer::new(Bytes::from_static(b"<html>")).kind(), "/");
+        assert_eq!(
+            ApiResponse::new(Bytes::from_static(b"<html>")).status(),
+            None
+        );
+        assert_eq!(ApiResponse::new(Bytes::from_static(b"<html>")).kind(), "/");
         assert!(
-            Answer::new(Bytes::from_static(b"k8s\0x"))
+            ApiResponse::new(Bytes::from_static(b"k8s\0x"))
                 .json(&Mask::whole())
                 .is_err()
         );
