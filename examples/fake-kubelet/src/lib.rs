@@ -12,7 +12,6 @@ use flyball_sdk::describe::Ticker;
 use flyball_sdk::prelude::*;
 
 pub mod address;
-pub mod duration;
 pub mod heartbeat;
 pub mod lifecycle;
 pub mod node;

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use flyball_sdk::StringMap;
-
-use crate::duration;
+use flyball_sdk::{StringMap, duration};
 
 /// What all annotations begin with.
 pub const PREFIX: &str = "fake-kubelet.flyball.dev/";
@@ -167,7 +165,9 @@ impl Notes<'_> {
     }
 
     fn time(&self, name: &str) -> Result<Option<Duration>, ScriptError> {
-        self.read(name, "a duration such as 5s", duration::parse)
+        self.read(name, "a duration such as 5s", |value| {
+            duration::parse(value).ok()
+        })
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ScriptError> {

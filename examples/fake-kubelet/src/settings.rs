@@ -4,9 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use flyball_sdk::prelude::*;
-
-use crate::duration;
+use flyball_sdk::{duration, prelude::*};
 
 /// The default of `heartbeat-period`: what kubelets have.
 pub const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
@@ -115,7 +113,11 @@ impl Settings {
             get(key).unwrap_or_else(|| default.into())
         };
         let number = |key| parse(key, text(key), "a whole number", |value| value.parse().ok());
-        let time = |key| parse(key, text(key), "a duration such as 10s", duration::parse);
+        let time = |key| {
+            parse(key, text(key), "a duration such as 10s", |value| {
+                duration::parse(value).ok()
+            })
+        };
         let nodes = parse(
             "nodes",
             text("nodes"),

@@ -71,7 +71,7 @@ impl Settings {
             Error::terminal(format!("the setting {key} makes no sense: `{text}`"))
         };
         let duration = |key: &str, default: Duration| match host.config(key) {
-            Some(text) => flyball_sdk::duration::parse(&text).ok_or_else(|| wrong(key, &text)),
+            Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| wrong(key, &text)),
             None => Ok(default),
         };
         let number = |key: &str, default: usize| match host.config(key) {

@@ -103,7 +103,9 @@ impl Controller for LegacyTokens {
 /// The clean-up period.
 fn period(host: &Host) -> Result<Duration, Error> {
     let text = host.config(CLEAN_UP_PERIOD).unwrap_or_default();
-    let period = duration::parse(&text).filter(|period| !period.is_zero());
+    let period = duration::parse(&text)
+        .ok()
+        .filter(|period| !period.is_zero());
     period.ok_or_else(|| {
         Error::terminal(format!(
             "the clean-up period `{text}` is not a duration above zero"

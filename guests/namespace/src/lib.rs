@@ -109,7 +109,7 @@ fn grace_period(host: &Host) -> Result<Duration, Error> {
             "the configuration's {GRACE_PERIOD} is `{text}`, which is not a duration; write it as `5s`"
         ))
     };
-    flyball_sdk::duration::parse(&text).ok_or_else(wrong)
+    flyball_sdk::duration::parse(&text).map_err(|_| wrong())
 }
 
 /// Deletes the content of a namespace that is being deleted, and removes the finalizer once the

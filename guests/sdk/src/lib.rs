@@ -91,7 +91,6 @@ pub mod condition;
 pub mod controller;
 pub mod describe;
 pub mod discovery;
-pub mod duration;
 pub mod error;
 pub mod event;
 pub mod hash;
@@ -120,7 +119,7 @@ pub use controller::{Controller, Delta, Key, Outcome, Request, RoutedKey};
 pub use error::{ApiResult, Context, Error};
 pub use event::Event;
 pub use flyball_types::{
-    ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Reference,
+    ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Reference, duration,
 };
 pub use host::Host;
 pub use imports::ObjectReference;

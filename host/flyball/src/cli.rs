@@ -312,7 +312,8 @@ mod tests {
     fn a_value_of_another_kind_is_told() {
         let error = parse_run(&["--leader-elect-lease-duration=15"]).expect_err("it has no unit");
         assert!(
-            error.contains("--leader-elect-lease-duration") && error.contains("it is no duration"),
+            error.contains("--leader-elect-lease-duration")
+                && error.contains("`15` has a number without a unit"),
             "{error}"
         );
         assert!(parse_run(&["--leader-elect", "false"]).is_err());

@@ -28,7 +28,7 @@ use flyball_types::description::{Description, Watch};
 use flyball_types::{ApiError, Kind, Mask};
 use serde::{Deserialize, Serialize};
 
-pub use self::limits::{LimitPolicy, Rate, parse_duration};
+pub use self::limits::{LimitPolicy, Rate};
 
 /// What the operator grants, by the plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -4,6 +4,7 @@
 mod catalogue;
 mod columns;
 pub mod description;
+pub mod duration;
 mod error;
 mod error_chain;
 mod event;

@@ -5,9 +5,9 @@ use std::path::Path;
 use flyball_cache::ApiResource;
 use flyball_cache::fuzzing::of_protobuf;
 use flyball_manager::fuzzing;
-use flyball_manager::policy::{Policy, parse_duration};
+use flyball_manager::policy::Policy;
 use flyball_types::description::Description;
-use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Mask, Reference};
+use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Mask, Reference, duration};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -211,10 +211,10 @@ fn policy(input: &[u8]) -> Verdict {
     let Ok(text) = str::from_utf8(input) else {
         return Ok("not text".into());
     };
-    if let Some(duration) = parse_duration(text) {
+    if let Ok(duration) = duration::parse(text) {
         // What is printed as seconds reads back, as far as a number can hold it.
-        let again = parse_duration(&format!("{}s", duration.as_secs_f64()));
-        let again = again.ok_or("a duration does not read back")?;
+        let again = duration::parse(&format!("{}s", duration.as_secs_f64()));
+        let again = again.map_err(|error| format!("a duration does not read back: {error}"))?;
         let off = again.abs_diff(duration).as_secs_f64();
         if off > duration.as_secs_f64() * 1e-9 + 1e-9 {
             return Err(format!("{duration:?} reads back as {again:?}"));

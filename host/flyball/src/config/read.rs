@@ -11,6 +11,7 @@ use flyball_serving::{
     AuthenticationOptions, AuthorizationOptions, Certificate, RequestHeaderOptions, ServingOptions,
     TlsOptions,
 };
+use flyball_types::duration;
 
 use super::{ClusterSource, LeaderElection, LogOptions, RunConfig, Selection, ServingConfig};
 use crate::flag::{self, Effect, Kind};
@@ -122,9 +123,10 @@ impl RunConfig {
             enable_garbage_collector: flags.bool("enable-garbage-collector"),
             root_ca_file: flags.path("root-ca-file"),
             service_account_key_file: flags.path("service-account-private-key-file"),
-            token_clean_up_period: flags.duration("legacy-service-account-token-clean-up-period"),
+            token_clean_up_period: flags
+                .duration("legacy-service-account-token-clean-up-period")?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
-            shutdown_timeout: flags.duration("controller-shutdown-timeout"),
+            shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
             serving: flags.serving()?,
             logging: flags.logging()?,
             leader_election: flags.leader_election()?,
@@ -174,10 +176,11 @@ impl Flags<'_> {
             .unwrap_or_default()
     }
 
-    fn duration(&self, name: &str) -> Duration {
+    /// Fails if the duration is negative.
+    fn duration(&self, name: &'static str) -> Result<Duration, ConfigError> {
         self.raw(name)
-            .and_then(|text| flag::duration(text).ok())
-            .unwrap_or_default()
+            .map_or(Ok(Duration::ZERO), duration::parse)
+            .map_err(|error| self.error(name, error.to_string()))
     }
 
     fn list(&self, name: &str) -> Vec<String> {
@@ -265,14 +268,14 @@ impl Flags<'_> {
                     group_headers: self.list("requestheader-group-headers"),
                     extra_headers_prefix: self.list("requestheader-extra-headers-prefix"),
                 },
-                token_ttl: self.duration("authentication-token-webhook-cache-ttl"),
+                token_ttl: self.duration("authentication-token-webhook-cache-ttl")?,
             },
             authentication_kubeconfig: self.path("authentication-kubeconfig"),
             skip_lookup: self.bool("authentication-skip-lookup"),
             authorization: AuthorizationOptions {
                 always_allow_paths: self.list("authorization-always-allow-paths"),
-                allowed_ttl: self.duration("authorization-webhook-cache-authorized-ttl"),
-                denied_ttl: self.duration("authorization-webhook-cache-unauthorized-ttl"),
+                allowed_ttl: self.duration("authorization-webhook-cache-authorized-ttl")?,
+                denied_ttl: self.duration("authorization-webhook-cache-unauthorized-ttl")?,
             },
             authorization_kubeconfig: self.path("authorization-kubeconfig"),
         }))
@@ -313,9 +316,9 @@ impl Flags<'_> {
     fn leader_election(&self) -> Result<LeaderElection, ConfigError> {
         let election = LeaderElection {
             enabled: self.bool("leader-elect"),
-            lease_duration: self.duration("leader-elect-lease-duration"),
-            renew_deadline: self.duration("leader-elect-renew-deadline"),
-            retry_period: self.duration("leader-elect-retry-period"),
+            lease_duration: self.duration("leader-elect-lease-duration")?,
+            renew_deadline: self.duration("leader-elect-renew-deadline")?,
+            retry_period: self.duration("leader-elect-retry-period")?,
             name: self
                 .text("leader-elect-resource-name")
                 .filter(|_| self.is_given("leader-elect-resource-name")),
@@ -520,6 +523,10 @@ mod tests {
         assert!(error(&["--tls-cert-file=a"]).contains("--tls-private-key-file is missing"));
         assert!(error(&["--plugin-config=a=b"]).contains("<controller>.<key>=<value>"));
         assert!(error(&["--logging-format=xml"]).contains("text or json"));
+        assert_eq!(
+            error(&["--controller-shutdown-timeout=-1s"]),
+            "--controller-shutdown-timeout=-1s: `-1s` is negative: it must be zero or more"
+        );
         assert!(read(&["--secure-port=0"]).serving.is_none());
     }
 

@@ -101,48 +101,13 @@ impl Rate {
     }
 }
 
-/// Reads a duration such as `250ms`, `1s`, `5m`, `1h` or `1m30s`, as Go writes them.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut seconds = 0.0;
-    if rest == "0" {
-        return Some(Duration::ZERO);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        seconds += number * unit;
-        rest = &rest[end..];
-    }
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
 fn duration<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let wrong = || {
-        serde::de::Error::custom(format!(
-            "`{text}` is not a duration: write it as `250ms`, `1s` or `5m`"
-        ))
-    };
-    parse_duration(&text).map(Some).ok_or_else(wrong)
+    flyball_types::duration::parse(&text)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
 }
 
 fn write_duration<S: Serializer>(
@@ -199,7 +164,6 @@ fn write_cores<S: Serializer>(thousandths: &Option<u32>, serializer: S) -> Resul
 mod tests {
     use std::path::Path;
 
-    use super::*;
     use crate::policy::Policy;
 
     #[test]
@@ -217,15 +181,5 @@ mod tests {
             ),
             (1000.0, 7.0)
         );
-    }
-
-    #[test]
-    fn durations_are_read_as_go_writes_them() {
-        assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
-        assert_eq!(parse_duration("1.5h"), Some(Duration::from_secs(5400)));
-        assert_eq!(parse_duration("0"), Some(Duration::ZERO));
-        for text in ["", "5", "s", "5 s", "-1s", "5x"] {
-            assert_eq!(parse_duration(text), None, "{text}");
-        }
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer, InformerFactory};
 use flyball_types::description::{Description, Discovered, Watch};
-use flyball_types::{Kind, error_chain};
+use flyball_types::{Kind, duration, error_chain};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::policy::{PluginPolicy, parse_duration};
+use crate::policy::PluginPolicy;
 use crate::reads::interest::interest;
 use crate::runtime::services::Services;
 
@@ -170,7 +170,7 @@ impl DiscoveredInformers {
         let (_, discovered) = self.settings(&services.description);
         let configured = services
             .config(&discovered.config)
-            .and_then(|text| parse_duration(&text));
+            .and_then(|text| duration::parse(&text).ok());
         configured
             .unwrap_or(Duration::from_millis(discovered.period_ms.into()))
             .max(Duration::from_millis(100))

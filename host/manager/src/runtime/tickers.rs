@@ -6,7 +6,6 @@ use flyball_types::description::Ticker;
 use flyball_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
 
-use crate::policy::parse_duration;
 use crate::runtime::queue::Reason;
 use crate::runtime::services::Services;
 
@@ -14,7 +13,7 @@ use crate::runtime::services::Services;
 pub(super) async fn tick(services: &Services, ticker: &Ticker) {
     let configured = services
         .config(&ticker.config)
-        .and_then(|text| parse_duration(&text));
+        .and_then(|text| flyball_types::duration::parse(&text).ok());
     let period = configured
         .unwrap_or(Duration::from_millis(ticker.period_ms.into()))
         .max(Duration::from_millis(1));
