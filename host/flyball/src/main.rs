@@ -10,7 +10,6 @@ mod flag;
 mod kcm;
 mod logging;
 mod manager;
-mod nearest;
 mod selection;
 mod startup;
 mod tools;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use flyball_types::nearest::nearest;
+
 use crate::kcm::controllers::{KNOWN, Start, canonical, find};
-use crate::nearest::nearest;
 
 /// What `--controllers` says, with canonical names.
 #[derive(Clone, Debug, PartialEq, Eq)]

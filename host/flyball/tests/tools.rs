@@ -308,3 +308,45 @@ fn a_package_goes_through_a_registry() {
     let said = refusal(&["push", &key, &at]);
     assert!(said.contains("not WebAssembly"), "{said}");
 }
+
+#[test]
+fn the_schema_accepts_the_description_of_every_built_in_controller_and_no_unknown_field() {
+    let path = root()
+        .join("wit/describe.schema.json")
+        .display()
+        .to_string();
+    let mut schemas = boon::Schemas::new();
+    let schema = boon::Compiler::new()
+        .compile(&path, &mut schemas)
+        .expect("a schema");
+    let built_in = target().join("guests/built-in");
+    let files: Vec<PathBuf> = std::fs::read_dir(&built_in)
+        .expect("made by `cargo xtask build`")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "wasm")
+        })
+        .collect();
+    let policies = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("policies"));
+    assert_eq!(files.len(), policies.expect("a folder").count());
+    for file in files {
+        let shown = json(&["inspect", "-o", "json", &file.display().to_string()]);
+        let description = &shown["description"];
+        if let Err(error) = schemas.validate(description, schema) {
+            panic!("{}: {error}", file.display());
+        }
+        for place in ["", "/queues/0", "/watches/0", "/watches/0/map/0"] {
+            let mut changed = description.clone();
+            let Some(object) = changed.pointer_mut(place) else {
+                continue;
+            };
+            object["unheardOf"] = true.into();
+            assert!(
+                schemas.validate(&changed, schema).is_err(),
+                "{}: {place}",
+                file.display()
+            );
+        }
+    }
+}

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use flyball_registry::{PackageReference, RegistryError};
 use flyball_types::description::{Description, Watch};
+use flyball_types::nearest::with_nearest;
 use flyball_types::{ApiError, Kind, Mask};
 use serde::{Deserialize, Serialize};
 
@@ -469,7 +470,7 @@ fn is_digest(text: &str) -> bool {
 
 /// The parser's message, with the line number.
 fn in_one_sentence(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', " ");
+    let message = with_nearest(&error.message().replace('\n', " "));
     match error.span().and_then(|span| text.get(..span.start)) {
         Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
         None => message,
@@ -599,7 +600,10 @@ mod tests {
     #[test]
     fn what_is_no_policy_is_refused_with_the_place_and_the_reason() {
         for (text, expected) in [
-            ("[plugins.a]\nallowed = []", "unknown field `allowed`"),
+            (
+                "[plugins.a]\nallowed = []",
+                "unknown field `allowed`: did you mean `allow`?",
+            ),
             (
                 "[plugins.a]\nservice-account = \"a\"",
                 "`a` is not a service account",

@@ -1,7 +1,9 @@
-//! What a plugin says of itself: the JSON document that `describe` returns, and its checks.
+//! Descriptions of plugins: the JSON document that `describe` returns, and its checks.
 //!
-//! Fields that a host does not know are ignored, so that a plugin made for a newer host loads on an older one; a `format`
-//! above [`FORMAT`] is refused, because then what is not known may matter.
+//! A field that the host does not know is refused, with the name that may have been meant. A `format` above [`FORMAT`] is
+//! refused first, because a newer format may have other fields.
+//!
+//! `wit/describe.schema.json` is generated from these types and their comments: see `schema.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,303 +12,334 @@ use serde::{Deserialize, Serialize};
 use crate::{Kind, KindPattern};
 
 mod check;
+mod mapping;
+#[cfg(feature = "host")]
+mod read;
+#[cfg(test)]
+mod schema;
 
 pub use check::DescriptionError;
 
 /// The newest format of the document that this host reads.
 pub const FORMAT: u32 = 1;
 
-/// A plugin's own description.
+/// The verbs of the API, in the order in which people write them.
+pub const VERBS: [&str; 8] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+];
+
+/// The imports that need a grant; `raw` stands for live GETs of arbitrary paths.
+pub const IMPORTS: [&str; 3] = ["discovery", "raw", "signer"];
+
+/// The description of a plugin: the document that `describe` returns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Description {
-    /// The version of this document's format: [`FORMAT`].
+    /// Version of the document's format.
+    #[cfg_attr(test, schemars(range(min = 1, max = 1)))]
     pub format: u32,
-    /// The plugin's name: lower-case letters, digits and dashes.
+    /// Name of the plugin: a DNS label.
+    #[cfg_attr(
+        test,
+        schemars(length(max = 63), pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))
+    )]
     pub name: String,
-    /// The plugin's own version, for people.
+    /// Version of the plugin, for people.
+    #[serde(default)]
     pub version: String,
-    /// The kinds that it reads, and how their changes become keys.
+    /// Kinds that the plugin reads, and how their changes become keys.
+    #[serde(default)]
     pub watches: Vec<Watch>,
-    /// Indexes over kinds that it watches.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Indexes over watched kinds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
-    /// Its queues. The first is the primary one: every key of it is enqueued again after a reload.
+    /// Workqueues. The first one is the primary queue: after a reload each of its keys is enqueued again.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub queues: Vec<Queue>,
-    /// Keys that are enqueued at a period.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Keys that are enqueued periodically.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tickers: Vec<Ticker>,
-    /// What it wants to be allowed beyond reading what it watches.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Permissions that the plugin needs beyond reading the kinds that it watches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
-    /// Imports that need a grant: `discovery`, `signer`, `raw` (GETs of arbitrary paths).
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    /// Imports that need a grant: `discovery`, `signer`, and `raw` for live GETs of arbitrary paths.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeSet<schema::Import>"))]
     pub imports: BTreeSet<String>,
-    /// Keys of `config` and their defaults.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    /// Configuration keys and their defaults.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, ConfigKey>,
-    /// Its own metrics.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Metrics of the plugin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// How many keys it can reconcile at once, if the operator says nothing else. 0 means 1.
+    /// Default number of keys that are reconciled at once; 0 means 1. The operator may set another.
+    #[serde(default)]
     pub concurrency: u32,
-    /// What `source.component` of its events says; the plugin's name if empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Value of `source.component` in the plugin's events; empty for the plugin's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub event_source: String,
-    /// The schema of its memo: a reload with another number empties it.
+    /// Version of the memo's schema. A reload with another version empties the memo.
+    #[serde(default)]
     pub memo_schema: u32,
 }
 
-/// A kind that a plugin reads, and how its changes become keys.
+/// A kind that the plugin reads, and how its changes become keys. It names one kind, or discovers kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(extend("oneOf" = [{"required": ["kind"]}, {"required": ["discovered"]}])))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Watch {
-    /// The kind, as in `apps/v1/ReplicaSet`; none if the kinds are `discovered`.
+    /// The watched kind, such as `apps/v1/ReplicaSet`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Kind"))]
     pub kind: Option<Kind>,
-    /// Instead of one kind, whichever the API server serves.
+    /// Watches the kinds that the API server serves, instead of one kind.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Discovered"))]
     pub discovered: Option<Discovered>,
-    /// Only this namespace; all if empty.
+    /// Restricts the watch to this namespace; empty for all namespaces.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Only objects whose labels match this selector.
+    /// Restricts the watch to objects whose labels match this selector.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label_selector: String,
-    /// Only objects whose fields match, as in `metadata.name=kube-root-ca.crt`.
+    /// Restricts the watch to objects whose fields match this selector, such as `metadata.name=kube-root-ca.crt`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field_selector: String,
-    /// Whether metadata alone will do.
+    /// Watches only the metadata of the objects.
     #[serde(skip_serializing_if = "is_false")]
     pub metadata_only: bool,
-    /// The fields that the plugin reads; `.` for all but `metadata.managedFields`. Name, namespace, UID and resource
-    /// version are always there.
+    /// Paths of the fields that the plugin reads; `.` for all fields except `metadata.managedFields`. Name, namespace, UID and
+    /// resource version are always included.
     pub fields: Vec<String>,
-    /// Which modifications count; all, if empty.
+    /// Updates that are routed; empty for all. An update is routed if one of these predicates holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// How a change becomes keys; none, if the kind is only read.
+    /// How a change becomes keys; empty if the kind is only read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<Mapping>,
 }
 
-/// Every kind that the API server serves in its preferred version, as kinds come and go. Of their objects metadata alone is
-/// kept.
+/// Every kind that the API server serves in its preferred version. Kinds are followed as they are added and removed. The cache
+/// keeps only the metadata of their objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Discovered {
-    /// Only kinds with all of these verbs, beside `list` and `watch`, without which none can be followed.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    /// Restricts the watch to kinds that support all of these verbs, in addition to `list` and `watch`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeSet<schema::Verb>"))]
     pub verbs: BTreeSet<String>,
-    /// Without these kinds; their version does not matter.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Kinds that are left out, in any version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<Kind>,
-    /// How often the server is asked what it serves.
+    /// Time between two discovery requests, in milliseconds.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub period_ms: u32,
-    /// A key of `config` whose value, a duration such as `10s`, goes before `period_ms`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// Configuration key whose value, a duration such as `10s`, takes precedence over `periodMs`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// A counter among `metrics`, raised when the server does not say what it serves, and for kinds that can't be listed.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// A counter among `metrics`. It counts failed discovery requests and kinds that can't be listed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub errors: String,
 }
 
-/// A modification that counts.
+/// A predicate on updates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// `metadata.generation` differs.
     Generation,
     /// `metadata.labels` differ.
     Labels,
-    /// What lies at this path differs.
+    /// The value at this field path differs.
     Path(String),
 }
 
-/// What kind of delta a mapping is for.
+/// The type of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum DeltaType {
-    /// The object is new to the cache.
+    /// The object was added to the cache.
     Added,
-    /// The object changed.
+    /// The object was updated.
     Modified,
-    /// The object is gone.
+    /// The object was deleted.
     Deleted,
 }
 
-/// How a delta becomes keys. It is applied to the old and to the new object, and the union is enqueued.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// How a delta becomes keys. The mapping is applied to the old and to the new object, and the union is enqueued.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct Mapping {
-    /// What the keys are.
+    /// The keys that are enqueued.
     #[serde(flatten)]
     pub to: To,
-    /// Only for these types of delta; all, if empty.
+    /// Restricts the mapping to these types of delta; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<DeltaType>,
-    /// The queue; the first one, if empty.
+    /// The queue; empty for the first one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub queue: String,
-    /// Enqueue only after this time.
+    /// Delay before the keys are enqueued, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ms: u32,
-    /// Only for objects that have no controller.
+    /// Restricts the mapping to objects without a controller owner.
     #[serde(default, skip_serializing_if = "is_false")]
     pub orphans: bool,
-    /// Only for objects that are being deleted.
+    /// Restricts the mapping to objects with a deletion timestamp.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
-    /// Only for objects with these values in these fields.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "one_or_more")]
+    /// Restricts the mapping to objects with these values in these fields.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "mapping::one_or_more"
+    )]
+    #[cfg_attr(test, schemars(with = "schema::OneOrMore"))]
     pub having: Vec<Having>,
 }
 
 /// A value that a field must have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Having {
-    /// A field path to a string or to strings, of which one must be it.
+    /// Path of a string, or of a list of strings that must contain the value.
     pub path: String,
-    /// The value.
+    /// The required value.
     pub value: String,
 }
 
-/// One value is written as it is, several as a list.
-mod one_or_more {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Having;
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum OneOrMore {
-        One(Having),
-        More(Vec<Having>),
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        having: &[Having],
-        output: S,
-    ) -> Result<S::Ok, S::Error> {
-        match having {
-            [one] => one.serialize(output),
-            more => more.serialize(output),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<Vec<Having>, D::Error> {
-        Ok(match OneOrMore::deserialize(input)? {
-            OneOrMore::One(one) => vec![one],
-            OneOrMore::More(more) => more,
-        })
-    }
-}
-
-/// What the keys of a mapping are. Keys of objects are `namespace/name`, or `name` if cluster-scoped; mappings across kinds
-/// make [references](crate::Reference).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The keys that a mapping enqueues. Keys of objects are `namespace/name`, or `name` if the object is cluster-scoped; mappings
+/// across kinds enqueue [references](crate::Reference).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "to", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum To {
     /// The object itself.
     Itself,
-    /// Its controller owner, if that is of this kind and in the cache under the same UID.
+    /// The object's controller owner, if it is of this kind and the cache holds it under the same UID.
     Controller {
-        /// The owner's kind; its version does not matter.
+        /// Kind of the owner, in any version.
         kind: Kind,
     },
-    /// Each owner of this kind, the controller or not.
+    /// Each owner of this kind, whether it is the controller or not.
     Owner {
-        /// The owners' kind; its version does not matter.
+        /// Kind of the owners, in any version.
         kind: Kind,
     },
     /// The object that a field names.
     Named {
-        /// A field path to a string or to strings.
+        /// Path of a string or of a list of strings.
         path: String,
-        /// Whether the named object is in this object's namespace; else the key is the bare name.
+        /// Whether the named object is in the namespace of this object. If not, the key is the bare name.
         namespaced: bool,
     },
     /// Every object of a kind, in this object's namespace, whose selector matches this object's labels.
     Selecting {
-        /// The kind of the selecting objects; the plugin must watch it.
+        /// Kind of the selecting objects. The plugin must watch it.
         kind: Kind,
-        /// Where their selector is: a LabelSelector or a map of labels.
+        /// Path of their selector: a LabelSelector or a map of labels.
         path: String,
-        /// Only those with these values in these fields, as they are when this object changes.
-        #[serde(default, skip_serializing_if = "Vec::is_empty", with = "one_or_more")]
+        /// Restricts the mapping to selecting objects with these values in these fields.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            serialize_with = "mapping::one_or_more"
+        )]
+        #[cfg_attr(test, schemars(with = "schema::OneOrMore"))]
         whose: Vec<Having>,
     },
     /// Every object of a kind in this object's namespace.
     InNamespace {
-        /// The kind; the plugin must watch it.
+        /// Kind of the objects. The plugin must watch it.
         kind: Kind,
     },
     /// Every object of a kind.
     All {
-        /// The kind; the plugin must watch it.
+        /// Kind of the objects. The plugin must watch it.
         kind: Kind,
     },
-    /// The object's namespace, as a key.
+    /// The name of the object's namespace.
     Namespace,
-    /// One key, whatever the object.
+    /// A constant key.
     Constant {
         /// The key.
         key: String,
     },
-    /// A reference to the object itself.
+    /// A reference to the object itself, such as `apps/v1/ReplicaSet/namespace/name/uid`. In its parts, `~1` stands for `/`
+    /// and `~0` for `~`.
     Reference,
-    /// References to all objects, of any kind that the plugin watches, that name this one as an owner by its UID.
+    /// References to the objects, of every kind that the plugin watches, that name this one as an owner by its UID.
     Dependents,
-    /// References to its owners, as it names them: an owner may not exist, or lie elsewhere.
+    /// References to the owners that the object names. Such an owner may not exist.
     OwnerReferences {
-        /// Which of them.
+        /// Selects the owners.
         which: Owners,
     },
-    /// What the guest's `route` says.
+    /// The keys that the guest's `route` returns.
     Route,
 }
 
-/// Some of an object's owners.
+/// Selects owners of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Owners {
-    /// Those that the caches don't hold as they are named (by UID, group, kind, namespace and name), while the object itself
-    /// is not being deleted.
+    /// Owners that no cache holds under the UID, group, kind, namespace and name of the reference. None if the object itself
+    /// has a deletion timestamp.
     Missing,
-    /// Those that the caches hold, under that UID, and that are being deleted.
+    /// Owners that a cache holds under the UID of the reference and that have a deletion timestamp.
     Deleting,
 }
 
-/// An index over objects of a kind.
+/// An index over the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Index {
-    /// The name under which `lister` finds it.
+    /// Name of the index in queries.
     pub name: String,
-    /// The kind; the plugin must watch it.
+    /// Kind of the objects. The plugin must watch it.
     pub kind: Kind,
-    /// A field path to a string or to strings.
+    /// Path of a string or of a list of strings.
     pub path: String,
 }
 
 /// A workqueue. The defaults are client-go's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(extend("required" = ["name"])))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Queue {
-    /// Its name, also in metrics.
+    /// Name of the queue, also in metrics.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub name: String,
-    /// The delay after a key's first failure; doubled with each one more.
+    /// Backoff after the first failure of a key, in milliseconds. Each further failure doubles it.
     pub base_delay_ms: u32,
-    /// The greatest delay.
+    /// Greatest backoff, in milliseconds.
     pub max_delay_ms: u32,
-    /// Retries of all keys together: as many in a second; 0 for no such limit.
+    /// Retries per second of all keys together; 0 for no limit.
+    #[cfg_attr(test, schemars(range(min = 0.0)))]
     pub qps: f64,
-    /// Retries of all keys together: as many at once.
+    /// Retries of all keys together that may happen at once.
     pub burst: u32,
-    /// How often a key is retried before it is forgotten until something changes; without end, if none.
+    /// Retries of a key before it is dropped until something changes. Without it, a key is retried forever.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u32"))]
     pub max_retries: Option<u32>,
 }
 
@@ -323,71 +356,78 @@ impl Default for Queue {
     }
 }
 
-/// A key that is enqueued at a period.
+/// A key that is enqueued periodically.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ticker {
     /// The key.
     pub key: String,
-    /// The queue; the first one, if empty.
+    /// The queue; empty for the first one.
     #[serde(default)]
     pub queue: String,
-    /// The time between two ticks.
+    /// Time between two ticks, in milliseconds.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub period_ms: u32,
-    /// A key of `config` whose value, a duration such as `10s`, goes before `period_ms`.
+    /// Configuration key whose value, a duration such as `10s`, takes precedence over `periodMs`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
 }
 
-/// What a plugin wants to be allowed.
+/// Verbs on a kind that a plugin asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Permission {
-    /// The kind, or `*` for all.
+    /// The kind, or `*` for all kinds.
     pub kind: KindPattern,
-    /// A subresource, or empty for the object itself.
+    /// A subresource such as `status`; empty for the object itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subresource: String,
-    /// The API's verbs: `get` and `list` (live, by `reader`), `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// Verbs of the API, or `*` for all of them. `get` and `list` are live reads.
+    #[cfg_attr(test, schemars(with = "BTreeSet<schema::VerbOrAll>"))]
     pub verbs: BTreeSet<String>,
 }
 
-/// A key of `config`.
+/// A configuration key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ConfigKey {
-    /// The value where the operator gives none.
+    /// Value that applies if the operator sets none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub default: Option<String>,
-    /// What it does, in which unit.
+    /// Meaning of the value, and its unit.
     pub help: String,
 }
 
-/// A metric of the plugin's own.
+/// A metric of the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metric {
-    /// Its whole name, as Prometheus shows it.
+    /// Full name of the metric, as Prometheus shows it.
     pub name: String,
-    /// What it counts, in which unit.
+    /// Meaning of the value, and its unit.
     pub help: String,
-    /// The names of its labels.
+    /// Names of the labels.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// What it is.
     #[serde(rename = "type")]
     pub metric_type: MetricType,
 }
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum MetricType {
-    /// Only grows.
+    /// A value that only increases.
     Counter,
-    /// Goes up and down.
+    /// A value that increases and decreases.
     Gauge,
-    /// Counts observations into buckets with these upper bounds.
+    /// Counts of observations in buckets with these upper bounds.
     Histogram(Vec<f64>),
 }
 

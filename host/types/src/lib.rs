@@ -11,11 +11,15 @@ mod event;
 mod field_selector;
 mod kind;
 mod mask;
+#[cfg(feature = "host")]
+pub mod nearest;
 mod path;
 mod printable;
 mod prune;
 mod query;
 mod reference;
+#[cfg(test)]
+mod schema;
 mod selector;
 mod text;
 

@@ -1,232 +1,303 @@
-//! Whether a description makes sense: read once, when a plugin is loaded.
+//! Checks of a description, made once when a plugin is loaded: names are well formed, and what is referred to exists.
 
 use std::collections::BTreeSet;
 
-use super::{Change, Description, Discovered, FORMAT, Metric, MetricType, To, Watch};
+use super::{
+    Change, Description, Discovered, FORMAT, Having, IMPORTS, Mapping, MetricType, Permission,
+    Queue, To, VERBS, Watch,
+};
 use crate::{FieldPath, Kind, LabelSelector};
 
-/// A description that can't be used; only another build of the plugin helps.
+/// A description that can't be used. Only another build of the plugin helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// Not the JSON document that it should be.
-    #[error("`describe` did not return a description: {0}")]
+    /// The document is not JSON, or it has an unknown or missing field.
+    #[error("`describe` did not return a valid description: {0}")]
     Parse(String),
-    /// Made for a newer host.
+    /// The format is newer than [`FORMAT`].
     #[error(
-        "the description has format {0}, and this host reads up to {FORMAT}: run a newer host, or build the plugin with an older SDK"
+        "the description has format {0}, but this host reads formats up to {FORMAT}: run a newer host, or build the plugin with an older SDK"
     )]
     Format(u32),
-    /// What it says does not fit together.
+    /// Parts of the description contradict each other.
     #[error("the description of `{plugin}` is not valid: {problem}")]
     Invalid {
-        /// The plugin's name, as far as it can be read.
+        /// The plugin's name, as the description has it.
         plugin: String,
         /// What is wrong, and where.
         problem: String,
     },
 }
 
+/// The result of one check. The error is a sentence without the plugin's name.
+type Checked = Result<(), String>;
+
 impl Description {
-    /// Reads and checks the document that `describe` returned.
-    pub fn read(document: &str) -> Result<Self, DescriptionError> {
-        let description: Self = serde_json::from_str(document)
-            .map_err(|error| DescriptionError::Parse(error.to_string()))?;
-        if description.format > FORMAT {
-            return Err(DescriptionError::Format(description.format));
-        }
-        description.check()?;
-        Ok(description)
-    }
-
-    /// Checks that names are well formed and that what is referred to is there.
+    /// Checks that names are well formed and that what is referred to exists.
     pub fn check(&self) -> Result<(), DescriptionError> {
-        let invalid = |problem| DescriptionError::Invalid {
-            plugin: self.name.clone(),
-            problem,
-        };
-        self.find_problem()
-            .map_or(Ok(()), |problem| Err(invalid(problem)))
+        self.check_all()
+            .map_err(|problem| DescriptionError::Invalid {
+                plugin: self.name.clone(),
+                problem,
+            })
     }
 
-    fn find_problem(&self) -> Option<String> {
-        if !is_name(&self.name) {
-            return Some(format!(
-                "`{}` is no name: use lower-case letters, digits and dashes",
-                self.name
+    fn check_all(&self) -> Checked {
+        if !is_dns_label(&self.name) {
+            return Err(format!(
+                "the name `{}` is not a DNS label: use lower-case letters, digits and dashes",
+                self.name.escape_debug()
             ));
         }
-        if self.queues.is_empty() {
-            return Some("it has no queue".into());
-        }
-        let queues: BTreeSet<&str> = self
-            .queues
+        self.check_queues()?;
+        self.check_watches()?;
+        self.check_indexes()?;
+        self.check_tickers()?;
+        self.permissions
             .iter()
-            .map(|queue| queue.name.as_str())
-            .collect();
-        if queues.len() < self.queues.len() || queues.contains("") {
-            return Some("two queues have the same name, or one has none".into());
+            .try_for_each(Permission::check_names)?;
+        match self
+            .imports
+            .iter()
+            .find(|import| !IMPORTS.contains(&import.as_str()))
+        {
+            Some(import) => Err(format!(
+                "the import `{}` is unknown: the imports that need a grant are {}",
+                import.escape_debug(),
+                IMPORTS.join(", ")
+            )),
+            None => Ok(()),
         }
-        let unknown_queue = |queue: &str| !queue.is_empty() && !queues.contains(queue);
-        for queue in &self.queues {
-            if !queue.qps.is_finite() || queue.qps < 0.0 || queue.base_delay_ms > queue.max_delay_ms
-            {
-                return Some(format!(
-                    "the limits of the queue `{}` make no sense",
-                    queue.name
-                ));
-            }
+    }
+
+    fn check_queues(&self) -> Checked {
+        if self.queues.is_empty() {
+            return Err("it has no queue".into());
         }
-        let watched: BTreeSet<&Kind> = self
-            .watches
+        let names: BTreeSet<&str> = self.queue_names().collect();
+        if names.len() < self.queues.len() || names.contains("") {
+            return Err("two queues have the same name, or one has none".into());
+        }
+        self.queues.iter().try_for_each(Queue::check_limits)
+    }
+
+    fn queue_names(&self) -> impl Iterator<Item = &str> {
+        self.queues.iter().map(|queue| queue.name.as_str())
+    }
+
+    fn watched_kinds(&self) -> BTreeSet<&Kind> {
+        self.watches
             .iter()
             .filter_map(|watch| watch.kind.as_ref())
-            .collect();
+            .collect()
+    }
+
+    fn check_watches(&self) -> Checked {
+        let (queues, watched) = (self.queue_names().collect(), self.watched_kinds());
         for (number, watch) in self.watches.iter().enumerate() {
-            let what = match (&watch.kind, &watch.discovered) {
-                (Some(kind), None) => kind.to_string(),
-                (None, Some(_)) => "discovered kinds".into(),
+            let (place, checked) = match (&watch.kind, &watch.discovered) {
+                (Some(kind), None) => (format!("watch of {kind}"), Ok(())),
+                (None, Some(discovered)) => (
+                    "watch of discovered kinds".into(),
+                    self.check_discovered(discovered, watch),
+                ),
                 (Some(_), Some(_)) => {
-                    return Some(format!("watch {number} names a kind and discovers others"));
+                    return Err(format!(
+                        "watch {number} has both a `kind` and `discovered`: use one of them"
+                    ));
                 }
-                (None, None) => return Some(format!("watch {number} names no kind")),
+                (None, None) => {
+                    return Err(format!(
+                        "watch {number} has neither a `kind` nor `discovered`"
+                    ));
+                }
             };
-            let problem = watch.find_problem(&watched, unknown_queue);
-            let problem = problem.or_else(|| {
-                watch
-                    .discovered
-                    .as_ref()
-                    .and_then(|own| self.find_undiscoverable(own, watch))
-            });
-            if let Some(problem) = problem {
-                return Some(format!("watch of {what}: {problem}"));
-            }
+            watch
+                .check(&watched, &queues)
+                .and(checked)
+                .map_err(|problem| format!("{place}: {problem}"))?;
         }
-        if self
+        let discovering = self
             .watches
             .iter()
-            .filter(|watch| watch.discovered.is_some())
-            .count()
-            > 1
-        {
-            return Some(
-                "two watches discover kinds: what one of them leaves out, the other would show"
+            .filter(|watch| watch.discovered.is_some());
+        if discovering.count() > 1 {
+            return Err(
+                "two watches discover kinds: a kind that one of them excludes, the other may show"
                     .into(),
             );
         }
-        for index in &self.indexes {
-            if !watched.contains(&index.kind) {
-                return Some(format!(
-                    "the index `{}` is over {}, which is not watched",
-                    index.name, index.kind
-                ));
-            }
-            if let Err(error) = index.path.parse::<FieldPath>() {
-                return Some(format!("the index `{}`: {error}", index.name));
-            }
-        }
-        for ticker in &self.tickers {
-            if ticker.period_ms == 0 || unknown_queue(&ticker.queue) {
-                return Some(format!(
-                    "the ticker of `{}` has no period, or its queue is not described",
-                    ticker.key
-                ));
-            }
-        }
-        None
+        Ok(())
     }
 
-    fn find_undiscoverable(&self, discovered: &Discovered, watch: &Watch) -> Option<String> {
+    fn check_discovered(&self, discovered: &Discovered, watch: &Watch) -> Checked {
         if discovered.period_ms == 0 {
-            return Some("it has no period".into());
+            return Err("`periodMs` is 0: it must be at least 1".into());
         }
-        let counter = |metric: &Metric| {
+        check_verbs(&discovered.verbs, &VERBS)?;
+        let is_counter = self.metrics.iter().any(|metric| {
             metric.name == discovered.errors && metric.metric_type == MetricType::Counter
-        };
-        if !discovered.errors.is_empty() && !self.metrics.iter().any(counter) {
-            return Some(format!(
-                "it counts into `{}`, which is no counter among the metrics",
+        });
+        if !discovered.errors.is_empty() && !is_counter {
+            return Err(format!(
+                "`errors` names `{}`, which is not a counter among the metrics",
                 discovered.errors
             ));
         }
         if !watch.field_selector.is_empty() {
-            return Some(
-                "it has a field selector, and not every kind knows the same fields".into(),
-            );
+            return Err("it has a field selector, which not every kind supports".into());
         }
-        if let Some(path) = watch
-            .fields
-            .iter()
-            .find(|path| !path.starts_with("metadata"))
-        {
-            return Some(format!(
-                "it reads `{path}`, and only metadata is kept of discovered kinds"
+        let beyond_metadata = |path: &&String| !path.starts_with("metadata");
+        if let Some(path) = watch.fields.iter().find(beyond_metadata) {
+            return Err(format!(
+                "it reads `{path}`, but only the metadata of discovered kinds is cached"
             ));
         }
-        let itself = watch.map.iter().any(|mapping| mapping.to == To::Itself);
-        itself
-            .then(|| "a mapping to `itself` does not tell the kinds apart: use `reference`".into())
+        if watch.map.iter().any(|mapping| mapping.to == To::Itself) {
+            return Err(
+                "the keys of a mapping to `itself` do not contain the kind: use `reference`".into(),
+            );
+        }
+        Ok(())
     }
-}
 
-impl super::Watch {
-    fn find_problem(
-        &self,
-        watched: &BTreeSet<&Kind>,
-        unknown_queue: impl Fn(&str) -> bool,
-    ) -> Option<String> {
-        if let Err(error) = self.label_selector.parse::<LabelSelector>() {
-            return Some(error.to_string());
-        }
-        let changes = self.changes.iter().filter_map(|change| match change {
-            Change::Path(path) => Some(path),
-            _ => None,
-        });
-        for path in self.fields.iter().chain(changes) {
-            if let Err(error) = path.parse::<FieldPath>() {
-                return Some(error.to_string());
-            }
-        }
-        for mapping in &self.map {
-            if unknown_queue(&mapping.queue) {
-                return Some(format!(
-                    "a mapping names the queue `{}`, which is not described",
-                    mapping.queue
+    fn check_indexes(&self) -> Checked {
+        let watched = self.watched_kinds();
+        for index in &self.indexes {
+            if !watched.contains(&index.kind) {
+                return Err(format!(
+                    "the index `{}` is over {}, which is not watched",
+                    index.name, index.kind
                 ));
             }
-            if let Some(error) = mapping
-                .having
-                .iter()
-                .find_map(|having| having.path.parse::<FieldPath>().err())
-            {
-                return Some(error.to_string());
-            }
-            match &mapping.to {
-                To::Named { path, .. } => {
-                    if let Err(error) = path.parse::<FieldPath>() {
-                        return Some(error.to_string());
-                    }
-                }
-                To::Selecting { kind, path, whose } => {
-                    if !watched.contains(kind) {
-                        return Some(format!("a mapping selects {kind}, which is not watched"));
-                    }
-                    let mut paths =
-                        std::iter::once(path).chain(whose.iter().map(|whose| &whose.path));
-                    if let Some(error) = paths.find_map(|path| path.parse::<FieldPath>().err()) {
-                        return Some(error.to_string());
-                    }
-                }
-                To::InNamespace { kind } | To::All { kind } if !watched.contains(kind) => {
-                    return Some(format!("a mapping is to {kind}, which is not watched"));
-                }
-                _ => {}
-            }
+            check_path(&index.path)
+                .map_err(|problem| format!("the index `{}`: {problem}", index.name))?;
         }
-        None
+        Ok(())
+    }
+
+    fn check_tickers(&self) -> Checked {
+        let queues: BTreeSet<&str> = self.queue_names().collect();
+        for ticker in &self.tickers {
+            let place = |problem| format!("the ticker of `{}`: {problem}", ticker.key);
+            if ticker.period_ms == 0 {
+                return Err(place("`periodMs` is 0: it must be at least 1".into()));
+            }
+            check_queue(&ticker.queue, &queues).map_err(place)?;
+        }
+        Ok(())
     }
 }
 
-fn is_name(name: &str) -> bool {
+impl Queue {
+    fn check_limits(&self) -> Checked {
+        let place = |problem| Err(format!("the queue `{}`: {problem}", self.name));
+        if !self.qps.is_finite() || self.qps < 0.0 {
+            return place("`qps` must be zero or more");
+        }
+        if self.base_delay_ms > self.max_delay_ms {
+            return place("`baseDelayMs` is greater than `maxDelayMs`");
+        }
+        Ok(())
+    }
+}
+
+impl Permission {
+    fn check_names(&self) -> Checked {
+        let place = |problem| format!("the permission on {}: {problem}", self.kind);
+        let is_known = self.subresource.is_empty()
+            || self.subresource == "*"
+            || is_dns_label(&self.subresource);
+        if !is_known {
+            return Err(place(format!(
+                "the subresource `{}` is not a name: use lower-case letters, digits and dashes",
+                self.subresource.escape_debug()
+            )));
+        }
+        let allowed: Vec<&str> = VERBS.into_iter().chain(["*"]).collect();
+        check_verbs(&self.verbs, &allowed).map_err(place)
+    }
+}
+
+impl Watch {
+    fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
+        if !self.namespace.is_empty() && !is_dns_label(&self.namespace) {
+            return Err(format!(
+                "`{}` is not the name of a namespace",
+                self.namespace.escape_debug()
+            ));
+        }
+        self.label_selector
+            .parse::<LabelSelector>()
+            .map_err(|error| error.to_string())?;
+        let changes = self.changes.iter().filter_map(|change| match change {
+            Change::Path(path) => Some(path),
+            Change::Generation | Change::Labels => None,
+        });
+        self.fields
+            .iter()
+            .chain(changes)
+            .try_for_each(|path| check_path(path))?;
+        self.map
+            .iter()
+            .try_for_each(|mapping| mapping.check(watched, queues))
+    }
+}
+
+impl Mapping {
+    fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
+        check_queue(&self.queue, queues).map_err(|problem| format!("a mapping: {problem}"))?;
+        check_values(&self.having)?;
+        match &self.to {
+            To::Named { path, .. } => check_path(path),
+            To::Selecting { kind, path, whose } => {
+                check_path(path)?;
+                check_values(whose)?;
+                check_watched(kind, watched)
+            }
+            To::InNamespace { kind } | To::All { kind } => check_watched(kind, watched),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_watched(kind: &Kind, watched: &BTreeSet<&Kind>) -> Checked {
+    if watched.contains(kind) {
+        return Ok(());
+    }
+    Err(format!("a mapping is to {kind}, which is not watched"))
+}
+
+fn check_values(values: &[Having]) -> Checked {
+    values.iter().try_for_each(|value| check_path(&value.path))
+}
+
+fn check_path(path: &str) -> Checked {
+    path.parse::<FieldPath>()
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+fn check_queue(name: &str, queues: &BTreeSet<&str>) -> Checked {
+    if name.is_empty() || queues.contains(name) {
+        return Ok(());
+    }
+    Err(format!("the queue `{name}` is not among the queues"))
+}
+
+fn check_verbs(verbs: &BTreeSet<String>, allowed: &[&str]) -> Checked {
+    match verbs.iter().find(|verb| !allowed.contains(&verb.as_str())) {
+        Some(verb) => Err(format!(
+            "the verb `{}` is unknown: use {}",
+            verb.escape_debug(),
+            allowed.join(", ")
+        )),
+        None => Ok(()),
+    }
+}
+
+/// RFC 1123: at most 63 lower-case letters, digits and inner dashes.
+fn is_dns_label(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=63).contains(&name.len())
         && name.chars().all(inner)
@@ -238,6 +309,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::KindPattern;
+    use crate::description::Owners;
 
     const GOOD: &str = r#"{
         "format": 1, "name": "replicaset-controller", "queues": [{"name": "replicaset"}],
@@ -247,9 +319,13 @@ mod tests {
                 {"to": "controller", "kind": "apps/v1/ReplicaSet"},
                 {"to": "selecting", "kind": "apps/v1/ReplicaSet", "path": "spec.selector", "orphans": true, "delayMs": 5}
             ]}
-        ],
-        "unknown": true
+        ]
     }"#;
+
+    /// `GOOD` with one more field.
+    fn good_with(field: &str) -> String {
+        GOOD.replacen(r#""format": 1"#, &format!(r#""format": 1, {field}"#), 1)
+    }
 
     #[test]
     fn a_description_is_read_and_written_again() {
@@ -266,10 +342,8 @@ mod tests {
     #[test]
     fn a_permission_may_be_on_all_kinds() {
         let asking = |kind: &str| {
-            let asked = format!(
-                r#""permissions": [{{"kind": "{kind}", "verbs": ["delete"]}}], "unknown": true"#
-            );
-            Description::read(&GOOD.replace(r#""unknown": true"#, &asked))
+            let asked = format!(r#""permissions": [{{"kind": "{kind}", "verbs": ["delete"]}}]"#);
+            Description::read(&good_with(&asked))
         };
         let description = asking("*").unwrap();
         assert_eq!(description.permissions[0].kind, KindPattern::All);
@@ -302,11 +376,11 @@ mod tests {
             Ok(description)
         );
         for (watch, expected) in [
-            (r#""kind": "v1/Pod""#, "names a kind and discovers others"),
-            (r#""fields": ["spec"]"#, "only metadata is kept"),
+            (r#""kind": "v1/Pod""#, "has both a `kind` and `discovered`"),
+            (r#""fields": ["spec"]"#, "only the metadata"),
             (
                 r#""fieldSelector": "metadata.name=a""#,
-                "not every kind knows",
+                "not every kind supports",
             ),
             (r#""map": [{"to": "itself"}]"#, "use `reference`"),
             (
@@ -318,25 +392,29 @@ mod tests {
             let error = following(watch).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-        let timeless = GOOD.replacen(r#"{"kind""#, r#"{"discovered": {}}, {"kind""#, 1);
+        let timeless = GOOD.replacen(
+            r#"{"kind""#,
+            r#"{"discovered": {"periodMs": 0}}, {"kind""#,
+            1,
+        );
         assert!(
             Description::read(&timeless)
                 .unwrap_err()
                 .to_string()
-                .contains("no period")
+                .contains("`periodMs` is 0")
         );
         let counting = r#"{"discovered": {"periodMs": 1, "errors": "lost"}}, {"kind""#;
         let error = Description::read(&GOOD.replacen(r#"{"kind""#, counting, 1))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("`lost`, which is no counter"), "{error}");
+        assert!(error.contains("`lost`, which is not a counter"), "{error}");
     }
 
     #[test]
     fn what_does_not_fit_together_is_refused_with_the_place() {
         for (from, to, expected) in [
             (r#""format": 1"#, r#""format": 9"#, "format 9"),
-            ("replicaset-controller", "Replica Set", "no name"),
+            ("replicaset-controller", "Replica Set", "not a DNS label"),
             (r#"[{"name": "replicaset"}]"#, "[]", "no queue"),
             (
                 r#""path": "spec.selector""#,
@@ -369,36 +447,8 @@ mod tests {
         }
     }
 
-    /// The names under `properties`, everywhere in a schema; those under `$defs` describe texts.
-    fn properties(schema: &serde_json::Value, found: &mut BTreeSet<String>) {
-        match schema {
-            serde_json::Value::Object(fields) => {
-                if let Some(serde_json::Value::Object(properties)) = fields.get("properties") {
-                    found.extend(properties.keys().cloned());
-                }
-                fields.values().for_each(|value| properties(value, found));
-            }
-            serde_json::Value::Array(items) => {
-                items.iter().for_each(|item| properties(item, found))
-            }
-            _ => {}
-        }
-    }
-
-    /// The names of all fields that a value has.
-    fn fields(value: &serde_json::Value, found: &mut BTreeSet<String>) {
-        match value {
-            serde_json::Value::Object(map) => map.iter().for_each(|(name, value)| {
-                found.insert(name.clone());
-                fields(value, found);
-            }),
-            serde_json::Value::Array(items) => items.iter().for_each(|item| fields(item, found)),
-            _ => {}
-        }
-    }
-
     #[test]
-    fn the_schema_names_each_field_that_there_is_and_no_other() {
+    fn a_description_with_every_field_reads_back_as_it_was_written() {
         let full = r#"{
             "format": 1, "name": "full", "version": "1", "concurrency": 2, "eventSource": "s", "memoSchema": 1,
             "watches": [{
@@ -428,19 +478,77 @@ mod tests {
             ]
         }"#;
         let description = Description::read(full).expect("it is valid");
-        let mut there = BTreeSet::new();
-        fields(
-            &serde_json::to_value(description).expect("it is written"),
-            &mut there,
-        );
-        // The one key of `config` is the example's own.
-        there.remove("period");
-        let schema = include_str!("../../../../wit/describe.schema.json");
-        let mut described = BTreeSet::new();
-        properties(
-            &serde_json::from_str(schema).expect("the schema is JSON"),
-            &mut described,
-        );
-        assert_eq!(described, there);
+        let written = serde_json::to_string(&description).expect("it is written");
+        assert_eq!(Description::read(&written), Ok(description));
+    }
+
+    #[test]
+    fn a_mapping_to_each_target_reads_back_as_it_was_written() {
+        let kind = Kind::new("", "v1", "Pod");
+        let having = |value: &str| Having {
+            path: "spec.a".into(),
+            value: value.into(),
+        };
+        for to in [
+            To::Itself,
+            To::Controller { kind: kind.clone() },
+            To::Owner { kind: kind.clone() },
+            To::Named {
+                path: "spec.a".into(),
+                namespaced: true,
+            },
+            To::Selecting {
+                kind: kind.clone(),
+                path: "spec.a".into(),
+                whose: vec![having("a"), having("b")],
+            },
+            To::InNamespace { kind: kind.clone() },
+            To::All { kind },
+            To::Namespace,
+            To::Constant { key: "k".into() },
+            To::Reference,
+            To::Dependents,
+            To::OwnerReferences {
+                which: Owners::Missing,
+            },
+            To::Route,
+        ] {
+            let mapping = Mapping {
+                to,
+                on: vec![],
+                queue: String::new(),
+                delay_ms: 0,
+                orphans: false,
+                deleting: true,
+                having: vec![having("a")],
+            };
+            let written = serde_json::to_string(&mapping).expect("it is written");
+            assert_eq!(
+                serde_json::from_str::<Mapping>(&written).expect(&written),
+                mapping
+            );
+        }
+    }
+
+    #[test]
+    fn names_that_could_break_out_of_a_manifest_are_refused() {
+        for (asked, expected) in [
+            (
+                r#""permissions": [{"kind": "v1/Pod", "verbs": ["get\n---\nkind: Secret"]}]"#,
+                r"the verb `get\n---\nkind: Secret` is unknown: use get, list,",
+            ),
+            (
+                r#""permissions": [{"kind": "v1/Pod", "subresource": "a\nb", "verbs": ["get"]}]"#,
+                r"the subresource `a\nb` is not a name",
+            ),
+            (r#""imports": ["clock"]"#, "the import `clock` is unknown"),
+        ] {
+            let error = Description::read(&good_with(asked))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let all = r#""permissions": [{"kind": "v1/Pod", "verbs": ["*"]}]"#;
+        assert!(Description::read(&good_with(all)).is_ok());
     }
 }

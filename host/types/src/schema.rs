@@ -1,0 +1,46 @@
+//! A JSON schema in `wit/` is generated from the types that read the document. The tests of these types hold the file
+//! against them.
+
+use std::path::Path;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+/// Fails if a file in `wit/` is not the schema of `T`. Writes the file if the variable `BLESS` is set.
+pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
+    let schema = SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(tidy))
+        .into_generator()
+        .into_root_schema_for::<T>();
+    let schema = format!("{:#}\n", schema.to_value());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../wit")
+        .join(file);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &schema).expect("the schema is written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == schema,
+        "wit/{file} is out of date: write it with BLESS=1 cargo test --release -p flyball-types"
+    );
+}
+
+/// Makes the schema readable for every validator: descriptions are on one line, and numbers have a
+/// maximum in place of a format of Rust's.
+fn tidy(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get("description") {
+        let text = text.replace('\n', " ");
+        schema.insert("description".into(), text.into());
+    }
+    if schema
+        .get("format")
+        .is_some_and(|format| format == "uint32")
+    {
+        schema.remove("format");
+        let limit = schema.get("maximum").cloned();
+        schema.insert("maximum".into(), limit.unwrap_or(u32::MAX.into()));
+    }
+}
