@@ -9,26 +9,26 @@ use crate::flag::{Effect, Flag, Kind, flag};
 use crate::kcm;
 use crate::tools::Tool;
 
-/// The flags that kube-controller-manager does not have.
+/// The flags that kube-controller-manager lacks.
 const OWN: &[Flag] = &[
     flag(
         "context",
         Text,
         "",
-        Yes("Context of the kubeconfig, if not its current one"),
+        Yes("Context of the kubeconfig; by default the current one"),
     ),
     flag(
         "plugin-dir",
         Texts,
         "[]",
-        Yes("Folder with plugins, which is followed; may be given more than once"),
+        Yes("Folder with plugins; changes are loaded at once; may be repeated"),
     ),
     flag(
         "policy",
         Text,
         "",
         Yes(
-            "What plugins are granted: a file or a folder of files in TOML; the folder `policy` of --state-dir, if none is named",
+            "Policy with the grants of plugins: a TOML file or a folder of them; by default the folder `policy` in --state-dir",
         ),
     ),
     flag(
@@ -36,7 +36,7 @@ const OWN: &[Flag] = &[
         Text,
         "",
         Yes(
-            "Where operators reach the host; flyball/admin.sock in $XDG_RUNTIME_DIR or ~/.local/state, if none is named",
+            "Unix socket for operator commands; by default flyball/admin.sock in $XDG_RUNTIME_DIR or ~/.local/state",
         ),
     ),
     flag(
@@ -44,37 +44,37 @@ const OWN: &[Flag] = &[
         Text,
         "",
         Yes(
-            "Where versions of plugins are kept to go back to; $XDG_STATE_HOME/flyball or ~/.local/state/flyball, if none is named",
+            "Folder for the versions of plugins that can be rolled back to; by default $XDG_STATE_HOME/flyball or ~/.local/state/flyball",
         ),
     ),
     flag(
         "trust-plugins",
         Bool,
         "false",
-        Yes("Grant plugins what they ask for where the policy says nothing"),
+        Yes("Grant all that a plugin asks for if the policy does not mention it"),
     ),
     flag(
         "plugin-config",
         Text,
         "",
-        Yes("<controller>.<key>=<value>, a value for a controller; may be given more than once"),
+        Yes("Configuration value of a controller, as <controller>.<key>=<value>; may be repeated"),
     ),
 ];
 
-/// What is to be done.
+/// What the command line asks for.
 pub(crate) enum Action {
     /// `flyball run` with these flags.
     Run(Box<ArgMatches>),
-    /// A command that needs no cluster.
+    /// A command that needs no running host.
     Tool(Box<Tool>),
-    /// One of the commands that ask a running host.
+    /// A command for a running host.
     Ask(Box<Ask>),
-    /// Print this, and end well.
+    /// Print this text and exit successfully.
     Print(String),
 }
 
-/// Reads the arguments, the program's name first. Called as `kube-controller-manager`, it runs as that would. Fails with a
-/// text for the operator.
+/// Parses the arguments, starting with the program's name. The name `kube-controller-manager`
+/// stands for `flyball run`. The error is a text for the operator.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, String> {
     let mut args: Vec<String> = args.into_iter().collect();
     let called = args
@@ -104,7 +104,6 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, St
     }
 }
 
-/// The flags of `flyball run`, for tests.
 #[cfg(test)]
 pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
     let args = ["flyball", "run"]
@@ -119,7 +118,6 @@ pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
     }
 }
 
-/// The whole command line.
 pub(crate) fn command() -> Command {
     Tool::augment_subcommands(Ask::augment_subcommands(
         Command::new("flyball").subcommand(run_command()),
@@ -134,7 +132,7 @@ pub(crate) fn command() -> Command {
 fn run_command() -> Command {
     let run = Command::new("run")
         .about("Run controllers: the built-in ones and plugins")
-        .after_help("Flags are given as --flag=value or --flag value; those without a description are accepted, and have no effect yet.")
+        .after_help("Write flags as --flag=value or --flag value. Flags without a description are accepted but have no effect yet.")
         .disable_version_flag(true)
         .args_override_self(true)
         .next_line_help(false);
@@ -183,7 +181,7 @@ fn arg(flag: &'static Flag) -> Arg {
         (None, _) if kind.needs_no_value() => arg,
         (None, default) => arg.default_value(default),
     };
-    // A plugin's value may hold commas, so that each use of the flag is one value.
+    // A configuration value may contain commas, so each use of the flag is one value.
     let adds = kind.is_list() || flag.name == "plugin-config";
     let arg = arg.action(if adds {
         ArgAction::Append
@@ -201,7 +199,8 @@ fn arg(flag: &'static Flag) -> Arg {
     }
 }
 
-/// Writes the names of flags with dashes, as Kubernetes does: `--kube_api_qps` is `--kube-api-qps`. Values stay.
+/// Replaces underscores in flag names by dashes, as Kubernetes does: `--kube_api_qps` becomes
+/// `--kube-api-qps`. Values are unchanged.
 fn with_dashes(args: Vec<String>) -> Vec<String> {
     let mut is_value = false;
     let rename = |arg: String| {

@@ -1,4 +1,5 @@
-//! What the operator asked for, as plain values: what the command line is read into, and what the parts are started from.
+//! The configuration of `flyball run`, as plain values: read from the command line, and used to
+//! start the parts.
 
 mod read;
 
@@ -13,55 +14,52 @@ use crate::selection::nearest_controller;
 
 pub(crate) use crate::selection::Selection;
 
-/// Everything that `flyball run` was told.
+/// The configuration of `flyball run`.
 #[derive(Clone, Debug)]
 pub(crate) struct RunConfig {
-    /// How the API server is reached.
     pub(crate) cluster: ClusterSource,
-    /// Folders with plugins.
     pub(crate) plugin_dirs: Vec<PathBuf>,
-    /// The operator's policy, a file or a folder.
+    /// The policy, a file or a folder.
     pub(crate) policy: Option<PathBuf>,
-    /// Where the host keeps what it needs after a restart; the user's folder for such things if none is named.
+    /// Folder for what the host needs after a restart; by default the user's state folder.
     pub(crate) state_dir: Option<PathBuf>,
-    /// Where operators reach the host, if they are told where.
+    /// The admin socket, if a flag names it.
     pub(crate) admin_socket: Option<PathBuf>,
-    /// Whether plugins get what they ask for, where the policy says nothing.
+    /// Whether a plugin that the policy does not mention gets all that it asks for.
     pub(crate) trust_plugins: bool,
-    /// Which controllers run.
     pub(crate) controllers: Selection,
-    /// Requests to the API server in a second, for each controller; none: as many as there are.
+    /// Requests to the API server per second, per controller; none for no limit.
     pub(crate) qps: Option<f32>,
-    /// Requests to the API server at once, for each controller.
+    /// Burst of requests to the API server, per controller.
     pub(crate) burst: u32,
-    /// Keys reconciled at once, by canonical name: only where a flag was given. It wins over a policy.
+    /// Number of keys that are reconciled concurrently, by canonical name. Contains only the flags
+    /// that were given. They take precedence over the policy.
     pub(crate) concurrency: BTreeMap<String, u32>,
-    /// The operator's values by controller and key. They win over a policy's.
+    /// Configuration values by controller and key. They take precedence over the policy.
     pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
     /// Whether the garbage-collector-controller may run.
     pub(crate) enable_garbage_collector: bool,
-    /// The bundle by which pods trust the API server.
+    /// The CA bundle that pods use for the API server.
     pub(crate) root_ca_file: Option<PathBuf>,
     /// The key that signs tokens of service accounts.
     pub(crate) service_account_key_file: Option<PathBuf>,
-    /// After how long without use a service account's token of old is taken away.
+    /// How long a legacy token may be unused before it is marked invalid.
     pub(crate) token_clean_up_period: Duration,
-    /// Whether each built-in controller acts as its own service account.
+    /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
-    /// How long the controllers may take to end.
+    /// How long to wait for the controllers to stop.
     pub(crate) shutdown_timeout: Duration,
-    /// HTTPS; none if it is not served.
+    /// None if HTTPS is not served.
     pub(crate) serving: Option<ServingConfig>,
-    /// What is logged, and how.
     pub(crate) logging: LogOptions,
-    /// How one of several processes is chosen.
     pub(crate) leader_election: LeaderElection,
-    /// What the operator should know at start, as sentences.
+    /// Sentences for the operator, logged at startup.
     pub(crate) warnings: Vec<String>,
 }
 
 impl RunConfig {
-    /// Fails if a flag names a controller that is neither kube-controller-manager's nor one of these plugins.
+    /// Fails if a flag names a controller that is neither kube-controller-manager's nor one of
+    /// these plugins.
     pub(crate) fn check_names(&self, plugins: &[String]) -> anyhow::Result<()> {
         if let Some(sentence) = self.controllers.unknown(plugins).next() {
             anyhow::bail!(sentence);
@@ -78,56 +76,51 @@ impl RunConfig {
     }
 }
 
-/// How the API server is reached.
+/// The connection to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClusterSource {
-    /// A kubeconfig; without one, the service account of the pod that this runs in.
+    /// The kubeconfig; without it, the service account of the pod.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context, if not its current one.
+    /// Context of the kubeconfig; by default the current one.
     pub(crate) context: Option<String>,
-    /// The URL of the API server, in place of the one found.
+    /// URL of the API server; overrides the kubeconfig.
     pub(crate) master: Option<String>,
 }
 
-/// What is served over HTTPS, and who may see it.
+/// HTTPS serving, and the authentication and authorization of its clients.
 #[derive(Clone, Debug)]
 pub(crate) struct ServingConfig {
-    /// Where and how.
     pub(crate) options: ServingOptions,
-    /// How callers are told apart.
     pub(crate) authentication: AuthenticationOptions,
-    /// Of whom the API server is asked whose tokens those are; without one, the pod's service account asks.
+    /// Kubeconfig used for TokenReview; without it, the service account of the pod.
     pub(crate) authentication_kubeconfig: Option<PathBuf>,
-    /// Whether the cluster is not asked which authorities it trusts.
+    /// Whether to skip the lookup of the cluster's authentication configuration.
     pub(crate) skip_lookup: bool,
-    /// How access is decided.
     pub(crate) authorization: AuthorizationOptions,
-    /// As whom the API server is asked who may do what; without one, the pod's service account asks.
+    /// Kubeconfig used for SubjectAccessReview; without it, the service account of the pod.
     pub(crate) authorization_kubeconfig: Option<PathBuf>,
 }
 
-/// What is logged, and how.
+/// Format and verbosity of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogOptions {
-    /// JSON, not text for people.
+    /// Whether lines are JSON instead of text.
     pub(crate) json: bool,
-    /// klog's number: 0 for what operators need, 4 for debugging, 6 for traces.
+    /// klog's verbosity: 0 for operators, 4 for debugging, 6 for tracing.
     pub(crate) verbosity: i64,
 }
 
-/// How one of several processes is chosen to run the controllers.
+/// Leader election among several processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaderElection {
-    /// Whether one is.
     pub(crate) enabled: bool,
-    /// After which another may take over.
+    /// Time after the last renewal before another process may acquire the lease.
     pub(crate) lease_duration: Duration,
-    /// Within which the leader must renew.
+    /// Time within which the leader must renew.
     pub(crate) renew_deadline: Duration,
-    /// Between two tries.
+    /// Time between two attempts.
     pub(crate) retry_period: Duration,
-    /// The lease's name, if one was given.
+    /// Name of the lease, if a flag names it.
     pub(crate) name: Option<String>,
-    /// The lease's namespace.
     pub(crate) namespace: String,
 }

@@ -1,4 +1,4 @@
-//! Flags as Go's pflag has them: their kinds, and how the text of a value is read.
+//! Flags as in Go's pflag: their types, and the syntax of their values.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,26 @@ use flyball_types::duration;
 /// A flag of the command line.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Flag {
-    /// Without the dashes.
+    /// The name without dashes.
     pub(crate) name: &'static str,
-    /// What its values are.
     pub(crate) kind: Kind,
-    /// What holds without it, as pflag writes it.
+    /// The default, as pflag writes it.
     pub(crate) default: &'static str,
-    /// What it does.
     pub(crate) effect: Effect,
 }
 
-/// What a flag does.
+/// The effect of a flag.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// This.
+    /// It has an effect; this is its help.
     Yes(&'static str),
-    /// Nothing yet.
+    /// It is accepted and has no effect yet.
     NotYet,
-    /// Nothing yet, and these values ask for what happens in any case.
+    /// It has no effect yet, and these values ask for what Flyball does anyway.
     Already(&'static [&'static str]),
 }
 
-/// What the values of a flag are.
+/// The type of a flag's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bool,
@@ -67,7 +65,7 @@ pub(crate) const fn flag(
 }
 
 impl Kind {
-    /// What pflag calls it.
+    /// The name of the type in pflag.
     pub(crate) fn go_type(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -90,12 +88,12 @@ impl Kind {
         }
     }
 
-    /// Whether a value is given with `=` or not at all.
+    /// Whether the value is optional, and must follow `=` if it is there.
     pub(crate) fn needs_no_value(self) -> bool {
         matches!(self, Self::Bool | Self::Version)
     }
 
-    /// Whether each use of the flag adds to those before.
+    /// Whether each use of the flag adds to the earlier ones.
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
@@ -103,21 +101,22 @@ impl Kind {
         )
     }
 
-    /// Fails with what is wrong with a value of this kind.
+    /// Checks a value. The error says what is wrong with it.
     pub(crate) fn check(self, text: &str) -> Result<(), String> {
         match self {
             Self::Bool => bool(text).map(drop),
             Self::Int => int(text, i64::MIN, i64::MAX).map(drop),
             Self::Int32 | Self::Level => int(text, i32::MIN.into(), i32::MAX.into()).map(drop),
             Self::Float | Self::Double => float(text).map(drop),
-            // Kubernetes takes negative durations too; `config/read.rs` refuses them where one is used.
+            // Kubernetes takes negative durations too; `config/read.rs` refuses them where one is
+            // used.
             Self::Duration => duration::parse_nanoseconds(text)
                 .map(drop)
                 .map_err(|error| error.to_string()),
             Self::Ip => text
                 .parse::<std::net::IpAddr>()
                 .map(drop)
-                .map_err(|_| "it is no IP address".to_owned()),
+                .map_err(|_| "it is not an IP address".to_owned()),
             Self::Ints => list(text)?
                 .iter()
                 .try_for_each(|item| Self::Int32.check(item)),
@@ -131,16 +130,16 @@ impl Kind {
     }
 }
 
-/// The words that Go's `strconv.ParseBool` takes.
+/// A boolean in the syntax of Go's `strconv.ParseBool`.
 pub(crate) fn bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("it is neither true nor false".to_owned()),
+        _ => Err("it must be true or false".to_owned()),
     }
 }
 
-/// A whole number, written as in Go: also `0x10`, `0b1`, `0o7`, `07`, and with `_` between digits.
+/// An integer in Go's syntax, which includes `0x10`, `0b1`, `0o7`, `07` and `_` between digits.
 pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
     let (negative, digits) = match text.strip_prefix(['-', '+']) {
         Some(digits) => (text.starts_with('-'), digits),
@@ -159,26 +158,25 @@ pub(crate) fn int(text: &str, min: i64, max: i64) -> Result<i64, String> {
     };
     let (digits, radix) = prefixed.or_else(octal).unwrap_or((&digits, 10));
     if digits.starts_with(['-', '+']) {
-        return Err("it is no whole number".to_owned());
+        return Err("it is not an integer".to_owned());
     }
     let value =
-        i128::from_str_radix(digits, radix).map_err(|_| "it is no whole number".to_owned())?;
+        i128::from_str_radix(digits, radix).map_err(|_| "it is not an integer".to_owned())?;
     let value = if negative { -value } else { value };
     match i64::try_from(value) {
         Ok(value) if (min..=max).contains(&value) => Ok(value),
-        _ => Err(format!("it is not between {min} and {max}")),
+        _ => Err(format!("it must be between {min} and {max}")),
     }
 }
 
-/// A number.
 pub(crate) fn float(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|value: &f64| value.is_finite())
-        .ok_or_else(|| "it is no number".to_owned())
+        .ok_or_else(|| "it is not a number".to_owned())
 }
 
-/// The items of a list with commas between them; an item in double quotes may hold commas.
+/// The items of a comma-separated list. An item in double quotes may contain commas.
 pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -198,7 +196,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
     }
     items.push(item);
     if quoted {
-        Err("a double quote in it is not closed".to_owned())
+        Err("it has an unclosed double quote".to_owned())
     } else {
         Ok(items)
     }

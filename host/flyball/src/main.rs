@@ -1,5 +1,6 @@
-//! The flyball binary: it reads the command line (`cli.rs`) into plain settings (`config.rs`), and starts the parts in
-//! their order (`startup.rs`). The commands that need no cluster are in `tools.rs`, those that ask a running host in `admin.rs`.
+//! The flyball binary. It parses the command line (`cli.rs`) into a configuration (`config.rs`) and
+//! starts the parts in order (`startup.rs`). `tools.rs` has the commands that need no cluster,
+//! `admin.rs` those that ask a running host.
 
 mod admin;
 mod builtins;
@@ -52,12 +53,13 @@ fn end(ended: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// How many tasks a thread does between two looks at connections and timers. The usual 61 would be too many where some of
-/// them are guests' calls, of milliseconds each, and another thread need not be there to look.
+/// Number of tasks that a thread runs between two polls of connections and timers. tokio's default
+/// of 61 is too many here: some tasks are guest calls of several milliseconds, and no other thread
+/// may be idle.
 const TASKS_BETWEEN_LOOKS: u32 = 4;
 
-/// Runs the host on half of the cores: most of its tasks take some microseconds, which is less than it costs to wake another
-/// thread for them. What computes for long has threads of its own.
+/// Runs the host on half of the cores. Most tasks take a few microseconds, which is less than the
+/// cost of waking another thread. Long computations have threads of their own.
 fn run(config: RunConfig) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -66,7 +68,7 @@ fn run(config: RunConfig) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let ended = runtime.block_on(startup::run(config));
-    // What a blocking thread still does, such as compiling a plugin, is not waited for.
+    // Work on blocking threads, such as the compilation of a plugin, is abandoned.
     runtime.shutdown_background();
     ended
 }
@@ -82,7 +84,7 @@ fn use_tool(tool: tools::Tool) -> ExitCode {
     done.code
 }
 
-/// The error and its causes on one line; a cause that was told already is left out.
+/// The error and its causes on one line, without causes that the line already contains.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -102,7 +104,7 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-/// Writes the text; a reader that has gone away is no error.
+/// Writes the text. A closed pipe is not an error.
 fn print(to: &mut impl std::io::Write, text: &str) {
     let _ = to.write_all(text.as_bytes());
 }
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let error = anyhow::anyhow!("no such file\nat line 1")
             .context("can't read a: no such file")
             .context("can't start");

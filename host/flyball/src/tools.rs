@@ -1,18 +1,19 @@
-//! The commands for people who write, publish and install plugins. None of them needs a cluster; each is a module that turns
-//! its arguments into a text. Where a plugin may be named instead of a file, a running host is asked.
+//! The commands for authors and installers of plugins. None of them needs a cluster. Each is a
+//! module that turns its arguments into a text. Commands that take the name of a plugin instead of
+//! a file ask a running host.
 
 mod build;
 mod completion;
 mod grant;
 mod inspect;
 mod new;
+mod output;
 mod package;
 mod plural;
 mod producers;
 mod rbac;
 mod trial;
 mod validate;
-mod yaml;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,109 +22,111 @@ use clap::{Subcommand, ValueEnum};
 
 use crate::admin;
 
-/// What can be asked for.
+/// A command that needs no cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tool {
-    /// Show what a plugin is, what it reads and what it asks for
+    /// Show a plugin's description: what it reads and what it asks for
     Inspect {
         /// The plugin: a WebAssembly component
         file: PathBuf,
-        /// How it is shown
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
     /// Check plugins and policies as the host would when it loads them
     ///
-    /// Each plugin is compiled, instantiated and asked to describe itself; each `.toml` file is read as a policy. Ends with 1
-    /// if any of them can't be used.
+    /// Plugins are compiled, instantiated and described; `.toml` files are parsed as policies.
+    /// Exits with 1 if any file is invalid.
     Validate {
         /// Plugins, and policies (`.toml`)
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// How it is shown
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
-    /// Print a policy that grants a plugin just what it asks for, to be trimmed
+    /// Print a policy that grants a plugin exactly what it asks for
     Policy {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
         plugin: PathBuf,
         #[command(flatten)]
         host: admin::Host,
     },
-    /// Print the service account and the RBAC roles that a plugin needs, for `kubectl apply -f -`
+    /// Print the service account and the RBAC roles of a plugin, for `kubectl apply -f -`
     ///
-    /// Without a policy, the plugin gets what it asks for. Under one, the part of it that the policy grants.
+    /// Without a policy, the roles cover all that the plugin asks for; with one, the granted part
+    /// of it.
     Rbac {
         /// The plugin: a WebAssembly component, or the name of a plugin of the running host
         plugin: PathBuf,
         #[command(flatten)]
         host: admin::Host,
-        /// What plugins are granted: a file or a folder of files in TOML
+        /// Policy: a TOML file or a folder of them
         #[arg(long, value_name = "PATH")]
         policy: Option<PathBuf>,
-        /// How it is shown
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Manifests,
     },
-    /// Make a new plugin's project: a controller that works, with a test
+    /// Create the project of a new plugin, with a working controller and a test
     New {
         /// The plugin's name: lower-case letters, digits and dashes
         name: String,
-        /// The language that it is written in
+        /// Programming language of the project
         #[arg(long, value_enum, default_value_t)]
         lang: Language,
-        /// The folder to make; by default one of the plugin's name
+        /// Folder to create; by default the plugin's name
         #[arg(long)]
         dir: Option<PathBuf>,
-        /// Flyball's SDK: the folder `guests/sdk` of a checkout, or the URL of a git repository; by default, the checkout that
-        /// this binary was built from
+        /// Flyball's SDK: the folder `guests/sdk` of a checkout, or the URL of a git repository; by
+        /// default the checkout that this binary was built from
         #[arg(long, value_name = "PATH|URL")]
         sdk: Option<String>,
     },
     /// Build a plugin's project into a WebAssembly component
     ///
-    /// It runs cargo, for a WebAssembly target that is installed, makes a component of the result and tries that out.
+    /// Runs cargo for an installed WebAssembly target, turns the module into a component and
+    /// validates it.
     Build {
         /// The project's folder
         #[arg(default_value = ".")]
         dir: PathBuf,
-        /// The file to write; by default `NAME.wasm` in the project's folder
+        /// Output file; by default `NAME.wasm` in the project's folder
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// The toolchain of rustup to build with, if not the one in use
+        /// The rustup toolchain to build with; by default the active one
         #[arg(long, value_name = "NAME")]
         toolchain: Option<String>,
     },
     /// Push a plugin to an OCI registry, as a package
     ///
-    /// It is checked as by `validate` first. Prints where it is, pinned to its digest.
+    /// Validates the plugin first. Prints the package's reference, pinned to its digest.
     Push {
         /// The plugin: a WebAssembly component
         file: PathBuf,
-        /// Where to, as in `oci://registry.example.com/team/name:1.0.0`
+        /// Target, such as `oci://registry.example.com/team/name:1.0.0`
         package: String,
-        /// Speak to the registry without TLS; one on this machine is spoken to without it in any case
+        /// Use HTTP without TLS; always used for a registry on this machine
         #[arg(long)]
         plain_http: bool,
     },
     /// Pull a plugin's package from an OCI registry
     ///
-    /// What comes is held against its digest and, with a key, its signature, before it is written.
+    /// Verifies the digest and, with a key, the signature before it writes the file.
     Pull {
-        /// Where from, as in `oci://registry.example.com/team/name:1.0.0` or `…/name@sha256:…`
+        /// Source, such as `oci://registry.example.com/team/name:1.0.0` or `…/name@sha256:…`
         package: String,
-        /// The file to write; by default the last part of the repository's name, with `.wasm`
+        /// Output file; by default the last part of the repository's name, with `.wasm`
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// The public key that it must be signed with, as `cosign public-key` prints it
+        /// Public key that must have signed the package, as `cosign public-key` prints it
         #[arg(long, value_name = "FILE")]
         signed_by: Option<PathBuf>,
-        /// Speak to the registry without TLS; one on this machine is spoken to without it in any case
+        /// Use HTTP without TLS; always used for a registry on this machine
         #[arg(long)]
         plain_http: bool,
     },
-    /// Print a script by which a shell completes flyball's commands and flags
+    /// Print a shell's completion script for flyball
     Completion {
         /// The shell
         #[arg(value_enum)]
@@ -131,7 +134,7 @@ pub(crate) enum Tool {
     },
 }
 
-/// How something is shown.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Text for people
@@ -141,7 +144,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How Kubernetes objects are shown.
+/// Output format of Kubernetes objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Manifests {
     /// YAML, with comments
@@ -151,7 +154,7 @@ pub(crate) enum Manifests {
     Json,
 }
 
-/// What a new project can be written in.
+/// Programming language of a new project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
     /// Rust
@@ -159,7 +162,6 @@ pub(crate) enum Language {
     Rust,
 }
 
-/// A shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     Bash,
@@ -167,7 +169,7 @@ pub(crate) enum Shell {
     Fish,
 }
 
-/// What a command printed, and how it ended.
+/// Output and exit code of a command.
 pub(crate) struct Done {
     pub(crate) out: String,
     pub(crate) err: String,
@@ -184,7 +186,7 @@ impl From<String> for Done {
     }
 }
 
-/// Does what was asked for. `command` is the whole command line, for its completion.
+/// Runs a command. `command` is the whole command line, for its completion script.
 pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -244,7 +246,7 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
             .map(Done::from),
         Tool::Completion { shell } => Ok(completion::script(shell, command).into()),
     };
-    // A guest that is still compiled is not waited for.
+    // A compilation that still runs is abandoned.
     runtime.shutdown_background();
     done
 }

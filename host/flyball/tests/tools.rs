@@ -1,4 +1,5 @@
-//! The commands that need no cluster, as people and scripts call them, on the guests that `cargo xtask build` made.
+//! The commands that need no cluster, as people and scripts call them, on the guests that `cargo
+//! xtask build` made.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -162,10 +163,7 @@ fn the_policy_of_each_guest_is_valid_and_its_roles_are_the_same_in_yaml_and_json
             "{name}"
         );
         let yaml = printed(&["rbac", &guest]);
-        let documents: Vec<Value> = yaml
-            .split("---\n")
-            .map(|document| serde_saphyr::from_str(document).expect("YAML"))
-            .collect();
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&yaml).expect("YAML");
         assert_eq!(Value::from(documents), trusted["items"], "{name}");
     }
 }
@@ -177,7 +175,7 @@ fn a_plugin_that_the_policy_does_not_know_needs_no_role_and_one_that_it_knows_ha
     std::fs::write(&policy, "[plugins.other]").expect("it is written");
     let said = refusal(&["rbac", "--policy", &policy, &guest("greeter")]);
     assert!(
-        said.contains("does not speak of the plugin `greeter`"),
+        said.contains("does not mention the plugin `greeter`"),
         "{said}"
     );
     std::fs::write(&policy, "[plugins.greeter]").expect("it is written");

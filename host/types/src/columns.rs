@@ -1,5 +1,5 @@
-//! Columns: the values at some paths of an object, side by side. A row has no names and nothing that was not asked for, so
-//! who reads many objects reads the least bytes there can be.
+//! Columns: the values at some paths of an object. A row has no field names and nothing but these
+//! values, so that reading many objects costs few bytes.
 
 use serde::de::DeserializeSeed;
 
@@ -8,7 +8,7 @@ use crate::prune::PruneError;
 use crate::text::reader;
 use crate::{FieldPath, Mask, PathError, Step};
 
-/// Paths whose values make a row.
+/// The paths of a row's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     paths: Vec<FieldPath>,
@@ -16,10 +16,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The columns of paths that are still text.
-    ///
-    /// # Errors
-    /// One is no path.
+    /// The columns of paths in text form. Fails if one is not a field path.
     pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
         let paths: Vec<FieldPath> = paths
             .into_iter()
@@ -28,7 +25,6 @@ impl Columns {
         Ok(Self::new(paths))
     }
 
-    /// The columns of these paths.
     pub fn new(paths: impl IntoIterator<Item = FieldPath>) -> Self {
         let paths: Vec<FieldPath> = paths.into_iter().collect();
         Self {
@@ -37,20 +33,19 @@ impl Columns {
         }
     }
 
-    /// How many there are.
+    /// The number of columns.
     pub fn count(&self) -> usize {
         self.paths.len()
     }
 
-    /// The fields that are read.
+    /// The mask of the fields that the columns read.
     pub fn mask(&self) -> &Mask {
         &self.mask
     }
 
-    /// Appends an object's row: a JSON array with one value for each column. It is `null` where there is none, and an array of
-    /// all that there are where the path has a `[*]`. Where a filter means several elements, the first is taken.
-    ///
-    /// # Errors
+    /// Appends an object's row: a JSON array with one value per column. The value is `null` if the
+    /// path has none, and an array of all values if the path has a `[*]`. If a filter selects
+    /// several elements, the first counts. Fails if the bytes are not one JSON value.
     /// The bytes are not one JSON value.
     pub fn row(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
         let wanted: Vec<_> = self

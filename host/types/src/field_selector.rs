@@ -1,45 +1,43 @@
-//! Field selectors, as in `metadata.name=kube-root-ca.crt` or `spec.nodeName!=`: the server evaluates them for a watch, and
-//! the host again for what a plugin wrote itself.
+//! Field selectors, such as `metadata.name=kube-root-ca.crt` and `spec.nodeName!=`. The server
+//! evaluates them for a watch, and the host evaluates them again for the plugin's own writes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::FieldPath;
 
-/// Which fields match: all requirements must hold. Without any, everything matches.
+/// A field selector. All requirements must hold; without any, it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
 }
 
-/// A condition on one field. A field that is absent counts as empty.
+/// A predicate on one field. An absent field counts as empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldRequirement {
-    /// Where the field is.
     pub path: FieldPath,
-    /// Whether it must have the value, or must not.
+    /// Whether the field must have the value (`=`) or must not have it (`!=`).
     pub equal: bool,
-    /// The value.
     pub value: Box<str>,
 }
 
-/// A text that is not a field selector. No retry can help.
+/// A text that is not a field selector. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a field selector: write it as `metadata.name=a,spec.nodeName!=b`")]
 pub struct FieldSelectorError(pub String);
 
 impl FieldSelector {
-    /// The requirements.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Whether everything matches.
+    /// Whether the selector matches every object.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object matches of which `field` tells the text at a path, empty where there is none.
+    /// Whether the selector matches an object. `field` returns the text at a path, empty if there
+    /// is none.
     pub fn matches<T: AsRef<str>>(&self, field: impl Fn(&FieldPath) -> T) -> bool {
         self.requirements
             .iter()
@@ -54,8 +52,8 @@ impl FromStr for FieldSelector {
         let fail = || FieldSelectorError(selector.into());
         let mut requirements = Vec::new();
         for part in selector.split(',').filter(|_| !selector.trim().is_empty()) {
-            // The first sign is the one that compares. The API wants those that stand in a value escaped; here there is no
-            // use for them, so they are refused.
+            // The first sign is the one that compares. The API wants those that stand in a value
+            // escaped; here there is no use for them, so they are refused.
             let (path, value) = part.split_once('=').ok_or_else(fail)?;
             let (path, equal, value) = match (path.strip_suffix('!'), value.strip_prefix('=')) {
                 (Some(path), _) => (path, false, value),

@@ -1,4 +1,4 @@
-//! Kinds, written `group/version/Kind` as everywhere in Flyball: `apps/v1/Deployment`, `v1/Pod`.
+//! Kinds of objects, written `group/version/Kind`, such as `apps/v1/Deployment` and `v1/Pod`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Kind {
     /// Empty for the core group.
     pub group: String,
-    /// As in `v1`.
     pub version: String,
-    /// As in `Deployment`.
     pub kind: String,
 }
 
@@ -23,7 +21,6 @@ pub struct Kind {
 pub struct KindError(pub String);
 
 impl Kind {
-    /// The kind of this group (empty: core), version and name.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -32,13 +29,13 @@ impl Kind {
         }
     }
 
-    /// The kind of an object by its `apiVersion` and `kind` fields.
+    /// The kind of an object with these `apiVersion` and `kind` fields.
     pub fn of_object(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self::new(group, version, kind)
     }
 
-    /// What stands in an object's `apiVersion`: `apps/v1`, `v1`.
+    /// The `apiVersion` of objects of this kind: `apps/v1`, `v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
@@ -93,18 +90,16 @@ impl From<Kind> for String {
     }
 }
 
-/// What a permission is about: one kind, or all of them. Written as the kind is, or `*`.
+/// The kind or kinds of a permission. It is written as the kind is, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum KindPattern {
-    /// Every kind, those included that the API server does not serve yet.
+    /// Every kind, including kinds that the API server does not serve yet.
     All,
-    /// This kind.
     One(Kind),
 }
 
 impl KindPattern {
-    /// Whether the kind is among those meant.
     pub fn matches(&self, kind: &Kind) -> bool {
         match self {
             Self::All => true,

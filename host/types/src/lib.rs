@@ -1,5 +1,5 @@
-//! The words that every part of Flyball shares, on both sides of the sandbox: kinds, objects, field masks, label selectors,
-//! errors of the API and what a plugin says of itself. No I/O, no clock, no runtime.
+//! Types that the host and the guests share: kinds, field paths, masks, label selectors, errors of
+//! the API, durations and plugin descriptions. No I/O, no clock, no runtime.
 
 mod catalogue;
 mod columns;

@@ -1,5 +1,5 @@
-//! Field masks: which fields of an object are kept. The cache keeps the union of what its readers declared, and a reader
-//! gets its own part of it. How bytes are pruned by a mask is in `prune.rs`.
+//! Field masks: the fields of an object that are kept. The cache keeps the union of the masks of
+//! its readers, and each reader gets its own part. `prune.rs` prunes JSON bytes by a mask.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,26 +12,27 @@ use crate::{FieldPath, PathError, Step};
 
 /// A set of field paths, as a tree.
 ///
-/// Always in it are `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion`. Never in it are
-/// `metadata.managedFields`, which are big and read by nobody, and the top level's `apiVersion` and `kind`, which the
-/// items of a list don't have and which who asks for an object knows.
+/// A mask always contains `metadata.name`, `metadata.namespace`, `metadata.uid` and
+/// `metadata.resourceVersion`. It never contains `metadata.managedFields`, which are large and
+/// unused, nor the top-level `apiVersion` and `kind`, which the items of a list lack and every
+/// reader knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mask {
     root: Node,
 }
 
-/// What is kept at one place of an object.
+/// The part of a mask at one place of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
-    /// All that lies here and below.
+    /// The whole value is kept.
     All,
-    /// Only some of it.
+    /// Parts of the value are kept.
     Some {
-        /// These fields, sorted by name.
+        /// Parts of fields, sorted by name.
         fields: Vec<(Box<str>, Node)>,
-        /// Of a list's elements, or a map's values.
+        /// Part of each element of a list, or of each value of a map.
         each: Option<Box<Node>>,
-        /// Of those elements of a list that a filter means.
+        /// Parts of the elements that a filter selects.
         filtered: Vec<(Filter, Node)>,
     },
 }
@@ -40,7 +41,7 @@ pub enum Node {
 const IDENTITY: [&str; 4] = ["name", "namespace", "resourceVersion", "uid"];
 
 impl Default for Mask {
-    /// The identity alone.
+    /// The mask of the identity fields.
     fn default() -> Self {
         let mut root = Node::none();
         for field in IDENTITY {
@@ -51,19 +52,19 @@ impl Default for Mask {
 }
 
 impl Mask {
-    /// All that a mask can hold.
+    /// The mask of all fields that a mask may contain.
     pub fn whole() -> Self {
         Self { root: Node::All }
     }
 
-    /// All of `metadata`.
+    /// The mask of all metadata.
     pub fn metadata() -> &'static Self {
         static METADATA: LazyLock<Mask> =
             LazyLock::new(|| [FieldPath::of_fields(&["metadata"])].iter().collect());
         &METADATA
     }
 
-    /// The mask of paths that are still text.
+    /// The mask of paths in text form.
     pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
         let mut mask = Self::default();
         for path in paths {
@@ -72,7 +73,7 @@ impl Mask {
         Ok(mask)
     }
 
-    /// Adds all that lies at a path. What is never in a mask stays out of it.
+    /// Adds everything at a path, except fields that no mask contains.
     pub fn add(&mut self, path: &FieldPath) {
         let names: Vec<&str> = path
             .steps()
@@ -91,36 +92,36 @@ impl Mask {
         }
     }
 
-    /// Adds all that another mask holds.
+    /// Adds another mask.
     pub fn unite(&mut self, other: &Self) {
         self.root.unite(&other.root);
     }
 
-    /// Both masks together.
+    /// The union of both masks.
     pub fn union(&self, other: &Self) -> Self {
         let mut mask = self.clone();
         mask.unite(other);
         mask
     }
 
-    /// Whether all that the other mask holds is in this one.
+    /// Whether this mask contains the other one.
     pub fn covers(&self, other: &Self) -> bool {
         self.root.covers(&other.root)
     }
 
-    /// Whether it holds all that a mask can hold.
+    /// Whether the mask contains all fields that a mask may contain.
     pub fn is_whole(&self) -> bool {
         self.root == Node::All
     }
 
-    /// Its paths, sorted, the identity's among them.
+    /// The paths, sorted, including those of the identity.
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.root.paths(&mut Vec::new(), &mut paths);
         paths
     }
 
-    /// What is kept of an object.
+    /// The part at the top of an object.
     pub fn root(&self) -> &Node {
         &self.root
     }
@@ -150,7 +151,7 @@ impl Node {
         }
     }
 
-    /// What is kept of the field of this name.
+    /// The part of the field with this name.
     pub fn field(&self, name: &str) -> Option<&Node> {
         match self {
             Self::All => Some(self),
@@ -164,7 +165,7 @@ impl Node {
         }
     }
 
-    /// What is kept of each element of a list, whatever it holds.
+    /// The part of each element of a list, whatever filters select.
     pub fn element(&self) -> Option<&Node> {
         match self {
             Self::All => Some(self),
@@ -172,12 +173,12 @@ impl Node {
         }
     }
 
-    /// Whether it depends on what an element of a list holds what is kept of it.
+    /// Whether pruning must inspect list elements.
     pub fn is_filtered(&self) -> bool {
         matches!(self, Self::Some { filtered, .. } if !filtered.is_empty())
     }
 
-    /// What is kept of this element of a list.
+    /// The part of this element of a list.
     pub(crate) fn element_like(&self, element: &RawValue) -> Option<Cow<'_, Node>> {
         let Self::Some { filtered, .. } = self else {
             return Some(Cow::Borrowed(self));
@@ -255,7 +256,8 @@ impl Node {
         self.spread();
     }
 
-    /// What holds for each value holds for the named and the filtered ones too, so that one node says all of a value.
+    /// Merges the part of every value into the named and the filtered parts, so that one node
+    /// describes a value completely.
     fn spread(&mut self) {
         if let Self::Some {
             fields,
@@ -326,7 +328,7 @@ impl Node {
     }
 }
 
-/// The node of a name or filter in a sorted list; one that keeps nothing, if there was none.
+/// The node of a name or filter in a sorted list. If there is none, an empty node is inserted.
 fn entry<'a, K: Ord + Clone>(nodes: &'a mut Vec<(K, Node)>, key: &K) -> &'a mut Node {
     let at = nodes
         .binary_search_by(|(own, _)| own.cmp(key))

@@ -1,5 +1,8 @@
-//! Field paths, written `spec.containers[*].name`, `status.conditions[type=Ready].status` or
-//! `metadata.annotations['example.com/note']`: what plugins read, index and watch. A path is found either in a parsed value or, without one, in JSON bytes.
+//! Field paths, such as `spec.containers[*].name`, `status.conditions[type=Ready].status` and
+//! `metadata.annotations['example.com/note']`.
+//!
+//! Plugins use them for the fields that they read, index and watch. A path is looked up in a parsed
+//! value, or in JSON bytes without parsing the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,37 +15,35 @@ use serde_json::value::RawValue;
 use crate::Text;
 use crate::text::reader;
 
-/// Steps that a path may have: no JSON that is read here lies deeper, and what walks a path calls itself for each step.
+/// Greatest number of steps of a path. The lookup is recursive, and JSON is never nested deeper.
 const MAX_STEPS: usize = 128;
 
-/// A path to a field, to fields of each element of a list, or to the whole object (no steps).
+/// A path to a field, to a field of each element of a list, or to the whole object (no steps).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath {
     steps: Vec<Step>,
 }
 
-/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// Into the field of that name.
+    /// The field with this name.
     Field(Box<str>),
-    /// Into each element of a list, or each value of a map: `[*]`.
+    /// Each element of a list, or each value of a map: `[*]`.
     Each,
-    /// Into each element of a list that is an object with this string in that field: `[type=Ready]`.
+    /// Each element of a list that is an object with this string in this field: `[type=Ready]`.
     Where(Filter),
 }
 
-/// Which elements of a list are meant.
+/// Selects elements of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Filter {
-    /// The field of an element that is looked at.
     pub field: Box<str>,
-    /// The string that it has to hold.
+    /// The string that the field must hold.
     pub value: Box<str>,
 }
 
 impl Filter {
-    /// Whether it means this element, in JSON.
+    /// Whether the filter selects this element, in JSON.
     pub(crate) fn matches(&self, element: &RawValue) -> bool {
         let mut input = serde_json::Deserializer::from_str(element.get());
         input
@@ -58,19 +59,18 @@ impl Filter {
      `status.conditions[type=Ready]` or `metadata.labels['a.b/c']`"
 )]
 pub struct PathError {
-    /// What was given.
     pub path: String,
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub problem: &'static str,
 }
 
 impl FieldPath {
-    /// The path of all that there is: `.`.
+    /// The path of the whole object: `.`.
     pub fn whole() -> Self {
         Self::default()
     }
 
-    /// The path of these fields, one within the other.
+    /// The path of nested fields.
     pub fn of_fields(fields: &[&str]) -> Self {
         Self {
             steps: fields
@@ -80,17 +80,16 @@ impl FieldPath {
         }
     }
 
-    /// The path of these steps.
     pub fn of_steps(steps: Vec<Step>) -> Self {
         Self { steps }
     }
 
-    /// Its steps, from the top of the object; none for the whole object.
+    /// The steps from the top of the object; empty for the whole object.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The strings at this path: the string itself, or each string of the list that lies there.
+    /// The strings at this path: a string, or each string of a list.
     pub fn lookup<'a>(&self, value: &'a Value) -> Vec<&'a str> {
         let mut found = Vec::new();
         walk(&self.steps, value, &mut |value| match value {
@@ -101,8 +100,7 @@ impl FieldPath {
         found
     }
 
-    /// All values at this path in JSON bytes, without parsing anything else into values. JSON that is broken before the
-    /// path is found ends the search.
+    /// All values at this path in JSON bytes. The search ends at a syntax error.
     pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a RawValue> {
         let mut found = Vec::new();
         if let Ok(mut input) = reader(json) {
@@ -168,18 +166,18 @@ fn is_meant(filter: &Filter, element: &Value) -> bool {
     element.get(&*filter.field).and_then(Value::as_str) == Some(&*filter.value)
 }
 
-/// A path that is looked for: its number, and the steps that are left of it.
+/// A path that is looked up: its number, and its remaining steps.
 pub(crate) type Wanted<'p> = (usize, &'p [Step]);
 
-/// Reads a value for what lies at some paths, in one pass and without a tree: each value that is found is noted with the
-/// number of its path.
+/// Finds the values at some paths in one pass, without building a tree. Each value is recorded with
+/// the number of its path.
 pub(crate) struct Select<'w, 'p, 'a> {
     pub(crate) wanted: &'w [Wanted<'p>],
     pub(crate) found: &'w mut Vec<(usize, &'a RawValue)>,
 }
 
 impl<'p> Select<'_, 'p, '_> {
-    /// The paths that lead on below here, by a first step that does.
+    /// The paths that continue below this place with a matching first step.
     fn below(&self, leads: impl Fn(&Step) -> bool) -> Vec<Wanted<'p>> {
         let on = |&(path, steps): &Wanted<'p>| {
             let (first, rest) = steps.split_first()?;
@@ -305,7 +303,8 @@ impl<'a> Visitor<'a> for Select<'_, '_, 'a> {
     }
 }
 
-/// Reads the string in a field of an object; none if there is none, or if it is no object.
+/// Reads the string in a field of an object. Returns none if the value is not an object or has no
+/// such string.
 struct FieldOf<'p>(&'p str);
 
 impl<'a> Visitor<'a> for FieldOf<'_> {
@@ -394,7 +393,7 @@ impl FromStr for FieldPath {
     }
 }
 
-/// Whether a name or a value can stand without quotes.
+/// Whether a name or a value needs no quotes.
 fn is_word(text: &str) -> bool {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"[]'\"*,/".contains(c);
     !text.is_empty() && text.chars().all(is_plain)

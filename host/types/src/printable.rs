@@ -1,6 +1,7 @@
-//! Text from outside, for logs and terminals.
+//! Untrusted text for logs and terminals.
 
-/// The text with a blank for each control character, so that it can neither forge a line nor steer a terminal.
+/// Replaces each control character by a blank, so that the text can neither forge a log line nor
+/// control a terminal.
 ///
 /// ```
 /// assert_eq!(flyball_types::printable("a\nb\u{1b}[2J"), "a b [2J");

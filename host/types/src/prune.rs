@@ -1,5 +1,6 @@
-//! Prunes JSON by a mask while it is decoded: what is kept is copied as it stands, what is not is skipped, and no tree of
-//! values is built. One pass serves both the bytes that the cache keeps and the metadata that it indexes.
+//! Prunes JSON by a mask while decoding it. Kept parts are copied unchanged, other parts are
+//! skipped, and no tree of values is built. The same pass produces the bytes that the cache keeps
+//! and the metadata that it indexes.
 
 use std::fmt;
 
@@ -11,19 +12,16 @@ use serde_json::value::RawValue;
 use crate::mask::{Mask, Node};
 use crate::text::{Text, reader};
 
-/// Sees the fields of an object's `metadata` while it is pruned, whether the mask keeps them or not.
+/// Receives fields of an object's `metadata` during pruning, whether the mask keeps them or not.
 pub trait MetadataSink<'de> {
-    /// Whether it wants to see the field of this name.
+    /// Whether the sink receives the field with this name.
     fn wants(&self, field: &str) -> bool;
 
-    /// A field that it wants.
-    ///
-    /// # Errors
-    /// What it says is wrong with the field ends the decoding.
+    /// Receives a field. An error ends the decoding.
     fn take(&mut self, field: &str, value: &'de RawValue) -> Result<(), String>;
 }
 
-/// Wants nothing.
+/// A sink that receives nothing.
 impl MetadataSink<'_> for () {
     fn wants(&self, _: &str) -> bool {
         false
@@ -34,26 +32,22 @@ impl MetadataSink<'_> for () {
     }
 }
 
-/// What was to be pruned is not a JSON object. No retry can help.
+/// The input is not a JSON object. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("can't decode an object of the API")]
 pub struct PruneError(#[from] serde_json::Error);
 
 impl Mask {
-    /// Appends to `out` what this mask keeps of an object. What was appended before an error is to be thrown away.
-    ///
-    /// # Errors
-    /// The bytes are not one JSON object.
+    /// Appends the kept part of an object to `out`. Fails if the bytes are not one JSON object; the
+    /// caller must then discard what was appended.
     pub fn prune(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
         let mut input = reader(json)?;
         Prune::new(self, out, &mut ()).deserialize(&mut input)?;
         Ok(input.end()?)
     }
 
-    /// Appends to `out` a list object of the API with each of its `items` pruned, and all else as it is.
-    ///
-    /// # Errors
-    /// The bytes are not one JSON object.
+    /// Appends an API list to `out`, with each of its `items` pruned and everything else unchanged.
+    /// Fails if the bytes are not one JSON object.
     pub fn prune_list(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
         let mut input = reader(json)?;
         (&mut input).deserialize_map(PruneList { mask: self, out })?;
@@ -62,19 +56,15 @@ impl Mask {
 }
 
 impl Node {
-    /// Appends what is kept of a value that lies here, and answers whether anything is.
-    ///
-    /// # Errors
-    /// The value is no JSON.
+    /// Appends the kept part of a value, and returns whether there is any. Fails if the value is
+    /// not JSON.
     pub fn prune(&self, value: &RawValue, out: &mut Vec<u8>) -> Result<bool, PruneError> {
         Ok(Value { node: self, out }.deserialize(value)?)
     }
 
-    /// Appends what is kept of an element of a list that lies here, with the comma before it, unless nothing is. Of an
-    /// element, a filter reads on to what it looks for; then the element is decoded once more.
-    ///
-    /// # Errors
-    /// The element is no JSON.
+    /// Appends the kept part of a list element, after a comma if it is needed. A filter first reads
+    /// the element up to the field that it compares; then the element is decoded once more. Fails
+    /// if the element is not JSON.
     pub fn prune_element(&self, element: &RawValue, out: &mut Vec<u8>) -> Result<(), PruneError> {
         let Some(node) = self.element_like(element) else {
             return Ok(());
@@ -88,7 +78,7 @@ impl Node {
     }
 }
 
-/// Decodes an object, appends what a mask keeps of it to `out` and shows its metadata to a sink.
+/// Decodes an object, appends the kept part to `out` and passes metadata to a sink.
 pub struct Prune<'p, S> {
     mask: &'p Mask,
     out: &'p mut Vec<u8>,
@@ -96,7 +86,6 @@ pub struct Prune<'p, S> {
 }
 
 impl<'p, S> Prune<'p, S> {
-    /// A seed for one object.
     pub fn new(mask: &'p Mask, out: &'p mut Vec<u8>, sink: &'p mut S) -> Self {
         Self { mask, out, sink }
     }
@@ -145,14 +134,14 @@ impl<'de, S: MetadataSink<'de>> Visitor<'de> for Prune<'_, S> {
     }
 }
 
-/// What is kept of the value that follows a key; the key is written already, from that length of the output on.
+/// Decodes the value of a key. The key is already written, from this length of the output on.
 enum Kept<'p> {
     Nothing,
     Metadata(&'p Node, usize),
     Node(&'p Node, usize),
 }
 
-/// Reads a key and, where its value is kept, writes it.
+/// Reads a key, and writes it if its value may be kept.
 struct Key<'p, 'o> {
     node: &'p Node,
     out: &'o mut Vec<u8>,
@@ -192,7 +181,7 @@ impl<'de, 'p> Visitor<'de> for Key<'p, '_> {
         f.write_str("a key")
     }
 
-    /// A borrowed key holds nothing escaped.
+    /// A borrowed key contains no escape sequence.
     fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
         let Some(node) = self.find(key) else {
             return Ok(Kept::Nothing);
@@ -217,14 +206,15 @@ impl<'de, 'p> Visitor<'de> for Key<'p, '_> {
     }
 }
 
-/// Writes the comma before a key or an element, but for the first.
+/// Writes the comma before every key or element except the first.
 pub fn separate(out: &mut Vec<u8>) {
     if !matches!(out.last(), Some(b'{' | b'[')) {
         out.push(b',');
     }
 }
 
-/// Decodes the value of a key that was written from `start` on, and unwrites the key if nothing of the value is kept.
+/// Decodes the value of a key that was written from `start` on. Removes the key again if no part of
+/// the value is kept.
 fn keep<'de, A: MapAccess<'de>>(
     map: &mut A,
     node: &Node,
@@ -298,7 +288,7 @@ impl<'de, S: MetadataSink<'de>> Visitor<'de> for Metadata<'_, S> {
     }
 }
 
-/// Decodes a value of which at least something may be kept; answers whether anything was written.
+/// Decodes a value of which some part may be kept. Returns whether anything was written.
 struct Value<'p> {
     node: &'p Node,
     out: &'p mut Vec<u8>,
@@ -371,7 +361,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         Ok(true)
     }
 
-    /// A scalar where the mask names something below it: there is nothing below it.
+    /// A scalar has no parts, so that nothing is kept where the mask names fields below it.
     fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
         Ok(false)
     }
@@ -398,7 +388,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 }
 
 impl Value<'_> {
-    /// A list of whose elements what is kept depends on what they hold.
+    /// Decodes a list whose elements are filtered.
     fn visit_filtered<'de, A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
         self.out.push(b'[');
         while let Some(element) = seq.next_element::<&'de RawValue>()? {

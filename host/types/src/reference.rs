@@ -1,26 +1,24 @@
-//! Keys that name an object of whatever kind, as mappings across kinds make them and guests read them.
+//! Keys that name an object of any kind. Mappings across kinds enqueue them, and guests parse them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Kind;
 
-/// Names one object, wherever it lies. As a key it is written `apps/v1/ReplicaSet/namespace/name/uid`: without a group in the
-/// core one, as kinds are, and with an empty namespace if it is cluster-scoped; `~1` stands for a slash within a part, `~0`
-/// for `~`.
+/// Names one object of any kind. As a key it is written `apps/v1/ReplicaSet/namespace/name/uid`.
+/// The core group is omitted, and the namespace of a cluster-scoped object is empty. In the parts,
+/// `~1` stands for `/` and `~0` for `~`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference {
-    /// Its kind; the version is the one that the reference was found with.
+    /// The kind, in the version in which the reference was found.
     pub kind: Kind,
-    /// Empty if it is cluster-scoped.
+    /// Empty if the object is cluster-scoped.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
 }
 
-/// A key that is not a reference. No retry can help.
+/// A key that is not a reference. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` does not name an object: it would be written `apps/v1/ReplicaSet/namespace/name/uid`"

@@ -1,5 +1,6 @@
-//! Label selectors, in the three forms in which the API has them: the text of a request's `labelSelector`, the
-//! LabelSelector object of a spec, and the plain map of older specs (Service, ReplicationController).
+//! Label selectors in the three forms of the API: the text of a request's `labelSelector`, the
+//! LabelSelector object of a spec, and the plain map of older specs (Service,
+//! ReplicationController).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -8,25 +9,23 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Which labels match: all requirements must hold. Without any, everything matches.
+/// A label selector. All requirements must hold; without any, it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
     nothing: bool,
 }
 
-/// A condition on one label.
+/// A predicate on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
-    /// The label's key.
     pub key: Box<str>,
-    /// How it is compared.
     pub operator: Operator,
-    /// With what; sorted, and empty for [`Operator::Exists`] and [`Operator::DoesNotExist`].
+    /// The values, sorted; empty for [`Operator::Exists`] and [`Operator::DoesNotExist`].
     pub values: Box<[Box<str>]>,
 }
 
-/// How a label is compared. An object without the label matches `NotIn` and `DoesNotExist`.
+/// The operator of a requirement. An object without the label matches `NotIn` and `DoesNotExist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 pub enum Operator {
     In,
@@ -35,33 +34,31 @@ pub enum Operator {
     DoesNotExist,
 }
 
-/// A text or an object that is not a label selector. No retry can help.
+/// A text or an object that is not a label selector. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// The text does not read as a selector.
+    /// The text is not a selector.
     #[error("`{selector}` is not a selector: {problem}")]
     Syntax {
-        /// What was given.
         selector: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// The JSON is no LabelSelector and no map of labels.
+    /// The JSON is neither a LabelSelector nor a map of labels.
     #[error("not a LabelSelector and not a map of labels: {0}")]
     Json(String),
-    /// A label's key or value that the API refuses.
+    /// A key or value that the API refuses.
     #[error("`{0}` is not valid as a label's key or value")]
     Label(String),
-    /// A requirement with values that its operator can't have.
+    /// The operator does not take these values.
     #[error(
         "the requirement on label `{0}` needs values with In and NotIn, and none with Exists and DoesNotExist"
     )]
     Values(String),
 }
 
-/// Something that has labels.
+/// A set of labels.
 pub trait Labels {
-    /// The value of this label.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
@@ -86,12 +83,11 @@ impl Labels for HashMap<String, String> {
 }
 
 impl LabelSelector {
-    /// Matches everything.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Matches nothing, as a LabelSelector that is null does.
+    /// A selector that matches nothing, as a LabelSelector that is null does.
     pub fn nothing() -> Self {
         Self {
             requirements: Vec::new(),
@@ -99,10 +95,8 @@ impl LabelSelector {
         }
     }
 
-    /// All of these must hold.
-    ///
-    /// # Errors
-    /// A key or value that no label can have; values that do not fit their operator.
+    /// A selector with these requirements. Fails if a key or value is not valid for labels, or if
+    /// values do not fit their operator.
     pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Result<Self, SelectorError> {
         let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
         requirements.iter().try_for_each(Requirement::check)?;
@@ -117,10 +111,7 @@ impl LabelSelector {
         })
     }
 
-    /// These labels must be there with these values.
-    ///
-    /// # Errors
-    /// A key or value that no label can have.
+    /// A selector that requires these labels. Fails if a key or value is not valid for labels.
     pub fn of_map<K: AsRef<str>, V: AsRef<str>>(
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, SelectorError> {
@@ -131,19 +122,14 @@ impl LabelSelector {
         )
     }
 
-    /// The selector that lies in a spec: a LabelSelector, or a plain map of labels. Null matches nothing, `{}` everything.
-    /// (The API omits an empty plain map, whose absence matches nothing.)
-    ///
-    /// # Errors
-    /// It is neither, or holds what no label can have.
+    /// The selector of a spec: a LabelSelector, or a plain map of labels. Null matches nothing, and
+    /// `{}` matches everything. (The API omits an empty plain map, whose absence matches nothing.)
+    /// Fails if the value is neither form.
     pub fn of_value(value: &Value) -> Result<Self, SelectorError> {
         Self::of_spec(<Option<Spec> as Deserialize>::deserialize(value))
     }
 
     /// As [`LabelSelector::of_value`], from JSON bytes.
-    ///
-    /// # Errors
-    /// As [`LabelSelector::of_value`].
     pub fn of_json(json: &[u8]) -> Result<Self, SelectorError> {
         Self::of_spec(serde_json::from_slice(json))
     }
@@ -174,7 +160,6 @@ impl LabelSelector {
         }
     }
 
-    /// Whether labels match.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         !self.nothing
             && self
@@ -188,17 +173,17 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether it matches whatever the labels are.
+    /// Whether the selector matches all labels.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// Whether it can match no labels at all because it was null.
+    /// Whether the selector matches nothing because it was null.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// Both selectors must match.
+    /// The conjunction of both selectors.
     pub fn and(&self, other: &Self) -> Self {
         let mut requirements: Vec<_> = self
             .requirements
@@ -216,7 +201,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// The label must be there with this value.
+    /// Requires a label with this value.
     pub fn equals(key: &str, value: &str) -> Self {
         Self {
             key: key.into(),
@@ -225,7 +210,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it holds for this value of its label, or for its absence.
+    /// Whether the requirement holds for this value of its label, or for its absence.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let is_one_of = |value: &str| self.values.iter().any(|own| **own == *value);
         match self.operator {
@@ -278,7 +263,8 @@ fn is_name(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// The two forms of JSON. The API's own fields tell them apart: their values are never strings.
+/// The two forms of JSON. The values of the API's own fields are never strings, which tells the
+/// forms apart.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Spec {
@@ -365,8 +351,8 @@ fn requirement(part: &str) -> Result<Requirement, String> {
     Ok(make(part, Operator::Exists, &[]))
 }
 
-/// The text of the API's `labelSelector`. A selector that matches nothing, for which the API has no text, is written as
-/// one that can't hold.
+/// The text of the API's `labelSelector`. The API has no text for a selector that matches nothing,
+/// so it is written as one that can't hold.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nothing {

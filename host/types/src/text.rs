@@ -1,4 +1,5 @@
-//! Text out of JSON that is borrowed where nothing in it is escaped. (serde's own `Cow` always copies.)
+//! Strings in JSON, borrowed unless they contain escape sequences. (serde's own `Cow` always
+//! copies.)
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,18 +8,13 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
-/// Reads JSON that comes as bytes. That they are text is checked once, and not again with each string in it.
-///
-/// # Errors
-/// They are no text.
+/// A deserializer of JSON bytes. It checks once that they are UTF-8, and not again for each string.
+/// Fails if they are not.
 pub fn reader(json: &[u8]) -> serde_json::Result<serde_json::Deserializer<StrRead<'_>>> {
     Ok(serde_json::Deserializer::from_str(text(json)?))
 }
 
-/// What JSON that comes as bytes says, read as by [`reader`].
-///
-/// # Errors
-/// They are no text, no JSON, or not as a `T` is written.
+/// Deserializes JSON bytes, as [`reader`] does.
 pub fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
     serde_json::from_str(text(json)?)
 }
@@ -27,12 +23,11 @@ fn text(json: &[u8]) -> serde_json::Result<&str> {
     std::str::from_utf8(json).map_err(serde::de::Error::custom)
 }
 
-/// A string or key of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl<'a> Text<'a> {
-    /// The string that a raw value is, if it is one.
+    /// The string in a raw value, or none if the value is not a string.
     pub fn of_raw(value: &'a RawValue) -> Option<Self> {
         let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
         if inner.contains('\\') {

@@ -18,7 +18,7 @@ use crate::flag::{self, Effect, Kind};
 use crate::kcm;
 use crate::kcm::controllers::canonical;
 
-/// The flags that tell how many keys of a controller are reconciled at once.
+/// The flags with the number of keys of a controller that are reconciled concurrently.
 const CONCURRENCY: &[(&str, &str)] = &[
     ("concurrent-cron-job-syncs", "cronjob-controller"),
     ("concurrent-daemonset-syncs", "daemonset-controller"),
@@ -69,7 +69,7 @@ const CONCURRENCY: &[(&str, &str)] = &[
     ),
 ];
 
-/// A flag's value that can't be meant, as a sentence.
+/// An invalid value of a flag.
 #[derive(Debug, thiserror::Error)]
 #[error("--{flag}={value}: {reason}")]
 pub(crate) struct ConfigError {
@@ -78,11 +78,11 @@ pub(crate) struct ConfigError {
     reason: String,
 }
 
-/// The flags as they were given. The kinds of their values were checked when they were parsed.
+/// The parsed flags. The syntax of their values is already checked.
 struct Flags<'a>(&'a ArgMatches);
 
 impl RunConfig {
-    /// Reads what clap found. Fails on a value that can't be meant.
+    /// Reads the flags that clap parsed. Fails if a value is invalid.
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, ConfigError> {
         let flags = Flags(matches);
         let burst = flags.int("kube-api-burst");
@@ -148,7 +148,7 @@ impl Flags<'_> {
         self.0.value_source(name) == Some(ValueSource::CommandLine)
     }
 
-    /// None if it is empty.
+    /// None if the value is empty.
     fn text(&self, name: &str) -> Option<String> {
         self.raw(name)
             .filter(|text| !text.is_empty())
@@ -281,7 +281,7 @@ impl Flags<'_> {
         }))
     }
 
-    /// `<controller>.<key>=<value>`: the controller's name ends at the first dot, and the value may hold anything.
+    /// `<controller>.<key>=<value>`: the controller's name ends at the first dot.
     fn plugin_config(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ConfigError> {
         let mut config: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for text in self
@@ -312,7 +312,7 @@ impl Flags<'_> {
         Ok(config)
     }
 
-    /// With client-go's bounds.
+    /// Checks the same bounds as client-go.
     fn leader_election(&self) -> Result<LeaderElection, ConfigError> {
         let election = LeaderElection {
             enabled: self.bool("leader-elect"),
@@ -336,17 +336,17 @@ impl Flags<'_> {
             (
                 self.text("leader-elect-resource-lock").as_deref() != Some("leases"),
                 "leader-elect-resource-lock",
-                "the only kind that can be held is leases",
+                "only leases is supported",
             ),
             (
                 election.namespace.is_empty(),
                 "leader-elect-resource-namespace",
-                "a Lease needs a namespace",
+                "the Lease needs a namespace",
             ),
             (
                 lease_duration.is_zero() || lease_duration.subsec_nanos() > 0,
                 "leader-elect-lease-duration",
-                "a Lease holds whole seconds, at least one",
+                "it must be at least one second, in whole seconds",
             ),
             (
                 lease_duration <= renew_deadline,
@@ -356,7 +356,7 @@ impl Flags<'_> {
             (
                 retry_period.is_zero() || renew_deadline <= retry_period.mul_f64(1.2),
                 "leader-elect-retry-period",
-                "1.2 times as much must be shorter than --leader-elect-renew-deadline, and it can't be 0",
+                "it must be above 0, and 1.2 times its value must be less than --leader-elect-renew-deadline",
             ),
         ];
         match problems
@@ -368,7 +368,7 @@ impl Flags<'_> {
         }
     }
 
-    /// One sentence that names the flags given that have no effect yet.
+    /// A sentence with the given flags that have no effect yet.
     fn without_effect(&self) -> Option<String> {
         let ignored = kcm::flags::FLAGS
             .iter()
@@ -396,14 +396,14 @@ impl Flags<'_> {
             .into_iter()
             .flatten();
         let gates = uses.flat_map(|text| flag::pairs(text).unwrap_or_default().into_keys());
-        // A gate may be given for one component, as in `kube:JobBackoffLimitPerIndex`.
+        // A gate may name a component, such as `kube:JobBackoffLimitPerIndex`.
         let gates = gates.map(|gate| gate.rsplit(':').next().unwrap_or_default().to_owned());
         let unknown: Vec<String> = gates.filter(|gate| !kcm::is_feature_gate(gate)).collect();
         if unknown.is_empty() {
             return Vec::new();
         }
         vec![format!(
-            "these feature gates are not known in Kubernetes 1.36: {}",
+            "Kubernetes 1.36 has no such feature gates: {}",
             unknown.join(", ")
         )]
     }
@@ -478,8 +478,8 @@ mod tests {
                 "longer than --leader-elect-renew-deadline",
             ),
             (&["--leader-elect-lease-duration=15500ms"], "whole seconds"),
-            (&["--leader-elect-retry-period=9s"], "1.2 times as much"),
-            (&["--leader-elect-resource-lock=endpoints"], "is leases"),
+            (&["--leader-elect-retry-period=9s"], "1.2 times its value"),
+            (&["--leader-elect-resource-lock=endpoints"], "only leases"),
             (&["--leader-elect-resource-namespace="], "needs a namespace"),
         ] {
             let said = refused(args);
@@ -537,7 +537,7 @@ mod tests {
             config
                 .warnings
                 .iter()
-                .any(|w| w.ends_with("not known in Kubernetes 1.36: NoSuchGate")),
+                .any(|w| w.ends_with("has no such feature gates: NoSuchGate")),
             "{:?}",
             config.warnings
         );

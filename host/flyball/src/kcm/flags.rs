@@ -1,15 +1,14 @@
-//! The flags of kube-controller-manager, in the order of their names, each with its type, its default and what it does
-//! in Flyball.
+//! The flags of kube-controller-manager, sorted by name, each with its type, its default and its
+//! effect in Flyball.
 //!
-//! `testdata/kcm-1.36-flags.txt` is what its own code says. A part that makes a flag do what it says turns its `NotYet`
-//! into a `Yes`.
+//! `testdata/kcm-1.36-flags.txt` is generated from kube-controller-manager's own code. A change
+//! that implements a flag turns its `NotYet` into a `Yes`.
 
 use crate::flag::Effect::{Already, NotYet, Yes};
 use crate::flag::Flag;
 use crate::flag::Kind::*;
 use crate::flag::flag;
 
-/// All of them.
 pub(crate) const FLAGS: &[Flag] = &[
     flag("allocate-node-cidrs", Bool, "false", Already(&["false"])),
     flag("allow-metric-labels", Pairs, "[]", NotYet),
@@ -25,9 +24,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "authentication-kubeconfig",
         Text,
         "",
-        Yes(
-            "Kubeconfig of a user who may create TokenReviews and read extension-apiserver-authentication",
-        ),
+        Yes("Kubeconfig used for TokenReview and for reading extension-apiserver-authentication"),
     ),
     flag(
         "authentication-skip-lookup",
@@ -39,7 +36,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "authentication-token-webhook-cache-ttl",
         Duration,
         "10s",
-        Yes("How long the review of a token is kept"),
+        Yes("How long the result of a TokenReview is cached"),
     ),
     flag(
         "authentication-tolerate-lookup-failure",
@@ -51,25 +48,25 @@ pub(crate) const FLAGS: &[Flag] = &[
         "authorization-always-allow-paths",
         Texts,
         "[/healthz,/readyz,/livez]",
-        Yes("Paths that everyone may ask for"),
+        Yes("Paths that need no authorization"),
     ),
     flag(
         "authorization-kubeconfig",
         Text,
         "",
-        Yes("Kubeconfig of a user who may create SubjectAccessReviews"),
+        Yes("Kubeconfig used for SubjectAccessReview"),
     ),
     flag(
         "authorization-webhook-cache-authorized-ttl",
         Duration,
         "10s",
-        Yes("How long a permission is kept"),
+        Yes("How long an allowed SubjectAccessReview is cached"),
     ),
     flag(
         "authorization-webhook-cache-unauthorized-ttl",
         Duration,
         "10s",
-        Yes("How long a refusal is kept"),
+        Yes("How long a denied SubjectAccessReview is cached"),
     ),
     flag(
         "bind-address",
@@ -83,7 +80,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "client-ca-file",
         Text,
         "",
-        Yes("Authorities whose client certificates are accepted"),
+        Yes("CA bundle for client certificates"),
     ),
     flag("cloud-config", Text, "", NotYet),
     flag("cloud-provider", Text, "", Already(&["", "external"])),
@@ -121,7 +118,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "concurrent-deployment-syncs",
         Int32,
         "5",
-        Yes("Deployments reconciled at once"),
+        Yes("Number of Deployments that are reconciled concurrently"),
     ),
     flag("concurrent-device-taint-eviction-syncs", Int32, "8", NotYet),
     flag("concurrent-endpoint-syncs", Int32, "5", NotYet),
@@ -140,7 +137,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "concurrent-replicaset-syncs",
         Int32,
         "5",
-        Yes("ReplicaSets reconciled at once"),
+        Yes("Number of ReplicaSets that are reconciled concurrently"),
     ),
     flag("concurrent-resource-quota-syncs", Int32, "5", NotYet),
     flag("concurrent-resourceclaim-syncs", Int32, "50", NotYet),
@@ -161,7 +158,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "controller-shutdown-timeout",
         Duration,
         "10s",
-        Yes("How long controllers may take to end"),
+        Yes("How long to wait for the controllers to stop"),
     ),
     flag("controller-start-interval", Duration, "0s", NotYet),
     flag(
@@ -169,7 +166,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         Texts,
         "[*]",
         Yes(
-            "Controllers to run: '*' for all that are on by default, 'foo' for one, '-foo' for all but one; the first that fits wins",
+            "Controllers to run: '*' enables all that are on by default, 'foo' enables foo, '-foo' disables foo; the first match applies",
         ),
     ),
     flag(
@@ -183,7 +180,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "disable-http2-serving",
         Bool,
         "false",
-        Yes("Serve HTTP/1.1 alone"),
+        Yes("Serve HTTP/1.1 only"),
     ),
     flag("disabled-metrics", Texts, "[]", NotYet),
     flag("emulated-version", Texts, "[]", NotYet),
@@ -197,9 +194,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "enable-garbage-collector",
         Bool,
         "true",
-        Yes(
-            "Run the garbage-collector-controller. Must be what the API server's flag of this name says",
-        ),
+        Yes("Run the garbage-collector-controller; must equal the API server's flag of this name"),
     ),
     flag(
         "enable-hostpath-provisioner",
@@ -253,13 +248,13 @@ pub(crate) const FLAGS: &[Flag] = &[
         "http2-max-streams-per-connection",
         Int,
         "0",
-        Yes("Requests at once over one HTTP/2 connection; 0 for a default"),
+        Yes("Maximum number of concurrent streams on an HTTP/2 connection; 0 for the default"),
     ),
     flag(
         "kube-api-burst",
         Int32,
         "30",
-        Yes("Requests to the API server at once"),
+        Yes("Burst of requests to the API server, per controller"),
     ),
     flag(
         "kube-api-content-type",
@@ -271,13 +266,13 @@ pub(crate) const FLAGS: &[Flag] = &[
         "kube-api-qps",
         Float,
         "20",
-        Yes("Requests to the API server in a second"),
+        Yes("Requests to the API server per second, per controller"),
     ),
     flag(
         "kubeconfig",
         Text,
         "",
-        Yes("Kubeconfig of the cluster; inside a cluster its service account is used without one"),
+        Yes("Kubeconfig of the cluster; without it, the service account of the pod"),
     ),
     flag("large-cluster-size-threshold", Int32, "50", NotYet),
     flag(
@@ -291,38 +286,38 @@ pub(crate) const FLAGS: &[Flag] = &[
         Duration,
         "15s",
         Yes(
-            "How long the others wait after the last renewal that they saw; at most so long after a crash nobody acts",
+            "How long a standby waits after the last observed renewal before it acquires the lease",
         ),
     ),
     flag(
         "leader-elect-renew-deadline",
         Duration,
         "10s",
-        Yes("How long the leader tries to renew before it ends"),
+        Yes("How long the leader retries a renewal before it exits"),
     ),
     flag(
         "leader-elect-resource-lock",
         Text,
         "leases",
-        Yes("The kind of object that is held: leases"),
+        Yes("Kind of the lock object; only leases is supported"),
     ),
     flag(
         "leader-elect-resource-name",
         Text,
         "kube-controller-manager",
-        Yes("The name of the Lease; `flyball` without it where no built-in controller runs"),
+        Yes("Name of the Lease; by default `flyball` if no built-in controller runs"),
     ),
     flag(
         "leader-elect-resource-namespace",
         Text,
         "kube-system",
-        Yes("The namespace of the Lease"),
+        Yes("Namespace of the Lease"),
     ),
     flag(
         "leader-elect-retry-period",
         Duration,
         "2s",
-        Yes("How long to wait between two attempts to acquire or renew"),
+        Yes("Time between two attempts to acquire or renew the lease"),
     ),
     flag("leader-migration-config", Text, "", NotYet),
     flag(
@@ -330,7 +325,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         Duration,
         "8760h0m0s",
         Yes(
-            "After how long without use a legacy token is marked invalid, and after as long again deleted",
+            "Unused legacy tokens are marked invalid after this time, and deleted after twice this time",
         ),
     ),
     flag("log-flush-frequency", Duration, "5s", NotYet),
@@ -343,7 +338,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "master",
         Text,
         "",
-        Yes("URL of the API server, in place of the kubeconfig's"),
+        Yes("URL of the API server; overrides the kubeconfig"),
     ),
     flag("max-endpoints-per-slice", Int32, "100", NotYet),
     flag("min-compatibility-version", Texts, "[]", NotYet),
@@ -394,19 +389,19 @@ pub(crate) const FLAGS: &[Flag] = &[
         "requestheader-allowed-names",
         Texts,
         "[]",
-        Yes("Common names of the proxies that may name users; empty for all"),
+        Yes("Common names of the client certificates of authenticating proxies; empty for all"),
     ),
     flag(
         "requestheader-client-ca-file",
         Text,
         "",
-        Yes("Authorities of the proxies that may name users"),
+        Yes("CA bundle for the client certificates of authenticating proxies"),
     ),
     flag(
         "requestheader-extra-headers-prefix",
         Texts,
         "[x-remote-extra-]",
-        Yes("How headers start that tell more about a user"),
+        Yes("Prefixes of headers with extra attributes of a user"),
     ),
     flag(
         "requestheader-group-headers",
@@ -418,7 +413,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "requestheader-uid-headers",
         Texts,
         "[]",
-        Yes("Headers with the unique id of a user"),
+        Yes("Headers with the UID of a user"),
     ),
     flag(
         "requestheader-username-headers",
@@ -432,7 +427,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         Text,
         "",
         Yes(
-            "File of the CA bundle that each namespace gets; without it, what this process trusts the API server by",
+            "CA bundle that is published to each namespace; by default the one that this process uses for the API server",
         ),
     ),
     flag("route-reconciliation-period", Duration, "10s", NotYet),
@@ -448,7 +443,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         Text,
         "",
         Yes(
-            "File of the RSA or EC key that signs tokens of service accounts; without it, none are made for Secrets",
+            "RSA or EC private key that signs tokens of service accounts; without it, no token Secrets are filled",
         ),
     ),
     flag("service-cluster-ip-range", Text, "", NotYet),
@@ -458,7 +453,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "tls-cert-file",
         Text,
         "",
-        Yes("Certificate to serve with; self-signed if there is none"),
+        Yes("Serving certificate; self-signed by default"),
     ),
     flag("tls-cipher-suites", Texts, "[]", NotYet),
     flag("tls-curve-preferences", Ints, "[]", NotYet),
@@ -466,13 +461,13 @@ pub(crate) const FLAGS: &[Flag] = &[
         "tls-min-version",
         Text,
         "",
-        Yes("VersionTLS12 or VersionTLS13"),
+        Yes("Minimum TLS version: VersionTLS12 or VersionTLS13"),
     ),
     flag(
         "tls-private-key-file",
         Text,
         "",
-        Yes("Private key of the certificate"),
+        Yes("Private key of the serving certificate"),
     ),
     flag("tls-sni-cert-key", KeyPairs, "[]", NotYet),
     flag("unhealthy-zone-threshold", Float, "0.55", NotYet),
@@ -480,13 +475,13 @@ pub(crate) const FLAGS: &[Flag] = &[
         "use-service-account-credentials",
         Bool,
         "false",
-        Yes("Let each built-in controller act as its own service account"),
+        Yes("Give each built-in controller a service account of its own"),
     ),
     flag(
         "v",
         Level,
         "0",
-        Yes("How much to log: 4 for debugging, 6 for traces"),
+        Yes("Log verbosity: 4 for debugging, 6 for tracing"),
     ),
     flag("version", Version, "false", Yes("Print the version")),
     flag("vmodule", Modules, "", NotYet),

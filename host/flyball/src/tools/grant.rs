@@ -1,79 +1,113 @@
-//! `flyball policy`: what a plugin asks for, as the policy that grants it.
-
-use std::fmt::Write;
+//! `flyball policy`: a policy that grants a plugin what it asks for.
 
 use flyball_manager::ACCOUNTS_NAMESPACE;
 use flyball_manager::policy::{PluginPolicy, Rule};
 use flyball_types::description::Description;
 use flyball_types::printable;
-use serde_json::json;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
-/// The policy that grants all that the description asks for, but no signing key: those are for the operator to name.
+/// The policy that grants all that the description asks for, except signing keys: the operator
+/// names those.
 pub(super) fn policy(description: &Description) -> String {
-    let name = &description.name;
     let granted = PluginPolicy::trusting(description);
-    let mut text = format!(
-        "# What {name} {} asks for. Take away what it must not do: it is told `Denied` then.\n\
-         # `flyball rbac` prints the roles that its account needs for this.\n\n\
-         [plugins.{name}]\n\
-         # The account under which it talks to the API server.\n\
-         service-account = {}\n",
-        printable(&description.version),
-        string(&format!("{ACCOUNTS_NAMESPACE}/{name}")),
+    let mut plugin = Table::new();
+    plugin.decor_mut().set_prefix(comment(&format!(
+        "What {} {} asks for. Delete what it must not do: such calls fail with `Denied`.\n\
+         `flyball rbac` prints the roles that its service account needs.\n",
+        description.name,
+        printable(&description.version)
+    )));
+    let account = format!("{ACCOUNTS_NAMESPACE}/{}", description.name);
+    plugin["service-account"] = value(account);
+    describe(
+        &mut plugin,
+        "service-account",
+        "The account under which the plugin sends requests to the API server.",
     );
     if !granted.imports.is_empty() {
-        let _ = write!(
-            text,
-            "# Imports that need a grant.\nimports = {}\n",
-            strings(&granted.imports)
+        plugin["imports"] = value(strings(&granted.imports));
+        describe(&mut plugin, "imports", "Imports that need a grant.");
+    }
+    let rules = granted.allow.iter().filter(|rule| !rule.kinds.is_empty());
+    let rules: ArrayOfTables = rules.map(table).collect();
+    if !rules.is_empty() {
+        plugin["allow"] = Item::ArrayOfTables(rules);
+    }
+    let mut document = with_plugin(&description.name, plugin);
+    document.set_trailing(comment(&suggestions(description, &granted)));
+    document.to_string()
+}
+
+/// Settings that the operator may want to add, as TOML.
+fn suggestions(description: &Description, granted: &PluginPolicy) -> String {
+    let mut plugin = Table::new();
+    plugin["concurrency"] = value(i64::from(description.concurrency.max(1)));
+    if granted.imports.contains("signer") {
+        plugin["signer-keys"] = value(Array::from_iter(["service-account"]));
+        describe(
+            &mut plugin,
+            "signer-keys",
+            "The host's keys that the plugin may sign with. Who can sign tokens can act as every service account.",
         );
     }
-    if granted.imports.contains("signer") {
-        text.push_str("# The host's keys that it may sign with. Whoever can sign tokens can be any service account.\n");
-        text.push_str("# signer-keys = [\"service-account\"]\n");
+    let mut config = Table::new();
+    for (key, setting) in &description.config {
+        config[key] = value(setting.default.as_deref().unwrap_or_default());
+        describe(&mut config, key, &setting.help);
     }
-    let _ = writeln!(text, "# concurrency = {}", description.concurrency.max(1));
-    if !description.config.is_empty() {
-        let _ = write!(text, "\n# [plugins.{name}.config]\n");
-        for (key, value) in &description.config {
-            let default = value.default.as_deref().unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "# {} = {}  # {}",
-                string(key),
-                string(default),
-                printable(&value.help)
-            );
-        }
+    if !config.is_empty() {
+        plugin["config"] = Item::Table(config);
     }
-    for rule in granted.allow.iter().filter(|rule| !rule.kinds.is_empty()) {
-        let _ = write!(text, "\n[[plugins.{name}.allow]]{}\n", remark(rule));
-        let _ = writeln!(text, "kinds = {}", strings(&rule.kinds));
-        if !rule.subresource.is_empty() {
-            let _ = writeln!(text, "subresource = {}", string(&rule.subresource));
-        }
-        let _ = writeln!(text, "verbs = {}", strings(&rule.verbs));
-    }
-    text
+    format!(
+        "\nMore settings:\n{}",
+        with_plugin(&description.name, plugin)
+    )
 }
 
-/// What a rule is for, where its words don't say it.
-fn remark(rule: &Rule) -> &'static str {
+/// The document of a policy for one plugin.
+fn with_plugin(name: &str, plugin: Table) -> DocumentMut {
+    let mut plugins = Table::new();
+    plugins.set_implicit(true);
+    plugins[name] = Item::Table(plugin);
+    let mut document = DocumentMut::new();
+    document["plugins"] = Item::Table(plugins);
+    document
+}
+
+/// Puts a comment above a key.
+fn describe(table: &mut Table, key: &str, text: &str) {
+    if let Some(mut key) = table.key_mut(key) {
+        key.leaf_decor_mut().set_prefix(comment(&printable(text)));
+    }
+}
+
+/// Makes a comment of each line.
+fn comment(text: &str) -> String {
+    text.lines()
+        .map(|line| match printable(line).trim_end() {
+            "" => "\n".to_owned(),
+            line => format!("# {line}\n"),
+        })
+        .collect()
+}
+
+fn table(rule: &Rule) -> Table {
+    let mut table = Table::new();
     if rule.verbs.iter().eq(["watch"]) {
-        "  # Read from the host's cache, and follow."
-    } else {
-        ""
+        table
+            .decor_mut()
+            .set_prefix("\n# Cached reads, and the changes of these kinds.\n");
     }
+    table["kinds"] = value(strings(&rule.kinds));
+    if !rule.subresource.is_empty() {
+        table["subresource"] = value(rule.subresource.as_str());
+    }
+    table["verbs"] = value(strings(&rule.verbs));
+    table
 }
 
-/// A basic string of TOML: one of JSON, but that TOML wants DEL escaped.
-fn string(text: &str) -> String {
-    json!(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-fn strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(|text| string(text)).collect();
-    format!("[{}]", texts.join(", "))
+fn strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> Array {
+    texts.into_iter().map(String::as_str).collect()
 }
 
 #[cfg(test)]
@@ -91,7 +125,7 @@ mod tests {
             "watches": [{"kind": "v1/Pod"}, {"discovered": {"periodMs": 1}}],
             "permissions": [
                 {"kind": "v1/Pod", "subresource": "status", "verbs": ["update", "patch"]},
-                {"kind": "v1/Pod", "subresource": "odd\"\n]\u007f", "verbs": ["create"]},
+                {"kind": "v1/Pod", "subresource": "scale", "verbs": ["create"]},
                 {"kind": "*", "verbs": ["delete"]}
             ],
             "imports": ["raw", "signer"],
@@ -113,6 +147,20 @@ mod tests {
             (read.concurrency, read.config.len(), read.signer_keys.len()),
             (None, 0, 0)
         );
+        // Without the comment signs, the suggestions are TOML.
+        let (_, suggested) = text
+            .split_once("# More settings:\n")
+            .expect("there are suggestions");
+        let suggested: String = suggested
+            .lines()
+            .map(|line| line.strip_prefix("# ").unwrap_or(line).to_owned() + "\n")
+            .collect();
+        let suggested: DocumentMut = suggested
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}\n{suggested}"));
+        let suggested = &suggested["plugins"]["full"];
+        assert_eq!(suggested["concurrency"].as_integer(), Some(3));
+        assert_eq!(suggested["config"]["none"].as_str(), Some(""));
     }
 
     #[test]

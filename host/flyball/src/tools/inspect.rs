@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::producers::{self, Outside};
 use super::trial::trial;
-use super::{Format, yaml};
+use super::{Format, output};
 
 /// The package of the world that guests are compiled against, in the name of what they export.
 const GUEST: &str = "flyball:controller/guest@";
@@ -45,7 +45,7 @@ fn json(file: &Path, trial: &Inspection, outside: &Outside) -> String {
         "imports": outside.imports,
         "description": *trial.description,
     });
-    yaml::pretty_json(&document)
+    output::pretty_json(&document)
 }
 
 fn text(file: &Path, trial: &Inspection, outside: &Outside) -> String {
@@ -143,7 +143,8 @@ impl Page {
     }
 }
 
-/// The interfaces that the component imports, without the package and the version that all of them have.
+/// The interfaces that the component imports, without the package and the version that all of them
+/// have.
 fn short_imports(outside: &Outside) -> String {
     let short = |name: &String| {
         let plain = name.split_once('@').map_or(name.as_str(), |(name, _)| name);

@@ -1,7 +1,8 @@
-//! `flyball rbac`: what a plugin's account must be allowed in the cluster, so that the server lets it do what the policy does.
+//! `flyball rbac`: the RBAC roles that let a plugin's service account do what the policy allows.
 //!
-//! Each thing that the plugin asks for is taken with each rule of the policy that allows it: a rule without namespaces makes a
-//! rule of the ClusterRole, one with namespaces a rule of a Role in each of them.
+//! Each permission that the plugin asks for is combined with each rule of the policy that allows
+//! it. A rule without namespaces becomes a rule of the ClusterRole; a rule with namespaces becomes
+//! a rule of a Role in each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,30 +10,24 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use flyball_manager::policy::{PluginPolicy, Policy, Rule};
 use flyball_manager::{ACCOUNTS_NAMESPACE, PluginDescription};
-use flyball_types::description::Description;
-use flyball_types::{Kind, KindPattern};
+use flyball_types::description::{Description, VERBS};
+use flyball_types::{Kind, KindPattern, printable};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Manifests, plural, yaml};
+use super::{Manifests, output, plural};
 
-/// The API's group of all that is made here.
-const RBAC: &str = "rbac.authorization.k8s.io";
-/// What the account must be allowed for what the host reads for it from its cache: a `SubjectAccessReview` confirms it.
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+/// Verbs that cached reads need: a SubjectAccessReview confirms them.
 const CACHED: [&str; 3] = ["get", "list", "watch"];
-/// The order in which people write verbs.
-const VERBS: [&str; 8] = [
-    "get",
-    "list",
-    "watch",
-    "create",
-    "update",
-    "patch",
-    "delete",
-    "deletecollection",
-];
 
-/// Prints what a plugin needs: under the policy at `path`, else under that which it is known to have, else to get all that it
-/// asks for.
+/// Prints the roles of a plugin under the policy at `path`, else under the policy that the running
+/// host has for it, else under a policy that grants all that it asks for.
 pub(super) fn run(
     known: PluginDescription,
     path: Option<&Path>,
@@ -48,7 +43,7 @@ pub(super) fn run(
             let mut policy = Policy::read(path)?;
             policy.plugins.remove(name).with_context(|| {
                 format!(
-                    "the policy {} does not speak of the plugin `{name}`: it is granted nothing, and needs no role",
+                    "the policy {} does not mention the plugin `{name}`: the plugin has no grant and needs no role",
                     path.display()
                 )
             })?
@@ -70,39 +65,32 @@ pub(super) fn run(
     let objects = needs.objects(name, account);
     Ok(match format {
         Manifests::Json => {
-            yaml::pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+            output::pretty_json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
         }
-        Manifests::Yaml => {
-            let documents: Vec<String> = objects.iter().map(yaml::document).collect();
-            format!(
-                "{}{}",
-                needs.comment(name, account),
-                documents.join("---\n")
-            )
-        }
+        Manifests::Yaml => needs.comment(name, account) + &output::yaml(&objects)?,
     })
 }
 
 /// Verbs by group and resource.
 type Rules = BTreeMap<(String, String), BTreeSet<&'static str>>;
 
-/// What an account needs.
+/// The rules that an account needs.
 #[derive(Debug, Default)]
 struct Needs {
     everywhere: Rules,
     /// By namespace.
     within: BTreeMap<String, Rules>,
-    /// What the operator should know, as sentences.
+    /// Sentences for the operator.
     notes: Vec<String>,
 }
 
-/// One thing that a plugin asks for.
+/// One verb that a plugin asks for.
 struct Ask<'a> {
+    /// None for all kinds.
     kind: Option<&'a Kind>,
     subresource: &'a str,
-    /// The verb of the policy.
     verb: &'a str,
-    /// Only this namespace; all if empty.
+    /// Empty for all namespaces.
     namespace: &'a str,
 }
 
@@ -130,7 +118,7 @@ impl Needs {
             needs.add(&ask, policy);
         }
         if policy.imports.contains("raw") && description.imports.contains("raw") {
-            needs.note("It GETs paths of its own (`raw`): allow those that it documents, as `nonResourceURLs`.");
+            needs.note("It sends GET requests to paths of its own (`raw`): add the paths that it documents as `nonResourceURLs`.");
         }
         for group in ["", "events.k8s.io"] {
             let verbs = needs
@@ -155,7 +143,7 @@ impl Needs {
         let what = format!("{} {name}{slash}{}", ask.verb, ask.subresource);
         let mut granted = false;
         for rule in policy.allow.iter().filter(|rule| allows(rule, ask)) {
-            // Asking for all kinds, it gets those of the rule.
+            // A plugin that asks for all kinds gets the kinds of the rule.
             let kinds = match ask.kind {
                 Some(_) => std::slice::from_ref(&name),
                 None => rule.kinds.as_slice(),
@@ -166,19 +154,20 @@ impl Needs {
         }
         if !granted {
             self.note(format!(
-                "The plugin asks to {what}, which the policy does not grant."
+                "The policy does not grant what the plugin asks for: {what}."
             ));
         }
     }
 
-    /// Adds what is asked for of one kind, or of all (`*`), in these namespaces; answers whether it can be granted.
+    /// Adds the verb on one kind, or on all (`*`), in these namespaces. Returns whether the policy
+    /// grants it.
     fn add_kind(&mut self, kind: &str, ask: &Ask<'_>, namespaces: &[String], what: &str) -> bool {
         let (group, mut resource, namespaced) = match kind.parse::<Kind>() {
             Ok(kind) => {
                 let known = plural::of(&kind);
                 if known.namespaced.is_none() {
                     self.note(format!(
-                        "`{}` is the usual plural of {kind}; `kubectl api-resources` tells the true one.",
+                        "`{}` is the usual plural of {kind}; `kubectl api-resources` prints the actual one.",
                         known.resource
                     ));
                 }
@@ -188,26 +177,27 @@ impl Needs {
         };
         match (ask.subresource, resource.as_str()) {
             ("", "*") => self.note(format!(
-                "To {what}, RBAC must grant it on all subresources as well."
+                "RBAC grants this on all subresources as well: {what}."
             )),
             ("", _) => {}
             ("*", _) => {
-                self.note(format!("RBAC can't say to {what}: name the subresources."));
+                self.note(format!(
+                    "RBAC has no pattern for this; name the subresources: {what}."
+                ));
                 return true;
             }
             (subresource, _) => resource = format!("{resource}/{subresource}"),
         }
         let verbs: &[&str] = match ask.verb {
             "watch" => &CACHED,
-            verb => {
-                match VERBS.iter().position(|known| *known == verb) {
-                    Some(at) => &VERBS[at..=at],
-                    None => {
-                        self.note(format!("`{verb}` is no verb of the API that Flyball writes with: it is left out."));
-                        return true;
-                    }
+            "*" => &VERBS,
+            verb => match VERBS.iter().position(|known| *known == verb) {
+                Some(at) => &VERBS[at..=at],
+                None => {
+                    self.note(format!("The verb `{verb}` is unknown and left out."));
+                    return true;
                 }
-            }
+            },
         };
         let key = (group, resource);
         if namespaces.is_empty() && ask.namespace.is_empty() {
@@ -216,7 +206,7 @@ impl Needs {
         }
         if namespaced == Some(false) {
             self.note(format!(
-                "The policy grants to {what} only in namespaces, in which no such object lies."
+                "The policy grants this only in namespaces, but the kind is cluster-scoped: {what}."
             ));
             return true;
         }
@@ -236,52 +226,79 @@ impl Needs {
         true
     }
 
+    /// The namespace of accounts if it is Flyball's own, the account, its roles and their bindings.
     fn objects(&self, name: &str, (namespace, account): (&str, &str)) -> Vec<Value> {
+        let role = format!("flyball:{name}");
+        let subjects = Some(vec![Subject {
+            kind: "ServiceAccount".into(),
+            name: account.into(),
+            namespace: Some(namespace.into()),
+            ..Subject::default()
+        }]);
+        let role_ref = |kind: &str| RoleRef {
+            api_group: Some(RBAC_GROUP.into()),
+            kind: kind.into(),
+            name: role.clone(),
+        };
         let mut objects = Vec::new();
         if namespace == ACCOUNTS_NAMESPACE {
-            objects.push(
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            );
+            objects.push(to_value(&Namespace {
+                metadata: metadata(namespace, None),
+                ..Namespace::default()
+            }));
         }
-        objects.push(json!({
-            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace},
+        objects.push(to_value(&ServiceAccount {
+            metadata: metadata(account, Some(namespace)),
+            ..ServiceAccount::default()
         }));
-        let everywhere = [(None, &self.everywhere)];
-        let within = self
-            .within
-            .iter()
-            .map(|(namespace, rules)| (Some(namespace), rules));
-        for (place, rules) in everywhere.into_iter().chain(within) {
-            let (role, binding) = match place {
-                None => ("ClusterRole", "ClusterRoleBinding"),
-                Some(_) => ("Role", "RoleBinding"),
-            };
-            let mut metadata = json!({"name": format!("flyball:{name}")});
-            if let Some(place) = place {
-                metadata["namespace"] = place.as_str().into();
-            }
-            let api = format!("{RBAC}/v1");
-            objects.push(json!({"apiVersion": api, "kind": role, "metadata": metadata, "rules": written(rules)}));
-            objects.push(json!({
-                "apiVersion": api, "kind": binding, "metadata": metadata,
-                "roleRef": {"apiGroup": RBAC, "kind": role, "name": format!("flyball:{name}")},
-                "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        objects.push(to_value(&ClusterRole {
+            metadata: metadata(&role, None),
+            rules: Some(policy_rules(&self.everywhere)),
+            ..ClusterRole::default()
+        }));
+        objects.push(to_value(&ClusterRoleBinding {
+            metadata: metadata(&role, None),
+            role_ref: role_ref("ClusterRole"),
+            subjects: subjects.clone(),
+        }));
+        for (place, rules) in &self.within {
+            objects.push(to_value(&Role {
+                metadata: metadata(&role, Some(place)),
+                rules: Some(policy_rules(rules)),
+            }));
+            objects.push(to_value(&RoleBinding {
+                metadata: metadata(&role, Some(place)),
+                role_ref: role_ref("Role"),
+                subjects: subjects.clone(),
             }));
         }
         objects
     }
 
     fn comment(&self, name: &str, (namespace, account): (&str, &str)) -> String {
-        let mut text = format!(
-            "# What the plugin {name} needs as {namespace}/{account}. The host needs more: `create` of \
-             serviceaccounts/token for this\n# account, `create` of subjectaccessreviews, and `list` and `watch` of all \
-             that plugins watch.\n"
-        );
-        for note in &self.notes {
-            text.push_str(&format!("# {note}\n"));
-        }
-        text
+        let first = [
+            format!("The roles of the plugin {name} as {namespace}/{account}."),
+            "The host itself needs more: `create` of serviceaccounts/token for this account, `create` of".into(),
+            "subjectaccessreviews, and `list` and `watch` of all kinds that plugins watch.".into(),
+        ];
+        first
+            .iter()
+            .chain(&self.notes)
+            .map(|line| format!("# {}\n", printable(line)))
+            .collect()
     }
+}
+
+fn metadata(name: &str, namespace: Option<&str>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.into()),
+        namespace: namespace.map(str::to_owned),
+        ..ObjectMeta::default()
+    }
+}
+
+fn to_value(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).expect("typed objects have no map with keys other than strings")
 }
 
 /// Whether a rule allows some of what is asked for.
@@ -303,8 +320,8 @@ fn allows(rule: &Rule, ask: &Ask<'_>) -> bool {
                 .any(|namespace| namespace == ask.namespace))
 }
 
-/// Rules as RBAC has them: resources of a group with the same verbs are one.
-fn written(rules: &Rules) -> Vec<Value> {
+/// The rules of a role. Resources of a group with the same verbs share a rule.
+fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
     let mut joined: BTreeMap<(&str, Vec<&str>), Vec<&str>> = BTreeMap::new();
     for ((group, resource), verbs) in rules {
         let verbs = VERBS
@@ -313,8 +330,16 @@ fn written(rules: &Rules) -> Vec<Value> {
             .collect();
         joined.entry((group, verbs)).or_default().push(resource);
     }
-    let rule = |((group, verbs), resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
-    joined.into_iter().map(rule).collect()
+    let strings = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
+    joined
+        .into_iter()
+        .map(|((group, verbs), resources)| PolicyRule {
+            api_groups: Some(vec![group.to_owned()]),
+            resources: Some(strings(resources)),
+            verbs: strings(verbs),
+            ..PolicyRule::default()
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -347,10 +372,10 @@ mod tests {
         let within = needs
             .within
             .iter()
-            .map(|(namespace, rules)| (namespace.clone(), written(rules).into()))
+            .map(|(namespace, rules)| (namespace.clone(), to_value(&policy_rules(rules))))
             .collect();
         (
-            written(&needs.everywhere).into(),
+            to_value(&policy_rules(&needs.everywhere)),
             Value::Object(within),
             needs.notes,
         )
@@ -424,9 +449,9 @@ mod tests {
         );
         let notes = notes.join("\n");
         for missing in [
-            "to delete v1/ConfigMap",
-            "to update apps/v1/Deployment/status",
-            "to watch example.com/v1/Gateway",
+            "asks for: delete v1/ConfigMap",
+            "asks for: update apps/v1/Deployment/status",
+            "asks for: watch example.com/v1/Gateway",
         ] {
             assert!(notes.contains(missing), "{notes}");
         }
@@ -469,8 +494,25 @@ mod tests {
         assert!(
             notes
                 .iter()
-                .any(|note| note.contains("in which no such object lies")),
+                .any(|note| note.contains("the kind is cluster-scoped")),
             "{notes:?}"
         );
+    }
+
+    #[test]
+    fn names_in_a_policy_can_not_add_a_document() {
+        let namespace = "one\n---\nkind: Secret";
+        let policy = format!(
+            "[[plugins.a.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"watch\"]\nnamespaces = [{namespace:?}]"
+        );
+        let description = Description::read(DOCUMENT).expect("it is valid");
+        let policy = Policy::parse(Path::new("p"), &policy).expect("it is valid");
+        let needs = Needs::of(&description, &policy.plugins["a"]);
+        let objects = needs.objects("a", ("flyball", namespace));
+        let text = needs.comment("a", ("flyball", namespace))
+            + &output::yaml(&objects).expect("it is written");
+        let read: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
+        assert_eq!(read, objects, "{text}");
+        assert_eq!(read[0]["metadata"]["name"], namespace);
     }
 }

@@ -7,7 +7,7 @@ use flyball_manager::policy::Policy;
 use serde_json::{Value, json};
 
 use super::trial::engine;
-use super::{Done, Format, yaml};
+use super::{Done, Format, output};
 use crate::sentence;
 
 /// Checks files, each for itself.
@@ -58,7 +58,7 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
                     Err(error) => json!({"file": file, "valid": false, "problem": sentence(error)}),
                 }
             });
-            out = yaml::pretty_json(&documents.collect());
+            out = output::pretty_json(&documents.collect());
         }
     }
     Ok(Done { out, err, code })

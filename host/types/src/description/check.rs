@@ -1,4 +1,5 @@
-//! Checks of a description, made once when a plugin is loaded: names are well formed, and what is referred to exists.
+//! Checks of a description, made once when a plugin is loaded: names are well formed, and what is
+//! referred to exists.
 
 use std::collections::BTreeSet;
 

@@ -1,0 +1,35 @@
+//! Output formats of the commands: indented JSON, and documents of YAML.
+
+use serde_json::Value;
+
+/// A value as indented JSON with a newline at its end.
+pub(super) fn pretty_json(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// Values as documents of one YAML stream.
+pub(super) fn yaml(documents: &[Value]) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string_multiple(documents)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_that_looks_like_yaml_stays_one_string() {
+        let value = json!({
+            "kind": "ClusterRole", "empty": {}, "none": [],
+            "metadata": {"name": "flyball:a", "labels": {"on": "no", "a/b": "1.5", "e": "", "x": "a: b # c"}},
+            "rules": [
+                {"apiGroups": [""], "verbs": ["get\n---\nkind: Secret\n", "*", "- a", "null", "0x1"]},
+                {"resources": ["pods/status"], "n": 3, "deep": [{"a": {"b": [true]}}]}
+            ],
+        });
+        let text = yaml(&[value.clone(), value.clone()]).expect("it is written");
+        let read: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
+        assert_eq!(read, [value.clone(), value], "{text}");
+    }
+}
