@@ -1,8 +1,9 @@
 //! A running plugin: deltas become keys, workers call the guest for each key, and the host implements the guest's imports.
 
-pub(crate) mod call;
+pub(crate) mod context;
 pub(crate) mod discovered_informers;
 pub(crate) mod graph;
+pub(crate) mod guest_call;
 pub(crate) mod history;
 pub(crate) mod memo;
 pub(crate) mod plugin_tasks;
@@ -10,6 +11,6 @@ pub(crate) mod queue;
 mod route;
 pub(crate) mod route_turns;
 pub(crate) mod router;
-pub(crate) mod services;
+pub(crate) mod telemetry;
 mod tickers;
 mod worker;

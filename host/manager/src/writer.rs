@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
-use flyball_cache::{ApiResource, ApiResponse, Discovery, DiscoveryError, Object};
+use flyball_cache::{ApiResource, ApiResponse, Discovery, Object};
 use flyball_plugin::{Batch, Operation, Write};
 use flyball_types::{ApiError, Effect, Kind, Mask};
 use serde_json::value::RawValue;
@@ -23,15 +23,17 @@ use self::options::Options;
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
 use crate::policy::PluginPolicy;
-use crate::reads::cached::Views;
+use crate::reads::access::{Read, access};
+use crate::reads::cached::CachedReads;
+use crate::reads::live::resolve;
 
 /// Writes for one plugin.
 pub(crate) struct Writer {
-    pub(crate) client: ApiClient,
-    pub(crate) discovery: Arc<Discovery>,
-    pub(crate) policy: Arc<PluginPolicy>,
-    pub(crate) rate: RateLimiter,
-    pub(crate) views: Arc<Views>,
+    client: ApiClient,
+    discovery: Arc<Discovery>,
+    policy: Arc<PluginPolicy>,
+    rate: RateLimiter,
+    cached: Arc<CachedReads>,
     /// A permit for each request that may be under way.
     sending: Semaphore,
 }
@@ -43,16 +45,26 @@ impl Writer {
         discovery: Arc<Discovery>,
         policy: Arc<PluginPolicy>,
         rate: RateLimiter,
-        views: Arc<Views>,
+        cached: Arc<CachedReads>,
     ) -> Self {
         Self {
             client,
             discovery,
             policy,
             rate,
-            views,
+            cached,
             sending: Semaphore::new(batch::CONCURRENCY),
         }
+    }
+
+    /// The client of the plugin's requests.
+    pub(crate) fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    /// The limiter of the writes.
+    pub(crate) fn rate(&self) -> &RateLimiter {
+        &self.rate
     }
 
     /// Runs the writes of a batch and answers each, in order. They are recorded in the journal as they end.
@@ -97,15 +109,15 @@ impl Writer {
             write.subresource(),
             &target.namespace,
         )?;
-        let returns = self.views.mask(&write.returns)?;
+        let returns = self.cached.mask(&write.returns)?;
         let options = Options::parse(&write.options)?;
-        let resource = self.resolve(kind).await?;
+        let resource = resolve(&self.discovery, kind).await?;
         let call = self.call(write, &resource, &options).await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
         self.rate.wait().await;
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete {
-            self.views.before(kind, &target.namespace, &target.name)
+            self.cached.before(kind, &target.namespace, &target.name)
         } else {
             None
         };
@@ -165,7 +177,7 @@ impl Writer {
         let subresource = write.subresource();
         let wants_metadata = subresource.is_empty()
             && returns.is_none_or(|returns| Mask::metadata().covers(returns))
-            && self.views.shows_metadata_alone(kind);
+            && self.cached.shows_metadata_alone(kind);
         match &write.operation {
             Operation::DeleteCollection { .. } => {
                 if wants_metadata {
@@ -176,22 +188,11 @@ impl Writer {
             }
             _ if wants_metadata => PROTOBUF_METADATA,
             // Other subresources answer with other kinds.
-            _ if matches!(subresource, "" | "status") && self.views.reads_protobuf(kind) => {
+            _ if matches!(subresource, "" | "status") && self.cached.reads_protobuf(kind) => {
                 PROTOBUF
             }
             _ => JSON,
         }
-    }
-
-    /// Where the kind lies in the API.
-    pub(crate) async fn resolve(&self, kind: &Kind) -> Result<Arc<ApiResource>, ApiError> {
-        self.discovery
-            .resolve(kind)
-            .await
-            .map_err(|error| match error {
-                DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
-                DiscoveryError::Source(_) => ApiError::unreachable(error.to_string()),
-            })
     }
 
     /// Makes the plugin see its own write: what it wrote, as it sees it, if it does.
@@ -203,7 +204,7 @@ impl Writer {
         answer: &ApiResponse,
     ) -> Option<Arc<Object>> {
         if matches!(write.operation, Operation::Delete) {
-            self.views
+            self.cached
                 .deleted(
                     kind,
                     (&write.target.namespace, &write.target.name),
@@ -214,7 +215,7 @@ impl Writer {
             return None;
         }
         if answer.is_metadata() || answer.kind() == kind.to_string() {
-            self.views.written(kind, answer).await
+            self.cached.written(kind, answer).await
         } else {
             None
         }
@@ -359,7 +360,7 @@ impl Writer {
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
         let whole = write.subresource() != "status";
-        let cached = self.views.base(
+        let cached = self.cached.base(
             &resource.kind,
             &target.namespace,
             &target.name,
@@ -380,8 +381,12 @@ impl Writer {
         resource_version: &str,
     ) -> Result<Bytes, ApiError> {
         let target = &write.target;
-        self.policy
-            .check("get", &resource.kind, "", &target.namespace)?;
+        let read = Read::Live {
+            verb: "get",
+            kind: &resource.kind,
+            namespace: &target.namespace,
+        };
+        access(&self.policy, read)?;
         let path = resource
             .object(&target.namespace, &target.name, "")
             .map_err(|e| ApiError::invalid(e.to_string()))?;
@@ -423,41 +428,4 @@ fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {
 }
 
 #[cfg(test)]
-mod tests {
-    use flyball_plugin::Target;
-
-    use super::*;
-
-    #[test]
-    fn a_status_is_written_by_update_status_alone() {
-        let update = Operation::Update {
-            resource_version: "1".into(),
-            change: Bytes::new(),
-        };
-        let update_status = Operation::UpdateStatus {
-            resource_version: "1".into(),
-            status: Bytes::new(),
-            metadata: Bytes::new(),
-        };
-        let check = |operation: &Operation, subresource: &str| {
-            let write = Write {
-                target: Target {
-                    kind: "v1/Pod".into(),
-                    namespace: "a".into(),
-                    name: "b".into(),
-                    subresource: subresource.into(),
-                },
-                operation: operation.clone(),
-                options: Bytes::new(),
-                returns: Vec::new(),
-            };
-            check_subresource(&write).map_err(|error| error.reason)
-        };
-        assert_eq!(check(&update, ""), Ok(()));
-        assert_eq!(check(&update, "scale"), Ok(()));
-        assert_eq!(check(&update, "status"), Err("Invalid".into()));
-        assert_eq!(check(&update_status, ""), Ok(()));
-        assert_eq!(check(&update_status, "status"), Err("Invalid".into()));
-        assert_eq!(check(&update_status, "scale"), Err("Invalid".into()));
-    }
-}
+mod tests;

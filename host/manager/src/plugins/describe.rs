@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::limits::rate::RateGate;
-use crate::runtime::services::log_guest;
+use crate::runtime::telemetry::log_guest;
 
 /// Answers a `describe`.
 pub(crate) struct DescribeImports {

@@ -22,15 +22,16 @@ use crate::plugins::open::Opened;
 use crate::plugins::plan::Version;
 use crate::plugins::{PluginOptions, Telemetry};
 use crate::policy::PluginPolicy;
-use crate::reads::cached::{Seen, Views};
+use crate::reads::cached::{CachedReads, Seen};
+use crate::reads::live::LiveReads;
+use crate::runtime::context::{PluginContext, Reads, Settings};
 use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::graph;
-use crate::runtime::history::History;
 use crate::runtime::memo::Memo;
 use crate::runtime::plugin_tasks::{Begin, PluginTasks};
 use crate::runtime::queue::Queue;
 use crate::runtime::route_turns::RouteTurns;
-use crate::runtime::services::Services;
+use crate::runtime::telemetry::{CustomMetrics, PluginTelemetry};
 use crate::signer::SigningKeys;
 use crate::writer::Writer;
 
@@ -89,28 +90,31 @@ impl Starter {
         opened: Opened,
         before: Option<&RunningVersion>,
     ) -> Result<RunningVersion, MetricsError> {
-        let services = Arc::new(self.services(&opened, before)?);
+        let context = Arc::new(self.context(&opened, before)?);
         let Opened {
             version,
             plugin,
             informers,
             discovered,
         } = opened;
-        let name = services.name().to_owned();
+        let name = context.name().to_owned();
         let checks = self.checks(&name, &informers, discovered.as_ref());
         let page = discovered.is_some().then(|| {
-            let views = services.views.clone();
+            let cached = context.reads.cached.clone();
             self.telemetry
                 .debug
-                .add(&name, "graph", move |query| graph::page(&views, query))
+                .add(&name, "graph", move |query| graph::page(&cached, query))
         });
         let stats = plugin.clone();
         let metrics = PluginMetrics::new(
             &self.telemetry.metrics,
             name.as_str().into(),
             move || stats.stats(),
-            services.guard.clone(),
-            vec![services.writer.rate.waits()],
+            context.limits.clone(),
+            vec![
+                context.writer.rate().waits(),
+                context.reads.live.rate().waits(),
+            ],
         )?;
         let leading = self.cluster.leading.subscribe();
         let begin = match before {
@@ -118,14 +122,8 @@ impl Starter {
             None => Begin::Leading(&leading),
         };
         let concurrency = version.grant.concurrency;
-        let tasks = PluginTasks::start(
-            plugin,
-            services,
-            &informers,
-            discovered,
-            concurrency,
-            &begin,
-        );
+        let tasks =
+            PluginTasks::start(plugin, context, &informers, discovered, concurrency, &begin);
         let is_leading = *leading.borrow();
         let running = RunningVersion {
             controller: tasks,
@@ -167,18 +165,18 @@ impl Starter {
         ]
     }
 
-    fn services(
+    fn context(
         &self,
         opened: &Opened,
         before: Option<&RunningVersion>,
-    ) -> Result<Services, MetricsError> {
+    ) -> Result<PluginContext, MetricsError> {
         let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
         let policy = grant.policy.clone();
-        let same = before.map(|before| before.controller.services());
+        let same = before.map(|before| before.controller.context());
         let name: Arc<str> = description.name.as_str().into();
         let client = self.client(&opened.version, before);
-        let seen = same.map_or_else(Seen::default, |same| same.views.seen());
-        let views = Views::new(
+        let seen = same.map_or_else(Seen::default, |same| same.reads.cached.seen());
+        let cached = CachedReads::new(
             description,
             policy.clone(),
             opened.informers.iter().map(|(_, informer)| informer),
@@ -190,18 +188,18 @@ impl Starter {
             .discovered
             .iter()
             .flat_map(DiscoveredInformers::informers);
-        views.discover(discovered.cloned());
-        let views = Arc::new(views);
+        cached.discover(discovered.cloned());
+        let cached = Arc::new(cached);
         let writer = Writer::new(
             client.clone(),
             self.cluster.discovery.clone(),
             policy.clone(),
             self.rate_limiter(&policy),
-            views.clone(),
+            cached.clone(),
         );
-        let has_same_memo = |same: &&Arc<Services>| {
-            same.description.memo_schema == description.memo_schema
-                && same.policy.limits.memo == policy.limits.memo
+        let has_same_memo = |same: &&Arc<PluginContext>| {
+            same.settings.description.memo_schema == description.memo_schema
+                && same.settings.policy.limits.memo == policy.limits.memo
         };
         let memo = match same.filter(has_same_memo) {
             Some(same) => same.memo.clone(),
@@ -211,29 +209,38 @@ impl Starter {
             true => &description.name,
             false => &description.event_source,
         };
-        Ok(Services {
-            recorder: Recorder::start(client.clone(), name.clone(), event_source.clone()),
+        let live = LiveReads::new(
+            client.clone(),
+            self.cluster.discovery.clone(),
+            policy.clone(),
+            self.rate_limiter(&policy),
+        );
+        let telemetry = PluginTelemetry {
+            recorder: Recorder::start(client, name.clone(), event_source.clone()),
             denials: Denials {
                 count: self.denied.with_label_values(&[&*name]),
                 recorder: self.recorder.clone(),
                 account: grant.account.clone(),
                 plugin: name.clone(),
             },
-            views,
+            history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
+            metrics: CustomMetrics::new(name.clone(), self.declare_metrics(description)),
+        };
+        Ok(PluginContext {
+            reads: Reads { cached, live },
             writer,
-            client,
-            memo,
-            guard: HostLimits::new(name.clone(), &policy.limits, grant.is_builtin),
             queues: self.queues(description, same.map(|same| same.queues.as_slice()))?,
-            history: same.map_or_else(|| Arc::new(History::default()), |same| same.history.clone()),
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
-            metrics: self.declare_metrics(description),
-            metrics_warned: false.into(),
-            config: grant.config.clone(),
-            signer: SigningKeys::new(self.options.signer.clone(), policy.clone()),
+            memo,
+            signing_keys: SigningKeys::new(self.options.signer.clone(), policy.clone()),
+            limits: HostLimits::new(name, &policy.limits, grant.is_builtin),
+            telemetry,
             runtime: tokio::runtime::Handle::current(),
-            policy,
-            description: description.clone(),
+            settings: Settings {
+                description: description.clone(),
+                policy,
+                values: grant.config.clone(),
+            },
         })
     }
 
@@ -245,7 +252,7 @@ impl Starter {
         match (account, before) {
             // The tokens of the version before remain valid for this one.
             (Some(_), Some(before)) if before.version.grant.account.as_ref() == account => {
-                before.controller.services().client.clone()
+                before.controller.context().writer.client().clone()
             }
             (Some((namespace, account)), _) => self.cluster.client_as(namespace, account, name),
             (None, _) => self.cluster.client(name, self.cluster.fence.clone()),
@@ -300,7 +307,7 @@ impl Starter {
 impl RunningVersion {
     /// Why the plugin is quarantined, as a sentence; none if it isn't.
     pub(crate) fn quarantine(&self) -> Option<String> {
-        match self.controller.services().guard.quarantine.state() {
+        match self.controller.context().limits.quarantine.state() {
             State::Running => None,
             State::Quarantined { until, reason } => {
                 let left = until

@@ -1,5 +1,5 @@
 //! What one plugin sees of the cluster: the kinds that it watches, each through the cache and its own acknowledged writes,
-//! reduced to the fields that it declared. Every read by a guest passes [`Views::of`], the one grant check.
+//! reduced to the fields that it declared. Each read passes the check in `access.rs`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -20,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use crate::policy::PluginPolicy;
+use crate::reads::access::{Read, access};
 use crate::reads::lookup::{Lookup, reference};
 
 /// Sets of paths that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
@@ -56,7 +57,7 @@ impl<T> Default for Parsed<T> {
 }
 
 /// What one plugin sees.
-pub(crate) struct Views {
+pub(crate) struct CachedReads {
     /// The kinds that the description names.
     kinds: HashMap<Kind, Vec<Lister>>,
     /// Those that its watches discover, as they are now.
@@ -71,8 +72,8 @@ pub(crate) struct Views {
     answer_bytes: usize,
 }
 
-impl Views {
-    /// Views on these informers, of the watches that name a kind, as far as the policy lets the plugin see.
+impl CachedReads {
+    /// CachedReads on these informers, of the watches that name a kind, as far as the policy lets the plugin see.
     pub(crate) fn new<'a>(
         description: &Description,
         policy: Arc<PluginPolicy>,
@@ -168,7 +169,7 @@ impl Views {
         name: &str,
         fields: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        let listers = self.of(kind)?;
+        let listers = self.readable(kind)?;
         let mask = self.mask(fields)?;
         let Some((lister, object)) = listers
             .iter()
@@ -362,23 +363,20 @@ impl Views {
         self.seen.overlay.tidy();
     }
 
-    /// The grant check of all cached reads: a plugin reads what it watches.
-    fn of(&self, kind: &str) -> Result<Cow<'_, [Lister]>, ApiError> {
+    /// Returns the listers of a kind, if the plugin may read it.
+    fn readable(&self, kind: &str) -> Result<Cow<'_, [Lister]>, ApiError> {
         if kind == ALL_KINDS {
             return Ok(self.discovered().values().cloned().collect());
         }
         let listers = self.listers(&parse(kind)?);
-        if listers.is_empty() {
-            return Err(ApiError::denied(format!(
-                "this plugin does not watch {kind}: add a watch to its description"
-            )));
-        }
+        let is_watched = !listers.is_empty();
+        access(&self.policy, Read::Cached { kind, is_watched })?;
         Ok(listers)
     }
 
     /// The listers that a query reads, and the query as the cache takes it.
     fn list_query(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
-        let listers = self.of(&query.kind)?;
+        let listers = self.readable(&query.kind)?;
         let labels: LabelSelector = query
             .labels
             .parse()
@@ -457,7 +455,7 @@ fn parse(kind: &str) -> Result<Kind, ApiError> {
         .map_err(|error| ApiError::invalid(format!("{error}")))
 }
 
-impl Lookup for Views {
+impl Lookup for CachedReads {
     fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
         let listers = self.kinds.get(kind)?;
         Some(listers.iter().any(|lister| {
@@ -630,3 +628,6 @@ impl Cursor for Snapshot {
         size_of::<Self>() + size_of_val(self.objects.as_slice()) + held
     }
 }
+
+#[cfg(test)]
+mod tests;

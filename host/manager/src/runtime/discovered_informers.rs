@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::policy::PluginPolicy;
 use crate::reads::interest::interest;
-use crate::runtime::services::Services;
+use crate::runtime::context::PluginContext;
 
 /// How long the caches of all kinds are waited for. The plugin then starts without those that are not synced (a kind whose
 /// conversion fails, an API that does not respond), and gets their objects once they are.
@@ -75,7 +75,7 @@ impl DiscoveredInformers {
     /// lowers the number that it gets once it has routed the initial objects. `ready` is called when the first kinds have.
     pub(crate) async fn run<R>(
         mut self,
-        services: Arc<Services>,
+        context: Arc<PluginContext>,
         route: impl Fn(Informer, watch::Sender<usize>) -> R,
         ready: impl FnOnce(),
         finish: CancellationToken,
@@ -89,11 +89,11 @@ impl DiscoveredInformers {
         if !in_time {
             let kinds: Vec<String> = missing.iter().map(|kind| kind.to_string()).collect();
             tracing::warn!(
-                controller = services.name(),
+                controller = context.name(),
                 kinds = kinds.join(", "),
                 "started without the objects of some kinds, whose caches are not synced yet"
             );
-            self.count_error(&services);
+            self.count_error(&context);
         }
         let (left, mut routed) = watch::channel(self.informers.len());
         let missing = missing.len();
@@ -109,7 +109,7 @@ impl DiscoveredInformers {
         let _ = routed.wait_for(|left| *left <= missing).await;
         self.settled.store(true, Ordering::Release);
         ready();
-        let period = self.period(&services);
+        let period = self.period(&context);
         let mut reachable = true;
         loop {
             tokio::select! {
@@ -122,20 +122,27 @@ impl DiscoveredInformers {
                     if std::mem::replace(&mut reachable, false) {
                         let error = error_chain(&error);
                         tracing::warn!(
-                            controller = services.name(),
+                            controller = context.name(),
                             error,
                             "can't discover the kinds that the API server serves; trying again"
                         );
                     }
-                    self.count_error(&services);
+                    self.count_error(&context);
                     continue;
                 }
             };
             reachable = true;
-            if !self.update(&catalogue, &services.description, &services.policy) {
+            if !self.update(
+                &catalogue,
+                &context.settings.description,
+                &context.settings.policy,
+            ) {
                 continue;
             }
-            services.views.discover(self.informers.values().cloned());
+            context
+                .reads
+                .cached
+                .discover(self.informers.values().cloned());
             self.factory.start();
             routes.retain(|kind, _| self.informers.contains_key(kind));
             for (kind, informer) in &self.informers {
@@ -166,9 +173,10 @@ impl DiscoveredInformers {
         )
     }
 
-    fn period(&self, services: &Services) -> Duration {
-        let (_, discovered) = self.settings(&services.description);
-        let configured = services
+    fn period(&self, context: &PluginContext) -> Duration {
+        let (_, discovered) = self.settings(&context.settings.description);
+        let configured = context
+            .settings
             .config(&discovered.config)
             .and_then(|text| duration::parse(&text).ok());
         configured
@@ -176,10 +184,10 @@ impl DiscoveredInformers {
             .max(Duration::from_millis(100))
     }
 
-    fn count_error(&self, services: &Services) {
-        let (_, discovered) = self.settings(&services.description);
+    fn count_error(&self, context: &PluginContext) {
+        let (_, discovered) = self.settings(&context.settings.description);
         if !discovered.errors.is_empty() {
-            services.metric(
+            context.telemetry.metrics.update(
                 |metrics, labels| metrics.add(&discovered.errors, labels, 1.0),
                 &[],
             );

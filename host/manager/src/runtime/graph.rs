@@ -8,7 +8,7 @@ use flyball_cache::{Object, Uid};
 use flyball_serving::debug::Page;
 use flyball_types::Reference;
 
-use crate::reads::cached::Views;
+use crate::reads::cached::CachedReads;
 use crate::reads::lookup::{Lookup, reference};
 use crate::runtime::router::named_owner;
 
@@ -25,16 +25,16 @@ struct Vertex {
 }
 
 /// The graph, or of it what hangs together with the objects of the UIDs that the query names as `uid`.
-pub(crate) fn page(views: &Views, query: &[(String, String)]) -> Page {
+pub(crate) fn page(reads: &CachedReads, query: &[(String, String)]) -> Page {
     let asked: Vec<Uid> = query
         .iter()
         .filter(|(key, _)| key == "uid")
         .map(|(_, uid)| Uid::new(uid))
         .collect();
     let objects = if asked.is_empty() {
-        all(views)
+        all(reads)
     } else {
-        connected(views, asked)
+        connected(reads, asked)
     };
     let mut vertices: BTreeMap<String, Vertex> = BTreeMap::new();
     let mut edges = BTreeSet::new();
@@ -50,7 +50,7 @@ pub(crate) fn page(views: &Views, query: &[(String, String)]) -> Page {
     }
     for (named, object) in &objects {
         for owner in object.owners() {
-            let owner = named_owner(object, owner, views);
+            let owner = named_owner(object, owner, reads);
             edges.insert((named.uid.clone(), owner.uid.clone()));
             vertices.entry(owner.uid.clone()).or_insert_with(|| Vertex {
                 named: owner,
@@ -67,10 +67,10 @@ pub(crate) fn page(views: &Views, query: &[(String, String)]) -> Page {
 }
 
 /// All objects that own or are owned.
-fn all(views: &Views) -> Vec<(Reference, Arc<Object>)> {
+fn all(reads: &CachedReads) -> Vec<(Reference, Arc<Object>)> {
     let mut found = Vec::new();
     let mut owners = BTreeSet::new();
-    views.each(|kind, object| {
+    reads.each(|kind, object| {
         owners.extend(object.owners().iter().map(|owner| owner.uid.clone()));
         found.push((reference(kind, object), object.clone()));
     });
@@ -79,7 +79,7 @@ fn all(views: &Views) -> Vec<(Reference, Arc<Object>)> {
 }
 
 /// What can be reached from these objects, by owners and by dependents.
-fn connected(views: &Views, mut ahead: Vec<Uid>) -> Vec<(Reference, Arc<Object>)> {
+fn connected(reads: &CachedReads, mut ahead: Vec<Uid>) -> Vec<(Reference, Arc<Object>)> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     while let Some(uid) = ahead.pop() {
@@ -87,12 +87,12 @@ fn connected(views: &Views, mut ahead: Vec<Uid>) -> Vec<(Reference, Arc<Object>)
             continue;
         }
         ahead.extend(
-            views
+            reads
                 .dependents(&uid)
                 .iter()
                 .map(|dependent| Uid::new(&dependent.uid)),
         );
-        if let Some((kind, object)) = views.by_uid(&uid) {
+        if let Some((kind, object)) = reads.by_uid(&uid) {
             ahead.extend(object.owners().iter().map(|owner| owner.uid.clone()));
             found.push((reference(&kind, &object), object));
         }

@@ -131,8 +131,8 @@ impl History {
         recent.push_back(entry);
     }
 
-    /// Looks how many there were since the last look. To be called every ten seconds or so.
-    pub(crate) fn look(&self) {
+    /// Computes the rate since the last call. Called every ten seconds or so.
+    pub(crate) fn update_rate(&self) {
         let (now, reconciles) = (Instant::now(), self.reconciles.load(Relaxed));
         let mut pace = self.pace.lock();
         let passed = (now - pace.looked).as_secs_f64();

@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::runtime::context::PluginContext;
 use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::route::WatchRoute;
-use crate::runtime::services::Services;
 use crate::runtime::tickers::tick;
 use crate::runtime::worker::Worker;
 
@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// The tasks of a running version of a plugin.
 pub(crate) struct PluginTasks {
     plugin: Plugin,
-    services: Arc<Services>,
+    context: Arc<PluginContext>,
     workers: JoinSet<()>,
     routes: JoinSet<()>,
     others: JoinSet<()>,
@@ -50,7 +50,7 @@ impl PluginTasks {
     /// that it discovers. From here on no change of a synced informer is missed.
     pub(crate) fn start(
         plugin: Plugin,
-        services: Arc<Services>,
+        context: Arc<PluginContext>,
         informers: &[(usize, Informer)],
         discovered: Option<DiscoveredInformers>,
         concurrency: u32,
@@ -60,7 +60,7 @@ impl PluginTasks {
         let (left, unrouted) = watch::channel(watches);
         let mut tasks = Self {
             plugin,
-            services,
+            context,
             workers: JoinSet::new(),
             routes: JoinSet::new(),
             others: JoinSet::new(),
@@ -87,29 +87,29 @@ impl PluginTasks {
 
     fn route(&mut self, watch: usize, informer: Informer, left: watch::Sender<usize>) {
         let finish = self.finish.clone();
-        let route = WatchRoute::run(&self.plugin, &self.services, watch, informer, left, finish);
+        let route = WatchRoute::run(&self.plugin, &self.context, watch, informer, left, finish);
         self.routes.spawn(route);
     }
 
     fn route_discovered(&mut self, discovered: DiscoveredInformers, left: watch::Sender<usize>) {
-        let (plugin, services) = (self.plugin.clone(), self.services.clone());
+        let (plugin, context) = (self.plugin.clone(), self.context.clone());
         let (watch, finish) = (discovered.watch(), self.finish.clone());
         self.routes.spawn(async move {
             let each = finish.clone();
             let route = |informer, left| {
-                WatchRoute::run(&plugin, &services, watch, informer, left, each.clone())
+                WatchRoute::run(&plugin, &context, watch, informer, left, each.clone())
             };
             let ready = || left.send_modify(|left| *left -= 1);
-            discovered.run(services.clone(), route, ready, finish).await;
+            discovered.run(context.clone(), route, ready, finish).await;
         });
     }
 
     fn tick(&mut self, leading: &watch::Receiver<bool>) {
-        for ticker in self.services.description.tickers.clone() {
-            let (services, mut leading) = (self.services.clone(), leading.clone());
+        for ticker in self.context.settings.description.tickers.clone() {
+            let (context, mut leading) = (self.context.clone(), leading.clone());
             self.spawn_until_stop(async move {
                 if leading.wait_for(|leading| *leading).await.is_ok() {
-                    tick(&services, &ticker).await;
+                    tick(&context, &ticker).await;
                 }
             });
         }
@@ -120,29 +120,29 @@ impl PluginTasks {
         if *leading.borrow() {
             return;
         }
-        let (services, mut leading) = (self.services.clone(), leading.clone());
+        let (context, mut leading) = (self.context.clone(), leading.clone());
         self.spawn_until_stop(async move {
             if leading.wait_for(|leading| *leading).await.is_ok() {
-                services.memo.clear();
+                context.memo.clear();
             }
         });
     }
 
     fn tidy(&mut self) {
-        let (services, plugin) = (self.services.clone(), self.plugin.clone());
+        let (context, plugin) = (self.context.clone(), self.plugin.clone());
         self.spawn_until_stop(async move {
             loop {
                 tokio::time::sleep(TIDY).await;
-                services.tidy();
+                context.tidy();
                 plugin.trim_idle(IDLE);
             }
         });
     }
 
     fn work(&mut self, concurrency: u32, leading: &watch::Receiver<bool>, takes_over: bool) {
-        for queue in 0..self.services.queues.len() {
+        for queue in 0..self.context.queues.len() {
             for _ in 0..concurrency.max(1) {
-                let worker = Worker::new(self.plugin.clone(), self.services.clone(), queue);
+                let worker = Worker::new(self.plugin.clone(), self.context.clone(), queue);
                 let (mut unrouted, mut leading) = (self.unrouted.clone(), leading.clone());
                 let stop = self.stop.clone();
                 self.workers.spawn(async move {
@@ -171,8 +171,8 @@ impl PluginTasks {
         });
     }
 
-    pub(crate) fn services(&self) -> &Arc<Services> {
-        &self.services
+    pub(crate) fn context(&self) -> &Arc<PluginContext> {
+        &self.context
     }
 
     pub(crate) fn plugin(&self) -> &Plugin {
@@ -187,12 +187,12 @@ impl PluginTasks {
     /// Takes no more keys, because another version does.
     pub(crate) fn hand_over(&self) {
         self.stop.cancel();
-        self.services.guard.quarantine.close();
+        self.context.limits.quarantine.close();
     }
 
     /// The plugin's name.
     pub(crate) fn name(&self) -> &str {
-        self.services.name()
+        self.context.name()
     }
 
     /// Ends a version whose queues go on with another: lets the running calls end, and routes the deltas that it received
@@ -209,7 +209,7 @@ impl PluginTasks {
     /// Takes no more keys, lets the running calls end, sends the last events, and ends.
     pub(crate) async fn drain(mut self, at_most: Duration) {
         self.hand_over();
-        for queue in &self.services.queues {
+        for queue in &self.context.queues {
             queue.keys.shutdown();
         }
         self.routes.shutdown().await;
@@ -229,13 +229,13 @@ impl PluginTasks {
             self.workers.shutdown().await;
         }
         self.others.shutdown().await;
-        match Arc::try_unwrap(self.services) {
-            Ok(services) => {
+        match Arc::try_unwrap(self.context) {
+            Ok(context) => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                services.recorder.drain(left).await;
+                context.telemetry.recorder.drain(left).await;
             }
-            Err(services) => {
-                tracing::debug!(controller = services.name(), "writes are still in flight");
+            Err(context) => {
+                tracing::debug!(controller = context.name(), "writes are still in flight");
             }
         }
     }

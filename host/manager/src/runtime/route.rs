@@ -12,9 +12,9 @@ use flyball_types::description::DeltaType;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::runtime::call::Call;
+use crate::runtime::context::PluginContext;
+use crate::runtime::guest_call::GuestCall;
 use crate::runtime::router::{Enqueue, Router};
-use crate::runtime::services::Services;
 
 /// How many deltas are routed before other tasks may run.
 const BATCH: usize = 256;
@@ -24,7 +24,7 @@ const ROUTE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration:
 /// Routes the deltas of one watch and one informer.
 pub(super) struct WatchRoute {
     plugin: Plugin,
-    services: Arc<Services>,
+    context: Arc<PluginContext>,
     router: Arc<Router>,
     /// The watch's name in the deltas for the guest.
     watch: String,
@@ -41,7 +41,7 @@ impl WatchRoute {
     /// ends.
     pub(super) fn run(
         plugin: &Plugin,
-        services: &Arc<Services>,
+        context: &Arc<PluginContext>,
         watch: usize,
         informer: Informer,
         left: watch::Sender<usize>,
@@ -49,18 +49,18 @@ impl WatchRoute {
     ) -> impl Future<Output = ()> + Send + use<> {
         let kind = informer.resource().kind.clone();
         let router = Arc::new(Router::new(
-            &services.description,
-            &services.description.watches[watch],
+            &context.settings.description,
+            &context.settings.description.watches[watch],
             &kind,
         ));
         // At once if possible, so that an earlier version may end.
         let subscribed = informer.is_synced().then(|| subscribe(&informer, &router));
         let routing = Self {
             plugin: plugin.clone(),
-            services: services.clone(),
+            context: context.clone(),
             router,
             watch: kind.to_string(),
-            namespaces: services.policy.watched_namespaces(&kind),
+            namespaces: context.settings.policy.watched_namespaces(&kind),
             kind: Arc::new(kind),
             left,
             finish,
@@ -104,18 +104,18 @@ impl WatchRoute {
         let mut asked = Vec::new();
         for delta in &batch.deltas {
             if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
-                self.services.memo.object_deleted(&old.uid().to_string());
+                self.context.memo.object_deleted(&old.uid().to_string());
             }
             // The cheaper test first: most deltas yield no key.
             let (keys, asks_guest) = (
-                self.router.route(delta, &*self.services.views),
+                self.router.route(delta, &*self.context.reads.cached),
                 self.router.asks_guest(delta),
             );
             if (keys.is_empty() && !asks_guest) || !self.router.counts(delta) {
                 continue;
             }
             for Enqueue { queue, key, delay } in keys {
-                self.services.queues[queue].route(key, delay, &self.kind, delta);
+                self.context.queues[queue].route(key, delay, &self.kind, delta);
             }
             if asks_guest {
                 asked.push(guest_delta(&self.watch, delta));
@@ -130,12 +130,12 @@ impl WatchRoute {
 
     /// Gives deltas to the guest's `route`, and returns whether it succeeded.
     async fn ask_guest(&self, deltas: &[flyball_plugin::Delta]) -> bool {
-        let (plugin, services, count) = (self.plugin.clone(), self.services.clone(), deltas.len());
+        let (plugin, context, count) = (self.plugin.clone(), self.context.clone(), deltas.len());
         let deltas = deltas.to_vec();
-        let turn = self.services.route_turns.run(async move {
-            let routed = call_route(&plugin, &services, deltas).await;
+        let turn = self.context.route_turns.run(async move {
+            let routed = call_route(&plugin, &context, deltas).await;
             if let Err(error) = &routed {
-                let controller = services.name();
+                let controller = context.name();
                 tracing::warn!(
                     controller,
                     deltas = count,
@@ -159,24 +159,24 @@ impl WatchRoute {
 /// Calls the guest's `route` once and enqueues the keys that it returns. The error is a sentence for the log.
 async fn call_route(
     plugin: &Plugin,
-    services: &Arc<Services>,
+    context: &Arc<PluginContext>,
     deltas: Vec<flyball_plugin::Delta>,
 ) -> Result<(), String> {
-    let call = Call::new(services.clone(), "route".into());
+    let call = GuestCall::new(context.clone(), "route".into());
     let routed = plugin
         .route(call.clone(), deltas)
         .await
         .map_err(|error| error.to_string())??;
     call.commit();
     for key in routed {
-        let checked = services.queue(&key.queue).and_then(|queue| {
+        let checked = context.queue(&key.queue).and_then(|queue| {
             let held = queue.held_keys();
-            services.guard.check_key(held, &key.key).map(|()| queue)
+            context.limits.check_key(held, &key.key).map(|()| queue)
         });
         match checked {
             Ok(queue) => queue.add(key.key.into(), key.delay, &"route".into()),
             Err(error) => {
-                tracing::warn!(controller = services.name(), %error, "dropped a key that `route` returned");
+                tracing::warn!(controller = context.name(), %error, "dropped a key that `route` returned");
             }
         }
     }

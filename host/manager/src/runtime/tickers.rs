@@ -6,18 +6,19 @@ use flyball_types::description::Ticker;
 use flyball_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
 
+use crate::runtime::context::PluginContext;
 use crate::runtime::queue::Reason;
-use crate::runtime::services::Services;
 
 /// Ticks until it is dropped. The operator's configuration may set the period.
-pub(super) async fn tick(services: &Services, ticker: &Ticker) {
-    let configured = services
+pub(super) async fn tick(context: &PluginContext, ticker: &Ticker) {
+    let configured = context
+        .settings
         .config(&ticker.config)
         .and_then(|text| flyball_types::duration::parse(&text).ok());
     let period = configured
         .unwrap_or(Duration::from_millis(ticker.period_ms.into()))
         .max(Duration::from_millis(1));
-    let Ok(queue) = services.queue(&ticker.queue) else {
+    let Ok(queue) = context.queue(&ticker.queue) else {
         return;
     };
     let mut interval = tokio::time::interval(period);

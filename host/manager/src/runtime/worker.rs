@@ -9,31 +9,31 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::quarantine::{Admission, Pass};
-use crate::runtime::call::Call;
+use crate::runtime::context::PluginContext;
+use crate::runtime::guest_call::GuestCall;
 use crate::runtime::history::Entry;
 use crate::runtime::queue::{Queue, Reason};
-use crate::runtime::services::Services;
 
 /// Reconciles keys of one queue, one at a time.
 pub(super) struct Worker {
     plugin: Plugin,
-    services: Arc<Services>,
+    context: Arc<PluginContext>,
     /// The queue's number in the description.
     queue: usize,
 }
 
 impl Worker {
-    pub(super) fn new(plugin: Plugin, services: Arc<Services>, queue: usize) -> Self {
+    pub(super) fn new(plugin: Plugin, context: Arc<PluginContext>, queue: usize) -> Self {
         Self {
             plugin,
-            services,
+            context,
             queue,
         }
     }
 
     /// Works until `stop`, or until the queue is shut down and empty.
     pub(super) async fn run(self, stop: &CancellationToken) {
-        let queue = &self.services.queues[self.queue];
+        let queue = &self.context.queues[self.queue];
         loop {
             let item = tokio::select! {
                 biased;
@@ -47,7 +47,7 @@ impl Worker {
 
     async fn reconcile(&self, queue: &Queue, item: Item<Arc<str>, Reason>) {
         let key = item.key().clone();
-        let pass = match self.services.guard.quarantine.admit(self.queue, &key).await {
+        let pass = match self.context.limits.quarantine.admit(self.queue, &key).await {
             Admission::Go(pass) => pass,
             Admission::Later(delay) => {
                 return queue
@@ -59,7 +59,7 @@ impl Worker {
         };
         let attempt = queue.keys.num_requeues(&key);
         let started = Instant::now();
-        let call = Call::new(self.services.clone(), key.clone());
+        let call = GuestCall::new(self.context.clone(), key.clone());
         let result = self
             .plugin
             .reconcile(call.clone(), &queue.name, &key, attempt)
@@ -67,10 +67,10 @@ impl Worker {
         if result.is_ok() {
             call.commit();
         }
-        call.settle().await;
+        call.wait_for_writes().await;
         self.log(&item, attempt, started, &call, &result);
         self.note_outcome(pass, &result);
-        self.services.history.add(Entry {
+        self.context.telemetry.history.add(Entry {
             at: SystemTime::now(),
             queue: queue.name.clone(),
             key: key.clone(),
@@ -99,7 +99,7 @@ impl Worker {
 
     /// Tells the quarantine how a call ended.
     fn note_outcome(&self, pass: Pass<'_>, result: &Result<Outcome, CallError>) {
-        let controller = self.services.name();
+        let controller = self.context.name();
         match result {
             Ok(_) => {
                 if pass.returned() {
@@ -126,7 +126,7 @@ impl Worker {
             .is_some_and(|most| queue.keys.num_requeues(&key) >= most)
         {
             tracing::warn!(
-                controller = self.services.name(),
+                controller = self.context.name(),
                 key = &*key,
                 "gave up until something changes"
             );
@@ -143,14 +143,14 @@ impl Worker {
         item: &Item<Arc<str>, Reason>,
         attempt: u32,
         started: Instant,
-        call: &Call,
+        call: &GuestCall,
         result: &Result<Outcome, CallError>,
     ) {
         let is_well = matches!(result, Ok(Outcome::Done | Outcome::RequeueAfter(_)));
         if is_well && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG) {
             return;
         }
-        let (controller, key) = (self.services.name(), &**item.key());
+        let (controller, key) = (self.context.name(), &**item.key());
         let causes = item.causes();
         let why = causes.first.to_string();
         let (coalesced, wrote) = (causes.coalesced, call.summary());

@@ -30,7 +30,12 @@ impl Supervisor {
 
     fn why(&self, object: &str) -> Vec<Reconciled> {
         let about = |(name, running): (&String, &RunningVersion)| {
-            running.controller.services().history.about(name, object)
+            running
+                .controller
+                .context()
+                .telemetry
+                .history
+                .about(name, object)
         };
         let mut all: Vec<_> = self.running.iter().flat_map(about).collect();
         all.sort_by(|a, b| a.at.cmp(&b.at));
@@ -69,7 +74,7 @@ impl Supervisor {
         };
         let stats = running.map(|running| running.controller.plugin().stats());
         let stats = stats.unwrap_or_default();
-        let services = running.map(|running| running.controller.services());
+        let context = running.map(|running| running.controller.context());
         Some(PluginStatus {
             name: name.to_owned(),
             version: printable(&plugin.description.version),
@@ -81,15 +86,15 @@ impl Supervisor {
             state,
             reason: quarantine.or_else(|| trouble.map(|trouble| trouble.reason.clone())),
             rolled_back: version.is_some_and(|version| version.file != plugin.digest),
-            queued: services.map_or(0, |services| {
-                services.queues.iter().map(|queue| queue.keys.len()).sum()
+            queued: context.map_or(0, |context| {
+                context.queues.iter().map(|queue| queue.keys.len()).sum()
             }),
-            performance: services
-                .map(|services| services.history.performance())
+            performance: context
+                .map(|context| context.telemetry.history.performance())
                 .unwrap_or_default(),
             memory: stats.memory,
             instances: stats.live,
-            memo: services.map_or(0, |services| services.memo.bytes()),
+            memo: context.map_or(0, |context| context.memo.bytes()),
             cpu_seconds: stats.cpu.as_secs_f64(),
         })
     }
@@ -176,7 +181,7 @@ impl Supervisor {
         let running = self.running.get(name);
         match running.filter(|running| running.quarantine().is_some()) {
             Some(running) => {
-                running.controller.services().resume();
+                running.controller.context().resume();
                 Ok(format!("`{name}` is no longer quarantined"))
             }
             None => Err(RequestError::Refused(format!(

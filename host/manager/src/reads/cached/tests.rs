@@ -1,0 +1,114 @@
+//! What a plugin sees of a cache that holds more: by its policy's namespaces, its declared fields and its own writes.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+use crate::policy::Policy;
+use crate::reads::fake_source::informer;
+
+fn pod(namespace: &str, name: &str) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}-{name}"), "resourceVersion": "5"},
+        "spec": {"nodeName": "n", "hostname": "h"},
+    })
+}
+
+/// The reads of a plugin that watches pods with these fields, under a policy with these `[[plugins.a.allow]]` entries.
+async fn reads(allow: &str, fields: &[&str]) -> CachedReads {
+    let text = format!("[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"watch\"]\n{allow}");
+    let policy = Policy::parse(Path::new("policy.toml"), &text).expect("a policy");
+    let (informer, source) = informer(vec![pod("demo", "web"), pod("other", "db")], fields).await;
+    CachedReads::new(
+        &Description::default(),
+        Arc::new(policy.plugins["a"].clone()),
+        [&informer],
+        Arc::new(Discovery::new(source)),
+        1 << 20,
+        Seen::default(),
+    )
+}
+
+fn count(reads: &CachedReads, namespace: &str) -> u32 {
+    let query = Query {
+        kind: "v1/Pod".into(),
+        namespace: namespace.into(),
+        ..Query::default()
+    };
+    reads.count(&query).expect("the plugin watches pods")
+}
+
+fn get(reads: &CachedReads, namespace: &str, name: &str, fields: &[&str]) -> Option<Value> {
+    let fields: Vec<String> = fields.iter().map(|&field| field.into()).collect();
+    let found = reads.get("v1/Pod", namespace, name, &fields);
+    let found = found.expect("the plugin watches pods")?;
+    Some(serde_json::from_slice(&found).expect("JSON"))
+}
+
+#[tokio::test]
+async fn all_namespaces_are_seen_unless_the_policy_names_some() {
+    let all = reads("", &["spec.nodeName"]).await;
+    assert_eq!((count(&all, ""), count(&all, "other")), (2, 1));
+    let one = reads("namespaces = [\"demo\"]", &["spec.nodeName"]).await;
+    assert_eq!((count(&one, ""), count(&one, "other")), (1, 0));
+    assert!(get(&one, "demo", "web", &[]).is_some());
+    assert_eq!(get(&one, "other", "db", &[]), None);
+    let mut seen = Vec::new();
+    one.each(|_, object| seen.push(object.key().to_string()));
+    assert_eq!(seen, ["demo/web"]);
+    assert!(one.by_uid(&Uid::new("other-db")).is_none());
+}
+
+#[tokio::test]
+async fn an_object_has_the_declared_fields_and_others_are_denied() {
+    let reads = reads("", &["spec.nodeName"]).await;
+    let found = get(&reads, "demo", "web", &[]).expect("it is cached");
+    assert_eq!(found["spec"], json!({"nodeName": "n"}));
+    let undeclared = ["spec.hostname".to_owned()];
+    let denied = reads.get("v1/Pod", "demo", "web", &undeclared).unwrap_err();
+    assert_eq!(denied.reason, "Denied");
+}
+
+#[tokio::test]
+async fn a_kind_that_the_plugin_does_not_watch_is_denied() {
+    let reads = reads("", &[]).await;
+    let denied = reads.get("v1/Secret", "demo", "web", &[]).unwrap_err();
+    assert_eq!(denied.reason, "Denied");
+    let query = Query {
+        kind: "v1/Secret".into(),
+        ..Query::default()
+    };
+    assert_eq!(reads.count(&query).unwrap_err().reason, "Denied");
+}
+
+#[tokio::test]
+async fn an_acknowledged_write_is_seen_at_once_and_only_where_the_plugin_may_see_it() {
+    let reads = reads("namespaces = [\"demo\"]", &["spec.nodeName"]).await;
+    let kind = "v1/Pod".parse().expect("a kind");
+    for namespace in ["demo", "other"] {
+        let mut created = pod(namespace, "new");
+        created["metadata"]["resourceVersion"] = "20".into();
+        created["kind"] = "Pod".into();
+        created["apiVersion"] = "v1".into();
+        let answer = ApiResponse::new(created.to_string().into());
+        reads.written(&kind, &answer).await;
+    }
+    assert_eq!((count(&reads, "demo"), count(&reads, "")), (2, 2));
+    assert!(get(&reads, "demo", "new", &[]).is_some());
+    assert_eq!(get(&reads, "other", "new", &[]), None);
+}
+
+#[tokio::test]
+async fn an_observed_deletion_is_remembered_under_the_name_and_the_uid() {
+    let reads = reads("", &[]).await;
+    let reference = |uid: &str| Reference {
+        kind: "v1/Pod".parse().expect("a kind"),
+        namespace: "demo".into(),
+        name: "web".into(),
+        uid: uid.into(),
+    };
+    assert!(!reads.is_gone(&reference("1")));
+    reads.note_deletion(reference("1"));
+    assert!(reads.is_gone(&reference("1")) && !reads.is_gone(&reference("2")));
+}

@@ -1,0 +1,331 @@
+//! Live reads: what a guest reads from the API server itself, past the cache, with the plugin's own credentials and rate
+//! limiter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
+use flyball_cache::{ApiResource, Discovery, DiscoveryError};
+use flyball_types::{
+    ApiError, Catalogue, DiscoveryFailure, Effect, Kind, Mask, ServedKind, Subresource,
+};
+
+use crate::api::client::{ApiClient, ApiRequest};
+use crate::limits::rate::RateLimiter;
+use crate::policy::PluginPolicy;
+use crate::reads::access::{Read, access};
+
+/// The age up to which the list of kinds is reused: calls at the same time share a request, and a kind whose objects a guest
+/// has seen is not missed.
+const DISCOVERY_AGE: Duration = Duration::from_secs(1);
+
+/// The parameters that a live list may have.
+const LIST_PARAMETERS: [&str; 6] = [
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+];
+
+/// The live reads of one plugin.
+pub(crate) struct LiveReads {
+    client: ApiClient,
+    discovery: Arc<Discovery>,
+    policy: Arc<PluginPolicy>,
+    rate: RateLimiter,
+}
+
+impl LiveReads {
+    pub(crate) fn new(
+        client: ApiClient,
+        discovery: Arc<Discovery>,
+        policy: Arc<PluginPolicy>,
+        rate: RateLimiter,
+    ) -> Self {
+        Self {
+            client,
+            discovery,
+            policy,
+            rate,
+        }
+    }
+
+    /// The limiter of the requests.
+    pub(crate) fn rate(&self) -> &RateLimiter {
+        &self.rate
+    }
+
+    /// Returns an object, reduced to `fields`.
+    pub(crate) async fn get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Bytes, ApiError> {
+        let resource = self.resource("get", kind, namespace).await?;
+        let path = resource.object(namespace, name, "").map_err(invalid)?;
+        let accept = if is_metadata(fields) { METADATA } else { JSON };
+        let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
+        let granted = self.policy.fields("get", &resource.kind, namespace);
+        project(narrow(answer, granted, false)?, fields, false)
+    }
+
+    /// Returns a list, each object reduced to `fields`.
+    pub(crate) async fn list(
+        &self,
+        kind: &str,
+        namespace: &str,
+        parameters: &[(String, String)],
+        fields: &[String],
+    ) -> Result<Bytes, ApiError> {
+        let resource = self.resource("list", kind, namespace).await?;
+        let path = resource.collection(namespace).map_err(invalid)?;
+        let path = with_parameters(path, parameters)?;
+        let accept = if is_metadata(fields) {
+            METADATA_LIST
+        } else {
+            JSON
+        };
+        let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
+        let granted = self.policy.fields("list", &resource.kind, namespace);
+        project(narrow(answer, granted, true)?, fields, true)
+    }
+
+    /// Returns the answer to a GET of any path.
+    pub(crate) async fn raw(&self, path: &str) -> Result<Bytes, ApiError> {
+        access(&self.policy, Read::Raw { path })?;
+        self.send(ApiRequest::get(path)).await
+    }
+
+    /// Returns the kinds that the API server serves.
+    pub(crate) async fn kinds(&self) -> Result<Catalogue, ApiError> {
+        access(&self.policy, Read::Discovery)?;
+        let found = self.discovery.catalogue(DISCOVERY_AGE).await;
+        let found = found.map_err(|error| ApiError::unreachable(error.to_string()))?;
+        let kind = |resource: &Arc<ApiResource>| ServedKind {
+            kind: resource.kind.to_string(),
+            plural: resource.plural.clone(),
+            namespaced: resource.namespaced,
+            preferred: resource.preferred,
+            verbs: resource.verbs.iter().cloned().collect(),
+            subresources: resource
+                .subresources
+                .iter()
+                .map(|subresource| Subresource {
+                    name: subresource.name.clone(),
+                    verbs: subresource.verbs.iter().cloned().collect(),
+                })
+                .collect(),
+        };
+        let failure = |(group_version, message): &(String, String)| DiscoveryFailure {
+            group_version: group_version.clone(),
+            message: message.clone(),
+        };
+        Ok(Catalogue {
+            kinds: found.resources.iter().map(kind).collect(),
+            failures: found.failed.iter().map(failure).collect(),
+        })
+    }
+
+    async fn send(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
+        self.rate.wait().await;
+        self.client.send(request).await
+    }
+
+    /// Checks the grant, and resolves the kind's path.
+    async fn resource(
+        &self,
+        verb: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Result<Arc<ApiResource>, ApiError> {
+        let kind: Kind = kind.parse().map_err(invalid)?;
+        let read = Read::Live {
+            verb,
+            kind: &kind,
+            namespace,
+        };
+        access(&self.policy, read)?;
+        resolve(&self.discovery, &kind).await
+    }
+}
+
+/// Returns a kind's path in the API.
+pub(crate) async fn resolve(
+    discovery: &Discovery,
+    kind: &Kind,
+) -> Result<Arc<ApiResource>, ApiError> {
+    discovery.resolve(kind).await.map_err(|error| match error {
+        DiscoveryError::UnknownKind(_) => ApiError::unknown_kind(error.to_string()),
+        DiscoveryError::Source(_) => ApiError::unreachable(error.to_string()),
+    })
+}
+
+/// Appends the parameters to the path of a list.
+fn with_parameters(mut path: String, parameters: &[(String, String)]) -> Result<String, ApiError> {
+    for (name, value) in parameters {
+        if !LIST_PARAMETERS.contains(&name.as_str()) {
+            return Err(ApiError::invalid(format!(
+                "a list has no parameter `{name}`: use {}",
+                LIST_PARAMETERS.join(", ")
+            )));
+        }
+        flyball_cache::resource::push_parameter(&mut path, name, value);
+    }
+    Ok(path)
+}
+
+fn invalid(error: impl std::fmt::Display) -> ApiError {
+    ApiError::invalid(error.to_string())
+}
+
+/// Whether all of these fields are metadata, so that the server need not send more.
+fn is_metadata(fields: &[String]) -> bool {
+    !fields.is_empty() && Mask::parse(fields).is_ok_and(|mask| Mask::metadata().covers(&mask))
+}
+
+/// Reduces the answer to these fields; keeps it whole if there are none.
+fn project(answer: Bytes, fields: &[String], is_list: bool) -> Result<Bytes, ApiError> {
+    if fields.is_empty() || fields.iter().any(|path| path == ".") {
+        return Ok(answer);
+    }
+    narrow(answer, Some(Mask::parse(fields).map_err(invalid)?), is_list)
+}
+
+/// Reduces the answer to the fields of the mask; keeps it whole without one.
+fn narrow(answer: Bytes, mask: Option<Mask>, is_list: bool) -> Result<Bytes, ApiError> {
+    let Some(mask) = mask else { return Ok(answer) };
+    let mut narrowed = Vec::with_capacity(answer.len());
+    let pruned = if is_list {
+        mask.prune_list(&answer, &mut narrowed)
+    } else {
+        mask.prune(&answer, &mut narrowed)
+    };
+    pruned.map_err(|error| {
+        let message = format!("the server's answer can't be read: {error}");
+        ApiError::internal(Effect::None, message)
+    })?;
+    Ok(narrowed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use flyball_cache::{KubeSource, Source};
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::api::fake_server::{Log, Reply, serve};
+    use crate::api::fence::Fence;
+    use crate::policy::Policy;
+
+    const POLICY: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"get\", \"list\"]\n\
+                          namespaces = [\"demo\"]\nfields = [\"metadata.name\", \"spec\"]\n";
+
+    /// The reads of a plugin on a server that has one pod, ten per second; and the requests that they sent.
+    fn reads() -> (LiveReads, Log) {
+        let pod = || json!({"metadata": {"name": "web", "uid": "1", "labels": {"a": "b"}}, "spec": {"nodeName": "n"}, "status": {}});
+        let served = json!({"items": [{"versions": [{"version": "v1", "resources": [
+            {"resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced", "verbs": ["get", "list"]},
+        ]}]}]});
+        let (server, _) = serve(move |request| match &*request.path {
+            "/api" => Reply::Json(200, served.clone()),
+            _ => Reply::Json(200, json!({"items": []})),
+        });
+        let source: Arc<dyn Source> = Arc::new(KubeSource::new(server));
+        let (connection, log) = serve(move |request| match &*request.path {
+            "/api/v1/namespaces/demo/pods/web" => Reply::Json(200, pod()),
+            _ => Reply::Json(200, json!({"items": [pod()]})),
+        });
+        let policy = Policy::parse(Path::new("policy.toml"), POLICY).expect("a policy");
+        let reads = LiveReads::new(
+            ApiClient::new(connection, None, "test", Arc::new(Fence::closed())),
+            Arc::new(Discovery::new(source)),
+            Arc::new(policy.plugins["a"].clone()),
+            RateLimiter::new(10.0, 1),
+        );
+        (reads, log)
+    }
+
+    /// What the policy lets the plugin read of the pod. An object always keeps what identifies it.
+    fn granted() -> Value {
+        json!({"metadata": {"name": "web", "uid": "1"}, "spec": {"nodeName": "n"}})
+    }
+
+    fn json_of(answer: &Bytes) -> Value {
+        serde_json::from_slice(answer).expect("JSON")
+    }
+
+    #[tokio::test]
+    async fn an_object_has_the_fields_that_are_both_granted_and_asked_for() {
+        let (reads, _) = reads();
+        let get = async |fields: &[&str]| {
+            let fields: Vec<String> = fields.iter().map(|&field| field.into()).collect();
+            json_of(&reads.get("v1/Pod", "demo", "web", &fields).await.unwrap())
+        };
+        assert_eq!(get(&[]).await, granted());
+        let fields = ["status", "metadata.labels", "spec"];
+        assert_eq!(get(&fields).await, granted());
+    }
+
+    #[tokio::test]
+    async fn the_objects_of_a_list_have_the_fields_that_are_granted() {
+        let (reads, log) = reads();
+        let limit = [("limit".to_owned(), "5".to_owned())];
+        let list = reads.list("v1/Pod", "demo", &limit, &[]).await.unwrap();
+        assert_eq!(json_of(&list)["items"], json!([granted()]));
+        assert_eq!(log.take(), ["GET /api/v1/namespaces/demo/pods?limit=5"]);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_is_not_granted_sends_nothing() {
+        let (reads, log) = reads();
+        let watch = [("watch".to_owned(), "1".to_owned())];
+        for (error, reason) in [
+            (reads.get("v1/Pod", "other", "web", &[]).await, "Denied"),
+            (reads.get("v1/Secret", "demo", "web", &[]).await, "Denied"),
+            (reads.list("v1/Pod", "", &[], &[]).await, "Denied"),
+            (reads.raw("/metrics").await, "Denied"),
+            (reads.list("v1/Pod", "demo", &watch, &[]).await, "Invalid"),
+            (
+                reads.get("v1/Pod", "demo", "../secrets/a", &[]).await,
+                "Invalid",
+            ),
+        ] {
+            assert_eq!(error.unwrap_err().reason, reason);
+        }
+        assert_eq!(reads.kinds().await.unwrap_err().reason, "Denied");
+        assert!(log.take().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_wait_for_a_rate_limiter_of_their_own() {
+        let (reads, start) = (reads().0, Instant::now());
+        for _ in 0..6 {
+            reads.get("v1/Pod", "demo", "web", &[]).await.unwrap();
+        }
+        let took = start.elapsed().as_millis();
+        assert!((499..=520).contains(&took), "{took} ms");
+    }
+
+    #[test]
+    fn the_parameters_of_a_list_are_known_and_escaped() {
+        let path = |name: &str, value: &str| {
+            with_parameters("/api/v1/pods".into(), &[(name.into(), value.into())])
+        };
+        assert_eq!(
+            path("labelSelector", "a=b&watch=true").unwrap(),
+            "/api/v1/pods?labelSelector=a%3Db%26watch%3Dtrue"
+        );
+        for name in ["watch", "follow", "limit&watch", "Limit", ""] {
+            let error = path(name, "1").unwrap_err();
+            assert_eq!(error.reason, "Invalid", "{name}");
+        }
+    }
+}

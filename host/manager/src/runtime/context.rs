@@ -1,0 +1,96 @@
+//! What the tasks and the guest calls of one plugin version work with, grouped by who uses it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flyball_types::ApiError;
+use flyball_types::description::Description;
+use flyball_workqueue::Priority;
+
+use crate::limits::host_limits::HostLimits;
+use crate::policy::PluginPolicy;
+use crate::reads::cached::CachedReads;
+use crate::reads::live::LiveReads;
+use crate::runtime::memo::Memo;
+use crate::runtime::queue::{Queue, Reason};
+use crate::runtime::route_turns::RouteTurns;
+use crate::runtime::telemetry::PluginTelemetry;
+use crate::signer::SigningKeys;
+use crate::writer::Writer;
+
+/// What one plugin version works with.
+pub(crate) struct PluginContext {
+    pub(crate) settings: Settings,
+    pub(crate) reads: Reads,
+    pub(crate) writer: Writer,
+    /// In the order of the description.
+    pub(crate) queues: Vec<Queue>,
+    /// Shared by all versions.
+    pub(crate) route_turns: Arc<RouteTurns>,
+    pub(crate) memo: Arc<Memo>,
+    pub(crate) signing_keys: SigningKeys,
+    pub(crate) limits: Arc<HostLimits>,
+    pub(crate) telemetry: PluginTelemetry,
+    /// Runs writes, so that they outlive the guest call that asked for them.
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+/// What the plugin and the operator say.
+pub(crate) struct Settings {
+    pub(crate) description: Description,
+    pub(crate) policy: Arc<PluginPolicy>,
+    /// The operator's values.
+    pub(crate) values: BTreeMap<String, String>,
+}
+
+/// The plugin's reads.
+pub(crate) struct Reads {
+    pub(crate) cached: Arc<CachedReads>,
+    pub(crate) live: LiveReads,
+}
+
+impl Settings {
+    /// Returns the operator's value of a key, else the described default.
+    pub(crate) fn config(&self, key: &str) -> Option<String> {
+        let default = || {
+            self.description
+                .config
+                .get(key)
+                .and_then(|key| key.default.clone())
+        };
+        self.values.get(key).cloned().or_else(default)
+    }
+}
+
+impl PluginContext {
+    /// The plugin's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.description.name
+    }
+
+    /// Returns the queue of this name; the first one if the name is empty.
+    pub(crate) fn queue(&self, name: &str) -> Result<&Queue, ApiError> {
+        let found = self
+            .queues
+            .iter()
+            .find(|queue| name.is_empty() || &*queue.name == name);
+        found.ok_or_else(|| ApiError::invalid(format!("the plugin describes no queue `{name}`")))
+    }
+
+    /// Frees memory that is no longer needed, and reports what was dropped. Called periodically.
+    pub(crate) fn tidy(&self) {
+        self.reads.cached.tidy();
+        self.memo.tidy();
+        self.telemetry.history.update_rate();
+        self.limits.report_dropped();
+    }
+
+    /// Ends a quarantine at once, and enqueues the keys that failed.
+    pub(crate) fn resume(&self) {
+        for (queue, key) in self.limits.quarantine.resume() {
+            if let Some(queue) = self.queues.get(queue) {
+                queue.keys.add(key, Priority::Normal, Reason::Resumed);
+            }
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! One call of a guest: what answers its imports while it runs, what is committed when it returns, and what must have
+//! happened before its key may be reconciled again.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use flyball_plugin::{Batch, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
+use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+
+use crate::api::events::Event;
+use crate::runtime::context::PluginContext;
+use crate::runtime::memo::MemoCall;
+use crate::runtime::telemetry::{clip, log_guest};
+use crate::writer::{Journal, Touched};
+
+/// Bytes of an event's message that are kept: what the API takes at most.
+const EVENT_MESSAGE: usize = 1024;
+/// Bytes of each of an event's other texts, which are names.
+const EVENT_NAME: usize = 256;
+/// How long to wait before the server is asked again for a consistent read.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Answers the imports of one call.
+pub(crate) struct GuestCall {
+    context: Arc<PluginContext>,
+    /// The key, for the log.
+    key: Arc<str>,
+    memo: MemoCall,
+    journal: Arc<Journal>,
+    /// Writes under way. They go on when the guest is stopped.
+    writes: TaskTracker,
+}
+
+impl GuestCall {
+    /// A call for this key.
+    pub(crate) fn new(context: Arc<PluginContext>, key: Arc<str>) -> Arc<Self> {
+        let (memo, journal, writes) = (MemoCall::default(), Arc::default(), TaskTracker::new());
+        Arc::new(Self {
+            context,
+            key,
+            memo,
+            journal,
+            writes,
+        })
+    }
+
+    /// The call returned: what it put into the memo is seen by others.
+    pub(crate) fn commit(&self) {
+        self.memo.commit(&self.context.memo);
+    }
+
+    /// What it wrote, in words; empty if nothing.
+    pub(crate) fn summary(&self) -> String {
+        self.journal.summary()
+    }
+
+    /// The objects that it wrote.
+    pub(crate) fn take_touched(&self) -> Vec<Touched> {
+        self.journal.take_touched()
+    }
+
+    /// Waits until its writes have ended and, where it is not known whether one took effect, until the cache has passed what
+    /// the server held when it was asked afterwards: so that the next reconcile of the key sees whatever they did. However
+    /// many writes of a kind failed so, each informer of the kind costs one consistent read.
+    pub(crate) async fn wait_for_writes(&self) {
+        self.writes.close();
+        self.writes.wait().await;
+        for kind in self.journal.take_unknown() {
+            tracing::warn!(
+                controller = self.context.name(), key = &*self.key, %kind,
+                "it is not known whether a write took effect: the key waits until the cache has caught up with the server"
+            );
+            for informer in self.context.reads.cached.informers(&kind) {
+                let position = loop {
+                    match informer.fresh_position().await {
+                        Ok(position) => break position,
+                        Err(error) => {
+                            tracing::debug!(%kind, %error, "the server can't say yet how far it is")
+                        }
+                    }
+                    tokio::time::sleep(ASK_AGAIN).await;
+                };
+                informer.wait_until(position).await;
+            }
+        }
+    }
+
+    /// Does what needs connections on the host's runtime: the guests' threads drive none. It ends when the guest is stopped.
+    fn on_host<T, F>(
+        &self,
+        work: impl FnOnce(Arc<PluginContext>) -> F,
+    ) -> BoxFuture<'static, Result<T, ApiError>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let context = self.context.clone();
+        let running =
+            AbortOnDropHandle::new(self.context.runtime.spawn(work(self.context.clone())));
+        let failed =
+            |error| ApiError::internal(Effect::None, format!("the host failed to read: {error}"));
+        async move {
+            context
+                .telemetry
+                .denials
+                .seen(running.await.unwrap_or_else(|error| Err(failed(error))))
+        }
+        .boxed()
+    }
+}
+
+impl Imports for GuestCall {
+    fn lister_get(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Option<Bytes>, ApiError> {
+        self.context
+            .telemetry
+            .denials
+            .seen(self.context.reads.cached.get(kind, namespace, name, fields))
+    }
+
+    fn lister_list(
+        &self,
+        query: &Query,
+        projection: &Projection,
+        limit: u32,
+    ) -> Result<Page, ApiError> {
+        self.context
+            .telemetry
+            .denials
+            .seen(self.context.reads.cached.list(query, projection, limit))
+    }
+
+    fn lister_count(&self, query: &Query) -> Result<u32, ApiError> {
+        self.context
+            .telemetry
+            .denials
+            .seen(self.context.reads.cached.count(query))
+    }
+
+    fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {
+        let ObjectReference {
+            kind,
+            namespace,
+            name,
+            uid,
+        } = object.clone();
+        kind.parse().is_ok_and(|kind| {
+            self.context.reads.cached.is_gone(&Reference {
+                kind,
+                namespace,
+                name,
+                uid,
+            })
+        })
+    }
+
+    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+        self.on_host(|context| async move {
+            match read {
+                Read::Get {
+                    kind,
+                    namespace,
+                    name,
+                    fields,
+                } => {
+                    context
+                        .reads
+                        .live
+                        .get(&kind, &namespace, &name, &fields)
+                        .await
+                }
+                Read::List {
+                    kind,
+                    namespace,
+                    parameters,
+                    fields,
+                } => {
+                    context
+                        .reads
+                        .live
+                        .list(&kind, &namespace, &parameters, &fields)
+                        .await
+                }
+                Read::Raw { path } => context.reads.live.raw(&path).await,
+            }
+        })
+    }
+
+    fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
+        self.on_host(|context| async move { context.reads.live.kinds().await })
+    }
+
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+        let count = batch.writes.len();
+        let (context, journal) = (self.context.clone(), self.journal.clone());
+        // On the host's runtime, so that the writes go on when the guest is stopped.
+        let run = async move { context.writer.run(batch, &journal).await };
+        let running = self.writes.spawn_on(run, &self.context.runtime);
+        let context = self.context.clone();
+        async move {
+            let stopped = || {
+                let message = "the host stopped the batch before it had an answer";
+                Err(ApiError::timeout(message))
+            };
+            let results = running.await.unwrap_or_else(|_| vec![stopped(); count]);
+            results
+                .into_iter()
+                .map(|result| context.telemetry.denials.seen(result))
+                .collect()
+        }
+        .boxed()
+    }
+
+    fn events_emit(
+        &self,
+        about: ObjectReference,
+        event_type: &str,
+        reason: &str,
+        message: &str,
+        options: &[u8],
+    ) {
+        if !self.context.limits.events.pass() {
+            return;
+        }
+        let name = |text: &str| clip(text, EVENT_NAME).to_owned();
+        let ObjectReference {
+            kind,
+            namespace,
+            name: object,
+            uid,
+        } = &about;
+        let event = Event {
+            about: ObjectReference {
+                kind: name(kind),
+                namespace: name(namespace),
+                name: name(object),
+                uid: name(uid),
+            },
+            event_type: name(event_type),
+            reason: name(reason),
+            message: clip(message, EVENT_MESSAGE).into(),
+            options: self.context.telemetry.recorder.options(options),
+            at: self.clock_now(),
+        };
+        self.context.telemetry.recorder.emit(event);
+    }
+
+    fn queue_add(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.queue_add_after(queue, key, 0)
+    }
+
+    fn queue_add_after(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
+        let queue = self.context.queue(queue)?;
+        self.context.limits.check_key(queue.held_keys(), key)?;
+        queue.add(
+            key.into(),
+            Duration::from_millis(delay_ms.into()),
+            &self.key,
+        );
+        Ok(())
+    }
+
+    fn queue_forget(&self, queue: &str, key: &str) -> Result<(), ApiError> {
+        self.context.queue(queue)?.keys.forget(&Arc::from(key));
+        Ok(())
+    }
+
+    fn queue_requeues(&self, queue: &str, key: &str) -> Result<u32, ApiError> {
+        Ok(self
+            .context
+            .queue(queue)?
+            .keys
+            .num_requeues(&Arc::from(key)))
+    }
+
+    fn clock_now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn random_bytes(&self, buffer: &mut [u8]) {
+        rand::fill(buffer);
+    }
+
+    fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        if self.log_enabled(level) && self.context.limits.log_lines.pass() {
+            log_guest(self.context.name(), &self.key, level, message, fields);
+        }
+    }
+
+    fn log_enabled(&self, level: LogLevel) -> bool {
+        match level {
+            LogLevel::Trace => tracing::enabled!(target: "flyball::guest", tracing::Level::TRACE),
+            LogLevel::Debug => tracing::enabled!(target: "flyball::guest", tracing::Level::DEBUG),
+            LogLevel::Info => tracing::enabled!(target: "flyball::guest", tracing::Level::INFO),
+            LogLevel::Warn => tracing::enabled!(target: "flyball::guest", tracing::Level::WARN),
+            LogLevel::Error => tracing::enabled!(target: "flyball::guest", tracing::Level::ERROR),
+        }
+    }
+
+    fn metrics_add(&self, name: &str, labels: &[String], value: f64) {
+        self.context
+            .telemetry
+            .metrics
+            .update(|metrics, labels| metrics.add(name, labels, value), labels);
+    }
+
+    fn metrics_set(&self, name: &str, labels: &[String], value: f64) {
+        self.context
+            .telemetry
+            .metrics
+            .update(|metrics, labels| metrics.set(name, labels, value), labels);
+    }
+
+    fn metrics_observe(&self, name: &str, labels: &[String], value: f64) {
+        self.context.telemetry.metrics.update(
+            |metrics, labels| metrics.observe(name, labels, value),
+            labels,
+        );
+    }
+
+    fn config_get(&self, key: &str) -> Option<String> {
+        self.context.settings.config(key)
+    }
+
+    fn memo_get(&self, key: &str) -> Option<MemoEntry> {
+        self.memo.get(&self.context.memo, key)
+    }
+
+    fn memo_put(
+        &self,
+        key: &str,
+        expected: u32,
+        value: Bytes,
+        object_uid: &str,
+        ttl_ms: u32,
+    ) -> Result<u32, ApiError> {
+        let put = self
+            .memo
+            .put(&self.context.memo, key, expected, value, object_uid, ttl_ms);
+        self.context.limits.note_memo(put)
+    }
+
+    fn memo_remove(&self, key: &str) {
+        self.memo.remove(&self.context.memo, key);
+    }
+
+    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
+        self.context
+            .telemetry
+            .denials
+            .seen(self.context.settings.policy.check_server(server))?;
+        Ok(self.context.runtime.clone())
+    }
+
+    fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+        self.context
+            .telemetry
+            .denials
+            .seen(self.context.signing_keys.sign_jwt(key, claims))
+    }
+
+    fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
+        self.context
+            .telemetry
+            .denials
+            .seen(self.context.signing_keys.verify_jwt(key, token))
+    }
+}

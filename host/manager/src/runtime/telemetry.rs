@@ -1,0 +1,88 @@
+//! What a plugin shows of itself: events, denials, its history, its own metrics, and its lines of the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flyball_plugin::LogLevel;
+use flyball_serving::metrics::{Group, MetricsError};
+use flyball_types::printable;
+
+use crate::api::denial::Denials;
+use crate::api::events::Recorder;
+use crate::runtime::history::History;
+
+/// Bytes of a guest's message that one line of the log takes, and of each of its fields.
+const LINE: usize = 8192;
+
+/// What one plugin shows of itself.
+pub(crate) struct PluginTelemetry {
+    pub(crate) recorder: Recorder,
+    pub(crate) denials: Denials,
+    /// Shared by all versions.
+    pub(crate) history: Arc<History>,
+    pub(crate) metrics: CustomMetrics,
+}
+
+/// The metrics that a plugin describes.
+pub(crate) struct CustomMetrics {
+    plugin: Arc<str>,
+    group: Group,
+    /// Whether a wrong use was logged: once is enough.
+    has_warned: AtomicBool,
+}
+
+impl CustomMetrics {
+    pub(crate) fn new(plugin: Arc<str>, group: Group) -> Self {
+        Self {
+            plugin,
+            group,
+            has_warned: AtomicBool::new(false),
+        }
+    }
+
+    /// Updates a metric. The first failure is logged.
+    pub(crate) fn update(
+        &self,
+        update: impl FnOnce(&Group, &[&str]) -> Result<(), MetricsError>,
+        labels: &[String],
+    ) {
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        if let Err(error) = update(&self.group, &labels)
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            let controller = &*self.plugin;
+            tracing::warn!(controller, %error, "can't update a metric of the plugin; later failures are not logged");
+        }
+    }
+}
+
+/// Returns the start of a text, at most so many bytes.
+pub(crate) fn clip(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Writes a guest's line to the log, with its fields after the message.
+pub(crate) fn log_guest(
+    controller: &str,
+    key: &str,
+    level: LogLevel,
+    message: &str,
+    fields: &[(String, String)],
+) {
+    let mut text = clip(message, LINE).to_owned();
+    for (name, value) in fields {
+        if text.len() > LINE {
+            break;
+        }
+        text.push_str(&format!(" {}={:?}", clip(name, LINE), clip(value, LINE)));
+    }
+    // A guest's control characters must not forge lines of the log.
+    let text = printable(&text);
+    match level {
+        LogLevel::Trace => tracing::trace!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Debug => tracing::debug!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Info => tracing::info!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Warn => tracing::warn!(target: "flyball::guest", controller, key, "{text}"),
+        LogLevel::Error => tracing::error!(target: "flyball::guest", controller, key, "{text}"),
+    }
+}

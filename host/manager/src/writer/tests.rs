@@ -1,0 +1,210 @@
+//! The order of a write: grant, fence, rate limiter, request, overlay. The API server is a fake, and time is paused.
+
+use std::path::Path;
+use std::time::Duration;
+
+use flyball_cache::Source;
+use flyball_plugin::Target;
+use flyball_types::description::Description;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+use crate::api::fake_server::{Log, Reply, serve};
+use crate::api::fence::{self, Fence, Term};
+use crate::policy::Policy;
+use crate::reads::cached::Seen;
+use crate::reads::fake_source::informer;
+
+const POLICY: &str = "[[plugins.a.allow]]\nkinds = [\"v1/Pod\"]\nverbs = [\"create\", \"delete\", \"watch\"]\n\
+                      namespaces = [\"demo\"]\n";
+const PODS: &str = "POST /api/v1/namespaces/demo/pods";
+
+/// A writer, whose server creates what it is sent at version 20, and refuses pods named `bad`.
+struct Fixture {
+    writer: Writer,
+    cached: Arc<CachedReads>,
+    fence: Arc<Fence>,
+    log: Log,
+}
+
+impl Fixture {
+    async fn new(fence: Fence, rate: RateLimiter) -> Self {
+        let (connection, log) = serve(|request| {
+            let mut object = request.body.clone();
+            if object["metadata"]["name"] == "bad" {
+                return Reply::refusal(422, "Invalid");
+            }
+            object["metadata"]["resourceVersion"] = "20".into();
+            Reply::Json(201, object)
+        });
+        let (informer, source): (_, Arc<dyn Source>) = informer(Vec::new(), &["spec"]).await;
+        let policy = Policy::parse(Path::new("policy.toml"), POLICY).expect("a policy");
+        let policy = Arc::new(policy.plugins["a"].clone());
+        let discovery = Arc::new(Discovery::new(source));
+        let cached = Arc::new(CachedReads::new(
+            &Description::default(),
+            policy.clone(),
+            [&informer],
+            discovery.clone(),
+            1 << 20,
+            Seen::default(),
+        ));
+        let fence = Arc::new(fence);
+        let client = ApiClient::new(connection, None, "test", fence.clone());
+        Self {
+            writer: Writer::new(client, discovery, policy, rate, cached.clone()),
+            cached,
+            fence,
+            log,
+        }
+    }
+
+    async fn create(&self, namespace: &str, name: &str) -> Result<Bytes, ApiError> {
+        let mut results = self.run(vec![create(namespace, name)]).await;
+        results.remove(0)
+    }
+
+    async fn run(&self, writes: Vec<Write>) -> Vec<Result<Bytes, ApiError>> {
+        let batch = Batch {
+            writes,
+            slow_start: None,
+            stop_on_error: false,
+        };
+        self.writer.run(batch, &Journal::default()).await
+    }
+
+    fn sees(&self, name: &str) -> bool {
+        let found = self.cached.get("v1/Pod", "demo", name, &[]);
+        found.expect("the plugin watches pods").is_some()
+    }
+}
+
+fn create(namespace: &str, name: &str) -> Write {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "uid": name}, "spec": {},
+    });
+    Write {
+        target: Target {
+            kind: "v1/Pod".into(),
+            namespace: namespace.into(),
+            name: String::new(),
+            subresource: String::new(),
+        },
+        operation: Operation::Create {
+            object: object.to_string().into(),
+        },
+        options: Default::default(),
+        returns: Vec::new(),
+    }
+}
+
+fn unlimited() -> RateLimiter {
+    RateLimiter::new(0.0, 1)
+}
+
+#[tokio::test]
+async fn an_acknowledged_write_is_seen_by_the_next_read_and_a_refused_one_is_not() {
+    let fixture = Fixture::new(Fence::open(), unlimited()).await;
+    assert!(!fixture.sees("web"));
+    fixture.create("demo", "web").await.unwrap();
+    assert_eq!(fixture.log.take(), [PODS]);
+    assert!(fixture.sees("web"));
+    assert_eq!(fixture.create("demo", "bad").await.unwrap_err().status, 422);
+    assert!(!fixture.sees("bad"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_not_granted_sends_nothing_and_takes_no_token() {
+    let fixture = Fixture::new(Fence::open(), RateLimiter::new(1.0, 1)).await;
+    let start = Instant::now();
+    for _ in 0..10 {
+        let denied = fixture.create("other", "web").await.unwrap_err();
+        assert_eq!(denied.reason, "Denied");
+    }
+    let mut patch = create("demo", "web");
+    patch.target.name = "web".into();
+    patch.operation = Operation::Patch {
+        patch_type: "merge".into(),
+        patch: "{}".into(),
+    };
+    let denied = fixture.run(vec![patch]).await.remove(0).unwrap_err();
+    assert_eq!(denied.reason, "Denied");
+    assert!(fixture.log.take().is_empty());
+    fixture.create("demo", "web").await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_writes_of_a_batch_wait_for_the_rate_limiter() {
+    let fixture = Fixture::new(Fence::open(), RateLimiter::new(10.0, 1)).await;
+    let start = Instant::now();
+    let names = (0..6).map(|number| create("demo", &format!("web-{number}")));
+    let results = fixture.run(names.collect()).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let took = start.elapsed().as_millis();
+    assert!((499..=520).contains(&took), "{took} ms");
+    assert_eq!(fixture.log.take(), [PODS; 6]);
+}
+
+#[tokio::test]
+async fn a_fenced_write_sends_nothing_and_is_not_seen() {
+    let fixture = Fixture::new(Fence::closed(), unlimited()).await;
+    let fenced = fixture.create("demo", "web").await.unwrap_err();
+    assert_eq!(fenced.reason, "Fenced");
+    assert!(fixture.log.take().is_empty() && !fixture.sees("web"));
+    let now = fence::now();
+    fixture.fence.lead(Term {
+        start_until: now + Duration::from_secs(10),
+        end_until: now + Duration::from_secs(15),
+    });
+    fixture.create("demo", "web").await.unwrap();
+    assert!(fixture.sees("web"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waited_for_the_rate_limiter_past_the_lease_is_fenced() {
+    let fixture = Fixture::new(Fence::open(), RateLimiter::new(1.0, 1)).await;
+    fixture.create("demo", "first").await.unwrap();
+    let lose = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        fixture.fence.close();
+    };
+    let (second, ()) = futures::join!(fixture.create("demo", "second"), lose);
+    assert_eq!(second.unwrap_err().reason, "Fenced");
+    assert_eq!(fixture.log.take(), [PODS]);
+}
+
+#[test]
+fn a_status_is_written_by_update_status_alone() {
+    let update = Operation::Update {
+        resource_version: "1".into(),
+        change: Bytes::new(),
+    };
+    let update_status = Operation::UpdateStatus {
+        resource_version: "1".into(),
+        status: Bytes::new(),
+        metadata: Bytes::new(),
+    };
+    let check = |operation: &Operation, subresource: &str| {
+        let write = Write {
+            target: Target {
+                kind: "v1/Pod".into(),
+                namespace: "a".into(),
+                name: "b".into(),
+                subresource: subresource.into(),
+            },
+            operation: operation.clone(),
+            options: Bytes::new(),
+            returns: Vec::new(),
+        };
+        check_subresource(&write).map_err(|error| error.reason)
+    };
+    assert_eq!(check(&update, ""), Ok(()));
+    assert_eq!(check(&update, "scale"), Ok(()));
+    assert_eq!(check(&update, "status"), Err("Invalid".into()));
+    assert_eq!(check(&update_status, ""), Ok(()));
+    assert_eq!(check(&update_status, "status"), Err("Invalid".into()));
+    assert_eq!(check(&update_status, "scale"), Err("Invalid".into()));
+}
