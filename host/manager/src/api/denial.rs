@@ -1,5 +1,5 @@
-//! What plugins are denied: counted, and told as an event about the plugin's account, so that an operator sees what a policy
-//! lacks, or what a plugin should not have tried.
+//! Counts what plugins are denied, and records it as an event about the plugin's account, so that an operator sees what a
+//! policy lacks, or what a plugin should not have tried.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,18 +10,18 @@ use flyball_types::{ApiError, EventOptions, HostReason};
 
 use crate::api::events::{Event, Recorder};
 
-/// Takes note of what one plugin is denied.
+/// Counts and reports what one plugin is denied.
 pub(crate) struct Denials {
     pub(crate) plugin: Arc<str>,
     pub(crate) count: Counter,
-    /// The host's own: a plugin may not have the right to record events.
+    /// The host's own, because the plugin may have no right to record events.
     pub(crate) recorder: Arc<Recorder>,
-    /// The plugin's service account, as namespace and name; no event is recorded without one.
+    /// The namespace and the name of the plugin's service account. Without one, no event is recorded.
     pub(crate) account: Option<(String, String)>,
 }
 
 impl Denials {
-    /// Hands on what a plugin is answered, and takes note if it is denied.
+    /// Returns the result of a call, and reports it if the call was denied.
     pub(crate) fn seen<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
         if let Err(error) = &answer
             && error.reason == HostReason::Denied.as_str()

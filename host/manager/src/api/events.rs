@@ -1,5 +1,5 @@
-//! The recorder of one plugin's events: correlates them as client-go does, and sends them one after another in the
-//! background, so that emitting never waits and never fails.
+//! Records the events of one plugin: correlates them as client-go does, and sends them one after another in the background,
+//! so that emitting an event never waits and never fails.
 
 mod correlator;
 
@@ -19,15 +19,15 @@ use tokio::time::Instant;
 use self::correlator::{Correlated, Correlator};
 use crate::api::client::{ApiClient, ApiRequest};
 
-/// Bytes that the options of an event may have.
+/// The longest options of an event, in bytes.
 const OPTIONS: usize = 8192;
-/// How many events may wait to be sent; more are dropped, as client-go does.
+/// How many events may wait to be sent. More are dropped, as in client-go.
 const WAITING: usize = 1000;
-/// How often an event is tried again if the server can't be reached, and how long to wait before each time.
+/// How often an event is retried if the server can't be reached, and how long each retry waits.
 const RETRIES: u32 = 12;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// An event as a guest emits it.
+/// An event of a guest or of the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) about: ObjectReference,
@@ -38,7 +38,6 @@ pub(crate) struct Event {
     pub(crate) at: SystemTime,
 }
 
-/// Takes a plugin's events.
 pub(crate) struct Recorder {
     sender: mpsc::Sender<Event>,
     task: JoinHandle<()>,
@@ -48,7 +47,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts a recorder; `source` is what `source.component` says.
+    /// Starts a recorder. `source` becomes the events' `source.component`.
     pub(crate) fn start(client: ApiClient, plugin: Arc<str>, source: String) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         let sending = Sending {
@@ -71,7 +70,7 @@ impl Recorder {
                 tracing::warn!(
                     plugin = &*self.plugin,
                     error,
-                    "dropped the options of an event, and drops others like them without a word"
+                    "dropped the malformed options of an event; later ones are dropped without a log line"
                 );
             }
             EventOptions::default()
@@ -85,7 +84,7 @@ impl Recorder {
         EventOptions::parse(document).unwrap_or_else(|error| malformed(error.to_string()))
     }
 
-    /// Records an event, if there is room for it.
+    /// Records an event, or drops it if too many are waiting.
     pub(crate) fn emit(&self, event: Event) {
         if let Err(error) = self.sender.try_send(event) {
             let event = error.into_inner();
@@ -97,7 +96,7 @@ impl Recorder {
         }
     }
 
-    /// Sends what is waiting, for so long at most, and ends.
+    /// Sends the waiting events, for so long at most, and ends.
     pub(crate) async fn drain(self, at_most: Duration) {
         drop(self.sender);
         let abort = self.task.abort_handle();
@@ -135,7 +134,7 @@ impl Sending {
                     tracing::debug!(%error, reason = event.event.reason, "an event could not be sent yet");
                 }
                 Err(error) => {
-                    // A namespace that is going takes no more events: that is no fault.
+                    // A terminating namespace accepts no more events: this is not an error.
                     tracing::debug!(%error, reason = event.event.reason, "the server refused an event");
                     return;
                 }
@@ -168,7 +167,7 @@ impl Sending {
             );
             match self.client.send(call.accept(PROTOBUF_METADATA)).await {
                 Ok(_) => return Ok(name.clone()),
-                // It has expired: made anew below.
+                // The event has expired: it is created again below.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -180,7 +179,7 @@ impl Sending {
             .as_nanos();
         let name = format!("{}.{nanoseconds:x}", event.about.name);
         let body = object(correlated, namespace, &name, &self.source)?;
-        // Nobody looks at the answer: this is the shortest.
+        // The answer is not used: this form is the shortest.
         let call =
             ApiRequest::post(collection, Bytes::from(body.to_string())).accept(PROTOBUF_METADATA);
         self.client.send(call).await.map(|_| name)

@@ -1,6 +1,6 @@
-//! Whether this process may change anything now. A leader may from the moment at which it asked for its lease until the
-//! renew deadline has passed, by a clock that counts the time that the process or its machine was suspended: so a process
-//! that wakes up after another has taken over starts no write. `lease.rs` moves the fence; `client.rs` asks it.
+//! Decides whether this process may write now. A leader may write from the moment at which it requested its lease until the
+//! renew deadline, by a clock that counts the time for which the process or the machine was suspended: a process that
+//! resumes after another has taken over starts no write. `lease.rs` moves the fence, and `client.rs` checks it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use flyball_types::ApiError;
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The time since the machine was started, suspended or not.
+/// Returns the time since the machine was started, including the time for which it was suspended.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(
@@ -17,16 +17,15 @@ pub(crate) fn now() -> Duration {
     )
 }
 
-/// The time for which a lease allows writes.
+/// The period in which a lease allows writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// No write is started later.
+    /// No write starts later.
     pub(crate) start_until: Duration,
-    /// No write lasts longer: the lease is another's to take.
+    /// No write lasts longer, because another process may take the lease then.
     pub(crate) end_until: Duration,
 }
 
-/// Where writes stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// There is no election.
@@ -35,7 +34,7 @@ enum State {
     Leading(Term),
 }
 
-/// The gate of all writes of this process.
+/// The fence before all writes of this process.
 #[derive(Debug)]
 pub(crate) struct Fence(Mutex<State>);
 
@@ -50,20 +49,17 @@ impl Fence {
         Self(Mutex::new(State::Closed))
     }
 
-    /// The lease was acquired or renewed.
+    /// Lets writes through for the term of a lease that was acquired or renewed.
     pub(crate) fn lead(&self, term: Term) {
         *self.0.lock() = State::Leading(term);
     }
 
-    /// The lease is lost.
+    /// Stops all writes, because the lease is lost.
     pub(crate) fn close(&self) {
         *self.0.lock() = State::Closed;
     }
 
-    /// How long a write that starts now may take; none, if there is no limit.
-    ///
-    /// # Errors
-    /// It may not start: nothing was sent.
+    /// Returns how long a write that starts now may take; none if there is no limit. Fails with `Fenced` if it may not start.
     pub(crate) fn admit(&self, now: Duration) -> Result<Option<Duration>, ApiError> {
         match *self.0.lock() {
             State::Open => Ok(None),
@@ -74,7 +70,7 @@ impl Fence {
         }
     }
 
-    /// By how much the lease has run out, while this process still believes to hold it.
+    /// Returns how long ago the lease ended, if this process has not noticed yet.
     pub(crate) fn overdue(&self, now: Duration) -> Option<Duration> {
         match *self.0.lock() {
             State::Leading(term) => now.checked_sub(term.end_until),

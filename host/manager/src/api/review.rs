@@ -1,5 +1,5 @@
-//! Asks the API server whether a plugin's own account may read what the cache would show it: the cache is filled by the host,
-//! whose rights are wider.
+//! Asks the API server whether a plugin's own account may read what the cache would show it. The host fills the cache, and
+//! has wider rights.
 
 use bytes::Bytes;
 use flyball_cache::ApiResource;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::api::client::{ApiClient, ApiRequest};
 
-/// What a plugin would read.
+/// A read to review.
 pub(crate) struct Reading<'a> {
-    /// As namespace and name.
+    /// Namespace and name.
     pub(crate) account: (&'a str, &'a str),
     /// The resource's group, version and plural; `*` for all.
     pub(crate) resource: (&'a str, &'a str, &'a str),
@@ -19,7 +19,6 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Of this resource.
     pub(crate) fn of(
         account: (&'a str, &'a str),
         resource: &'a ApiResource,
@@ -33,7 +32,6 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Of every resource.
     pub(crate) fn of_all(account: (&'a str, &'a str), namespace: &'a str) -> Self {
         Self {
             account,
@@ -42,10 +40,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What the account may not do of it, as a sentence; none if it may.
-    ///
-    /// # Errors
-    /// The server gave no answer, or does not let the host ask.
+    /// Returns what the account may not do, as a sentence; none if it may read. Fails if the server does not answer, or does
+    /// not let the host ask.
     pub(crate) async fn denied(&self, host: &ApiClient) -> Result<Option<String>, ApiError> {
         for verb in ["list", "watch"] {
             if !self.may(host, verb).await? {

@@ -1,9 +1,8 @@
-//! Holds back the keys of a plugin that fails whatever it is given, and lets one through at a time to see whether it
-//! has recovered. What counts are calls that did not return: a guest that answers «failed» works.
+//! Holds back the keys of a plugin that fails on all of them, and tries one key at a time to see whether it has recovered.
+//! Only calls that do not return count: a guest that returns an error works.
 //!
-//! A few bad objects must not stop the others, so only many distinct keys in a row, without one call that returned, make a
-//! quarantine. While it lasts, a key that has failed goes back to its queue, and one that has not yet been tried is the
-//! first to be.
+//! A few bad objects must not stop the others. So a quarantine begins only when many distinct keys fail in a row and no call
+//! returns. While it lasts, keys that failed go back to their queue, and keys that were not tried yet are tried first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +12,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// So many distinct keys must have failed since a call last returned.
+/// The number of distinct keys that must fail since a call last returned.
 const KEYS: usize = 10;
-/// How long nothing is called, at first and at most. It doubles with each trial that fails.
+/// The first and the longest pause before a trial. It doubles with each trial that fails.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
-/// Keys that are remembered to have failed; others count as not yet tried.
+/// How many failed keys are remembered. Others count as not tried yet.
 const REMEMBERED: usize = 10_000;
-/// How soon a key comes back that found another one on trial.
+/// When a key comes back that found another one on trial.
 const SOON: Duration = Duration::from_secs(1);
 /// Bytes of the reason that are kept.
 const REASON: usize = 1000;
@@ -27,31 +26,30 @@ const REASON: usize = 1000;
 /// Whether a plugin's keys are reconciled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// They are.
     Running,
-    /// None is until then; afterwards one at a time, until a call returns.
+    /// No key is reconciled until then; afterwards one at a time, until a call returns.
     Quarantined {
         /// When the next trial begins.
         until: Instant,
-        /// What failed last, for people.
+        /// The last failure, for people.
         reason: Arc<str>,
     },
 }
 
-/// A key of one of the plugin's queues, which has this number.
+/// The number of one of the plugin's queues, and a key in it.
 type Key = (usize, Arc<str>);
 
 /// The quarantine of one plugin.
 #[derive(Default)]
 pub(crate) struct Quarantine {
     phase: Mutex<Phase>,
-    /// Told when keys that wait may look again.
+    /// Notified when waiting keys must check again.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Phase {
-    /// The keys whose calls failed since one last returned.
+    /// The keys whose calls failed since a call last returned.
     failed: HashSet<Key>,
     hold: Option<Hold>,
     closed: bool,
@@ -64,17 +62,17 @@ struct Hold {
     on_trial: bool,
 }
 
-/// What may be done with a key.
+/// What to do with a key.
 pub(crate) enum Admission<'a> {
-    /// Call the guest, and say how it went.
+    /// Call the guest, and report the result to the pass.
     Go(Pass<'a>),
-    /// Give it back to its queue for so long.
+    /// Give the key back to its queue for so long.
     Later(Duration),
     /// The plugin ends.
     Closed,
 }
 
-/// A call that was admitted. Dropped without a word, it counts as if it had not been.
+/// An admitted call. If it is dropped without a result, the call does not count.
 pub(crate) struct Pass<'a> {
     quarantine: &'a Quarantine,
     key: Key,
@@ -82,11 +80,11 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Quarantine {
-    /// Waits until a key may be reconciled, or says when it may be asked again.
+    /// Waits until a key may be reconciled, or returns when it may be admitted.
     pub(crate) async fn admit(&self, queue: usize, key: &Arc<str>) -> Admission<'_> {
         let key = (queue, key.clone());
         loop {
-            // Made before the look, so that no change between the two is missed.
+            // Registered before the check, so that no change in between is missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let (until, on_trial) = {
@@ -123,7 +121,6 @@ impl Quarantine {
         }
     }
 
-    /// How it stands.
     pub(crate) fn state(&self) -> State {
         match &self.phase.lock().hold {
             None => State::Running,
@@ -134,7 +131,8 @@ impl Quarantine {
         }
     }
 
-    /// Ends it at once, and returns the keys that have failed, each with the number of its queue: they may be tried again.
+    /// Ends the quarantine at once, and returns the keys that failed, each with the number of its queue, so that they are
+    /// tried again.
     pub(crate) fn resume(&self) -> Vec<(usize, Arc<str>)> {
         let failed = {
             let mut phase = self.phase.lock();
@@ -145,7 +143,7 @@ impl Quarantine {
         failed.into_iter().collect()
     }
 
-    /// Lets nobody wait any longer, because the plugin ends.
+    /// Stops all waiting, because the plugin ends.
     pub(crate) fn close(&self) {
         self.phase.lock().closed = true;
         self.changed.notify_waiters();
@@ -153,7 +151,7 @@ impl Quarantine {
 }
 
 impl Pass<'_> {
-    /// The call returned, whatever its outcome. Answers whether that ended a quarantine.
+    /// Reports that the call returned, with whatever outcome. Returns whether that ended a quarantine.
     pub(crate) fn returned(mut self) -> bool {
         self.on_trial = false;
         let ended = {
@@ -167,7 +165,7 @@ impl Pass<'_> {
         ended
     }
 
-    /// The call did not return, for this reason. Answers for how long the plugin is quarantined now, if that made it so.
+    /// Reports that the call did not return, for this reason. If that began or prolonged a quarantine, returns its pause.
     pub(crate) fn failed(mut self, reason: &str) -> Option<Duration> {
         let was_trial = std::mem::take(&mut self.on_trial);
         let reason: Arc<str> = reason[..reason.floor_char_boundary(REASON)].into();
@@ -180,7 +178,7 @@ impl Pass<'_> {
                 None if phase.failed.len() < KEYS => None,
                 None => Some(PAUSE.0),
                 Some(hold) if was_trial => Some((hold.pause * 2).min(PAUSE.1)),
-                // A call that began before the quarantine did.
+                // The call began before the quarantine.
                 Some(_) => None,
             };
             if let Some(pause) = pause {
@@ -215,7 +213,7 @@ impl Drop for Pass<'_> {
 mod tests {
     use super::*;
 
-    /// The pass of a key that is let through at once.
+    /// Returns the pass of a key that is admitted at once.
     async fn go<'a>(quarantine: &'a Quarantine, key: &str) -> Pass<'a> {
         match quarantine.admit(0, &key.into()).await {
             Admission::Go(pass) => pass,
@@ -231,7 +229,7 @@ mod tests {
         }
     }
 
-    /// One that has just begun, by the keys `0` to `9`.
+    /// A quarantine that has just begun, with the failed keys `0` to `9`.
     async fn quarantined() -> Quarantine {
         let quarantine = Quarantine::default();
         for key in 0..KEYS {
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_key_that_fails_again_and_again_is_no_reason() {
+    async fn one_key_that_fails_again_and_again_begins_no_quarantine() {
         let quarantine = Quarantine::default();
         for _ in 0..1000 {
             assert_eq!(go(&quarantine, "bad").await.failed("it trapped"), None);
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_bad_keys_among_good_ones_are_no_reason() {
+    async fn many_bad_keys_among_good_ones_begin_no_quarantine() {
         let quarantine = Quarantine::default();
         for key in 0..100 {
             assert_eq!(
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_fails_on_every_key_is_held_back_and_tells_why() {
+    async fn a_plugin_that_fails_on_every_key_is_quarantined_with_the_reason() {
         let quarantine = quarantined().await;
         let until = Instant::now() + PAUSE.0;
         assert_eq!(
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trial_that_returns_ends_it_and_lets_all_through() {
+    async fn a_trial_that_returns_ends_the_quarantine_and_admits_all_keys() {
         let quarantine = quarantined().await;
         let start = Instant::now();
         let others = async {
@@ -303,11 +301,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_trial_that_fails_doubles_the_pause_up_to_the_most() {
+    async fn each_trial_that_fails_doubles_the_pause_up_to_the_longest() {
         let quarantine = quarantined().await;
         let mut pauses = Vec::new();
         for trial in 0..7 {
-            // Those that have failed are tried too, where no other is there.
+            // Keys that failed are tried too if there is no other.
             tokio::time::sleep(later(&quarantine, "3").await).await;
             let key = if trial == 0 {
                 "3".into()
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trial_that_is_given_up_leaves_its_place_to_the_next() {
+    async fn a_trial_that_is_dropped_leaves_its_place_to_the_next_key() {
         let quarantine = quarantined().await;
         drop(go(&quarantine, "fresh").await);
         let start = Instant::now();
@@ -334,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_that_began_before_it_do_not_prolong_it_and_one_that_returns_ends_it() {
+    async fn calls_from_before_the_quarantine_do_not_prolong_it_and_one_that_returns_ends_it() {
         let quarantine = Quarantine::default();
         let (late, good) = (go(&quarantine, "late").await, go(&quarantine, "good").await);
         for key in 0..KEYS {
@@ -347,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_operator_ends_it_and_gets_the_keys_that_failed() {
+    async fn an_operator_ends_the_quarantine_and_gets_the_keys_that_failed() {
         let quarantine = quarantined().await;
         let start = Instant::now();
         let (pass, mut failed) =
@@ -367,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_a_plugin_that_ends() {
+    async fn no_key_waits_for_a_plugin_that_ends() {
         let quarantine = quarantined().await;
         let key = Arc::from("fresh");
         let (admission, ()) =

@@ -1,4 +1,4 @@
-//! From a watch of a description to what is asked of an informer.
+//! Translates a watch of a description to the interest that an informer is opened with.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use flyball_cache::{ApiResource, Interest, Scope};
 use flyball_types::description::{Change, Description, To, Watch};
 use flyball_types::{FieldPath, Mask};
 
-/// What a watch wants of an informer of this kind; none if its selectors make no sense, which was checked.
+/// Returns the interest of a watch in this kind; none if its selectors do not parse, which was checked before.
 pub(crate) fn interest(
     description: &Description,
     watch: &Watch,
@@ -18,7 +18,7 @@ pub(crate) fn interest(
         fields: watch.field_selector.parse().ok()?,
     };
     let mut mask = Mask::parse(&watch.fields).ok()?;
-    // What mappings and filters look at is kept too.
+    // The fields that mappings and predicates read are kept too.
     let changes = watch.changes.iter().filter_map(|change| match change {
         Change::Path(path) => path.parse::<FieldPath>().ok(),
         _ => None,

@@ -1,4 +1,4 @@
-//! The graph of owners that a plugin's caches hold, as a page for people: DOT, which graphviz draws.
+//! The debug page of the graph of owners in a plugin's caches, in DOT, the language of Graphviz.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::reads::cached::CachedReads;
 use crate::reads::lookup::{Lookup, reference};
 use crate::runtime::router::named_owner;
 
-/// What stops a deletion until the dependents are gone.
+/// The finalizer that delays a deletion until the dependents are deleted.
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// An object in the graph.
@@ -20,11 +20,11 @@ struct Vertex {
     named: Reference,
     is_deleting: bool,
     waits_for_dependents: bool,
-    /// Whether it is known by its dependents alone.
+    /// Whether only its dependents are cached.
     is_virtual: bool,
 }
 
-/// The graph, or of it what hangs together with the objects of the UIDs that the query names as `uid`.
+/// Returns the whole graph, or the part that is connected to the objects whose UIDs the query names as `uid`.
 pub(crate) fn page(reads: &CachedReads, query: &[(String, String)]) -> Page {
     let asked: Vec<Uid> = query
         .iter()
@@ -66,7 +66,7 @@ pub(crate) fn page(reads: &CachedReads, query: &[(String, String)]) -> Page {
     }
 }
 
-/// All objects that own or are owned.
+/// Returns all objects that have owners or dependents.
 fn all(reads: &CachedReads) -> Vec<(Reference, Arc<Object>)> {
     let mut found = Vec::new();
     let mut owners = BTreeSet::new();
@@ -78,7 +78,7 @@ fn all(reads: &CachedReads) -> Vec<(Reference, Arc<Object>)> {
     found
 }
 
-/// What can be reached from these objects, by owners and by dependents.
+/// Returns the objects that can be reached from these by owners and dependents.
 fn connected(reads: &CachedReads, mut ahead: Vec<Uid>) -> Vec<(Reference, Arc<Object>)> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

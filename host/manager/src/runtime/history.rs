@@ -1,4 +1,5 @@
-//! What a plugin did last, and how quickly: for people who ask why.
+//! The last reconciles of a plugin, their causes and writes, and how long they took: what `flyball why` and `flyball status`
+//! show.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use tokio::time::Instant;
 use crate::runtime::queue::Reason;
 use crate::writer::Touched;
 
-/// How many reconciles are remembered.
+/// How many reconciles are kept.
 const KEPT: usize = 512;
 /// Buckets of durations in each power of two of microseconds.
 const FINENESS: u32 = 4;
 const BUCKETS: usize = 40 * FINENESS as usize;
 
-/// What one plugin did, over all of its versions.
+/// The history of one plugin, over all of its versions.
 pub(crate) struct History {
     recent: Mutex<VecDeque<Entry>>,
     last_error: Mutex<Option<String>>,
@@ -38,7 +39,7 @@ pub(crate) struct Entry {
     pub(crate) attempt: u32,
     pub(crate) queued: Duration,
     pub(crate) took: Duration,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub(crate) failed: Option<String>,
     pub(crate) wrote: Vec<Touched>,
 }
@@ -55,9 +56,9 @@ pub struct Reconciled {
     pub queue: String,
     /// The key.
     pub key: String,
-    /// What made it reconcile.
+    /// The first cause.
     pub why: String,
-    /// How many more reasons there were.
+    /// How many more causes there were.
     pub coalesced: u32,
     /// How often it had failed before.
     pub attempt: u32,
@@ -65,7 +66,7 @@ pub struct Reconciled {
     pub queued_ms: f64,
     /// How long it took, in milliseconds.
     pub took_ms: f64,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub failed: Option<String>,
     /// What it wrote, as in `create Pod default/web-1`.
     pub wrote: Vec<String>,
@@ -91,7 +92,7 @@ pub struct Performance {
     pub last_why: Option<String>,
 }
 
-/// How many reconciles there were when it was looked at.
+/// The rate of reconciles, as of the last look.
 struct Pace {
     looked: Instant,
     reconciles: u64,
@@ -116,7 +117,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Takes note of a reconcile.
+    /// Records a reconcile.
     pub(crate) fn add(&self, entry: Entry) {
         self.reconciles.fetch_add(1, Relaxed);
         self.took[bucket(entry.took)].fetch_add(1, Relaxed);
@@ -146,7 +147,6 @@ impl History {
         }
     }
 
-    /// How much was done.
     pub(crate) fn performance(&self) -> Performance {
         let took: Vec<u64> = self.took.iter().map(|count| count.load(Relaxed)).collect();
         let all: u64 = took.iter().sum();
@@ -171,18 +171,18 @@ impl History {
         }
     }
 
-    /// The reconciles that were of an object, triggered by it, or touched it, the oldest first. It is named by its name, its
-    /// namespace and name, or with its kind before that.
+    /// Returns the reconciles of an object, caused by it, or that wrote it, the oldest first. `object` is `name`,
+    /// `namespace/name`, or either with `Kind/` in front.
     pub(crate) fn about(&self, plugin: &str, object: &str) -> Vec<Reconciled> {
-        let asked = Asked::read(object);
+        let asked = ObjectName::parse(object);
         let recent = self.recent.lock();
         let about = recent.iter().filter(|entry| asked.is_about(entry));
-        about.map(|entry| entry.told(plugin)).collect()
+        about.map(|entry| entry.for_people(plugin)).collect()
     }
 }
 
 impl Entry {
-    fn told(&self, plugin: &str) -> Reconciled {
+    fn for_people(&self, plugin: &str) -> Reconciled {
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e5).round() / 1e2;
         let at = jiff::Timestamp::try_from(self.at)
             .map(|at| format!("{at:.3}"))
@@ -203,17 +203,17 @@ impl Entry {
     }
 }
 
-/// An object that somebody asks about.
-struct Asked<'a> {
+/// The object that a request names.
+struct ObjectName<'a> {
     kind: Option<&'a str>,
     /// `namespace/name`, or the name alone.
     key: &'a str,
 }
 
-impl<'a> Asked<'a> {
-    fn read(text: &'a str) -> Self {
+impl<'a> ObjectName<'a> {
+    fn parse(text: &'a str) -> Self {
         match text.split_once('/') {
-            // A kind is written with a capital, a namespace never is.
+            // A kind starts with a capital letter, a namespace never does.
             Some((kind, key)) if kind.starts_with(|first: char| first.is_ascii_uppercase()) => {
                 Self {
                     kind: Some(kind),
@@ -234,7 +234,7 @@ impl<'a> Asked<'a> {
             Reason::Delta { kind, object, .. } => is_kind(&kind.kind) && is_key(object),
             _ => false,
         };
-        // A key's kind is not known here.
+        // The kind of a key is not known here.
         let is_own = self.kind.is_none() && is_key(&entry.key);
         caused
             || is_own
@@ -256,7 +256,7 @@ fn bucket(took: Duration) -> usize {
     ((octave * FINENESS) as usize + within as usize).min(BUCKETS - 1)
 }
 
-/// The longest duration of a bucket.
+/// Returns the longest duration of a bucket.
 fn upper(bucket: usize) -> Duration {
     let (octave, within) = (
         bucket as u32 / FINENESS,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reconcile_is_found_by_its_key_its_cause_and_what_it_wrote() {
+    fn a_reconcile_is_found_by_its_key_its_cause_and_the_objects_that_it_wrote() {
         let history = History::default();
         history.add(entry("demo/web", 10));
         for (asked, found) in [
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_near_what_they_stand_for() {
+    fn quantiles_are_within_a_fifth_of_the_exact_ones() {
         let history = History::default();
         for took in 1..=1000 {
             history.add(entry("demo/web", took));

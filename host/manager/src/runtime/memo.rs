@@ -1,6 +1,6 @@
-//! The memo of one plugin: bytes by key, shared by its instances. A cache of what can be derived again, never the truth.
+//! The memo of one plugin: bytes by key, shared by its instances. It caches what the guest can derive again.
 //!
-//! A call stages its changes in a [`MemoCall`]; they are committed together when it returns, and dropped if it traps.
+//! A guest call stages its changes in a [`MemoCall`]. They are committed together when it returns, and dropped if it traps.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use flyball_types::ApiError;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How many bytes a plugin's memo may hold where its policy does not say.
+/// The memo's capacity in bytes if the policy sets none.
 const CAPACITY: usize = 16 << 20;
-/// What an entry takes beside its key, its value and its tag, in bytes: two maps hold it.
+/// The memory of an entry besides its key, its value and its tag, in bytes: two maps hold it.
 const ENTRY: usize = 256;
 
 /// All entries of one plugin.
 pub(crate) struct Memo {
-    /// Bytes that it may hold.
+    /// In bytes.
     capacity: usize,
     state: Mutex<State>,
 }
@@ -29,7 +29,7 @@ struct State {
     /// The keys by the UID of the object that they are tagged with.
     by_object: HashMap<Box<str>, HashSet<String>>,
     bytes: usize,
-    /// The last version given. One counter for all keys, so that a removed key's version never comes back.
+    /// The last version assigned. All keys share one counter, so that a removed key's version is never used again.
     version: u32,
 }
 
@@ -39,7 +39,7 @@ struct Entry {
     expires: Option<Instant>,
 }
 
-/// What one call has staged.
+/// The changes that one call has staged.
 #[derive(Default)]
 pub(crate) struct MemoCall {
     staged: Mutex<Changes>,
@@ -55,7 +55,7 @@ struct Changes {
 
 #[derive(Clone)]
 struct Staged {
-    /// The committed version that it replaces; 0 if there was none.
+    /// The committed version that it replaces; 0 if there is none.
     expected: u32,
     entry: MemoEntry,
     object_uid: Box<str>,
@@ -63,7 +63,7 @@ struct Staged {
 }
 
 impl MemoCall {
-    /// The call's own change of this key, else what is committed.
+    /// Returns the call's own change of this key, else the committed value.
     pub(crate) fn get(&self, memo: &Memo, key: &str) -> Option<MemoEntry> {
         match self.staged.lock().by_key.get(key) {
             Some(staged) => staged.as_ref().map(|staged| staged.entry.clone()),

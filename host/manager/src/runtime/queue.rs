@@ -1,4 +1,4 @@
-//! A plugin's workqueue as the manager uses it: keys are texts, and each remembers why it was queued.
+//! A plugin's workqueue: its keys are strings, and each has the reason for which it was queued.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub(crate) enum Reason {
         object: Arc<str>,
         delta: DeltaType,
     },
-    /// A reconcile asked for it.
+    /// The guest asked for it.
     Requeued { by: Arc<str> },
-    /// A reconcile failed.
+    /// Its last reconcile failed.
     Retry,
-    /// Its ticker's time came.
+    /// A ticker added it.
     Tick,
     /// The plugin was quarantined when its turn came.
     HeldBack,
@@ -36,17 +36,17 @@ pub(crate) enum Reason {
     Resumed,
 }
 
-/// One of a plugin's queues, as one of its versions described it. Its keys and their backoffs outlive the version.
+/// One of a plugin's queues, as a version describes it. Its keys and their backoffs outlive the version.
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) keys: WorkQueue<Arc<str>, Reason>,
-    /// How often a key is retried; without end, if none.
+    /// How often a key is retried; without limit if none.
     pub(crate) max_retries: Option<u32>,
     gauges: Arc<Gauges>,
 }
 
 impl Queue {
-    /// An empty queue as described.
+    /// Creates an empty queue.
     pub(crate) fn new(
         described: &description::Queue,
         metrics: &Metrics,
@@ -70,7 +70,7 @@ impl Queue {
         })
     }
 
-    /// The same keys for another version, which describes the queue so.
+    /// Returns the queue with the same keys for another version, with its description.
     pub(crate) fn handed_on(&self, described: &description::Queue) -> Self {
         self.keys.set_rate_limit(rate_limit(described));
         let (keys, gauges) = (self.keys.clone(), self.gauges.clone());
@@ -88,7 +88,7 @@ impl Queue {
         snapshot.depth() + snapshot.delayed
     }
 
-    /// Adds a key that a reconcile asked for.
+    /// Adds a key that a guest asked for.
     pub(crate) fn add(&self, key: Arc<str>, delay: Duration, by: &Arc<str>) {
         self.keys.add_after(
             key,
@@ -100,7 +100,7 @@ impl Queue {
 
     /// Adds a key that a delta yielded.
     pub(crate) fn route(&self, key: Arc<str>, delay: Duration, kind: &Arc<Kind>, delta: &Delta) {
-        // What was there before comes after what happens now.
+        // Initial objects come after current changes.
         let priority = if delta.initial {
             Priority::Low
         } else {
@@ -111,7 +111,7 @@ impl Queue {
             object: delta.object().key().into(),
             delta: delta.delta_type(),
         };
-        if delay.is_zero() && goes(delta) {
+        if delay.is_zero() && is_deletion(delta) {
             self.keys.add_urgent(key, priority, reason);
         } else if delay.is_zero() {
             self.keys.add(key, priority, reason);
@@ -121,8 +121,8 @@ impl Queue {
     }
 }
 
-/// Whether an object is gone or about to be: somebody may be missing it.
-fn goes(delta: &Delta) -> bool {
+/// Whether an object was deleted, or its deletion has begun: others may have to replace it.
+fn is_deletion(delta: &Delta) -> bool {
     let is_deleting =
         |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| object.is_deleting());
     delta.new.is_none() || is_deleting(&delta.new) && !is_deleting(&delta.old)

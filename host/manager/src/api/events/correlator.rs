@@ -1,4 +1,4 @@
-//! Which events are sent, and how: the three filters of client-go, in its order. Similar events are aggregated, a source's
+//! Decides which events are sent, and how, with client-go's three filters in its order: similar events are aggregated, the
 //! events about one object are limited, and a repeated event raises the count of the one that was sent.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::Event;
 
-/// How many objects, groups and events are remembered; the oldest go first.
+/// How many objects, groups and events are remembered. The oldest are forgotten first.
 const REMEMBERED: usize = 4096;
-/// So many events that differ only in their message, within this time, become one.
+/// So many events that differ only in their message are combined into one, if they occur within this time.
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// The limit of events about one object: 25 at once, and one more every 300 seconds.
@@ -25,14 +25,14 @@ const SPAM: BucketConfig = BucketConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Correlated {
     pub(crate) event: Event,
-    /// How often it happened.
+    /// How often it occurred.
     pub(crate) count: u32,
-    /// The name under which it was sent before, if it was.
+    /// The name under which it was sent before, if any.
     pub(crate) known_as: Option<String>,
     digest: Digest,
 }
 
-/// The memory of what was sent.
+/// Remembers the events that were sent.
 #[derive(Default)]
 pub(crate) struct Correlator {
     hasher: RandomState,
@@ -41,8 +41,8 @@ pub(crate) struct Correlator {
     sent: Recent<Sent>,
 }
 
-/// What an object, a group, an event or a message is known by: its hash, with a key that nobody can guess. The texts of a
-/// thousand owners and their events take megabytes; that two of some thousands share one of 2⁶⁴ does not happen.
+/// The hash of an object, a group, an event or a message, keyed at random. The texts of a thousand owners and their events
+/// would take megabytes; a collision among some thousands of 64-bit hashes is not expected.
 type Digest = u64;
 
 #[derive(Default)]
