@@ -7,3 +7,4 @@ pub(crate) mod fake_source;
 pub(crate) mod interest;
 pub(crate) mod live;
 pub(crate) mod lookup;
+mod snapshot;

@@ -1,5 +1,5 @@
-//! The one way in which a plugin changes the cluster: grant → rate limit → the API call under the plugin's own identity →
-//! the overlay of acknowledged writes, which the plugin's next reads see.
+//! The one way in which a plugin changes the cluster: grant → rate limiter → the request with the plugin's own credentials,
+//! which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
 
 mod batch;
 mod journal;
@@ -27,19 +27,18 @@ use crate::reads::access::{Read, access};
 use crate::reads::cached::CachedReads;
 use crate::reads::live::resolve;
 
-/// Writes for one plugin.
+/// The writes of one plugin.
 pub(crate) struct Writer {
     client: ApiClient,
     discovery: Arc<Discovery>,
     policy: Arc<PluginPolicy>,
     rate: RateLimiter,
     cached: Arc<CachedReads>,
-    /// A permit for each request that may be under way.
+    /// A permit for each request that may be in flight.
     sending: Semaphore,
 }
 
 impl Writer {
-    /// Writes by these calls, at this rate.
     pub(crate) fn new(
         client: ApiClient,
         discovery: Arc<Discovery>,
@@ -67,7 +66,7 @@ impl Writer {
         &self.rate
     }
 
-    /// Runs the writes of a batch and answers each, in order. They are recorded in the journal as they end.
+    /// Runs the writes of a batch and returns their results, in order. They are recorded in the journal as they end.
     pub(crate) async fn run(
         &self,
         batch: Batch,
@@ -94,7 +93,7 @@ impl Writer {
         result
     }
 
-    /// `name` becomes the name that the server gave, where it gave one.
+    /// Sets `name` to the name that the server assigned, if it did.
     async fn try_write(
         &self,
         write: &Write,
@@ -152,8 +151,8 @@ impl Writer {
         let Some(returns) = returns else {
             return Ok(Bytes::new());
         };
-        // Mostly, what the plugin asks for is among what it sees, which is less to read than the answer.
-        // The whole is the answer as it is, which also says of what kind it is.
+        // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole object is
+        // the answer itself, which also names its kind.
         let source = match seen
             .as_ref()
             .filter(|object| object.mask().covers(&returns))
@@ -171,8 +170,8 @@ impl Writer {
         Ok(projected.into())
     }
 
-    /// The form in which the server is asked to answer a write: in protobuf where it can be read, and where nobody looks at
-    /// more than the metadata, that alone.
+    /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing else is
+    /// used.
     fn form(&self, write: &Write, kind: &Kind, returns: Option<&Mask>) -> &'static str {
         let subresource = write.subresource();
         let wants_metadata = subresource.is_empty()
@@ -187,7 +186,7 @@ impl Writer {
                 }
             }
             _ if wants_metadata => PROTOBUF_METADATA,
-            // Other subresources answer with other kinds.
+            // Other subresources return other kinds.
             _ if matches!(subresource, "" | "status") && self.cached.reads_protobuf(kind) => {
                 PROTOBUF
             }
@@ -195,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// Makes the plugin see its own write: what it wrote, as it sees it, if it does.
+    /// Adds the write to the overlay. Returns the object as the plugin sees it, if it does.
     async fn acknowledge(
         &self,
         write: &Write,
@@ -301,7 +300,7 @@ impl Writer {
         })
     }
 
-    /// The whole object to put for an `update`.
+    /// Returns the whole object to PUT for an `update`.
     async fn updated(
         &self,
         write: &Write,
@@ -323,7 +322,7 @@ impl Writer {
         })
     }
 
-    /// The whole object to put for an `update-status`.
+    /// Returns the whole object to PUT for an `update-status`.
     async fn with_status(
         &self,
         write: &Write,
@@ -351,7 +350,7 @@ impl Writer {
             .map_err(|error| unreadable(kind, &error))
     }
 
-    /// What an update is applied to: the object of this version, from the cache where it holds enough of it.
+    /// Returns the object that an update is applied to, from the cache if it holds enough of this version.
     async fn base(
         &self,
         write: &Write,
@@ -373,7 +372,7 @@ impl Writer {
         }
     }
 
-    /// The object as the server has it, where the cache does not hold all of it: a conflict if it has changed.
+    /// Gets the object from the server. Fails with a conflict if it is at another version.
     async fn fresh(
         &self,
         write: &Write,
@@ -422,7 +421,6 @@ fn check_subresource(write: &Write) -> Result<(), ApiError> {
     }
 }
 
-/// The base of an update can't be read.
 fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {
     ApiError::internal(Effect::None, format!("can't read the {kind}: {error}"))
 }

@@ -1,5 +1,5 @@
-//! What one plugin sees of the cluster: the kinds that it watches, each through the cache and its own acknowledged writes,
-//! reduced to the fields that it declared. Each read passes the check in `access.rs`.
+//! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes, in the
+//! fields that it declared. Each read of a guest passes the check in `access.rs`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -17,33 +17,33 @@ use flyball_types::{
     Query, Reference,
 };
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
 
 use crate::policy::PluginPolicy;
 use crate::reads::access::{Read, access};
 use crate::reads::lookup::{Lookup, reference};
+use crate::reads::snapshot::{Part, Snapshot};
 
-/// Sets of paths that guests asked for, parsed. As many are kept; a guest that asks for ever new ones parses each time.
+/// How many sets of paths are kept parsed. Further sets are parsed for each read.
 const PARSED_KEPT: usize = 256;
 
-/// How many owners that went are known.
-const GONE_KEPT: usize = 16_384;
+/// How many deleted owners are remembered.
+const DELETED_KEPT: usize = 16_384;
 
-/// The objects that went last.
+/// The owners whose deletion was observed last.
 #[derive(Default)]
-struct Gone {
+struct Deleted {
     known: HashSet<Reference>,
     in_order: VecDeque<Reference>,
 }
 
-/// What outlives the version of a plugin: its acknowledged writes, and what it saw go.
+/// The state that a plugin's versions share: its acknowledged writes, and the deletions that it observed.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     overlay: Arc<OverlayWriter>,
-    gone: Arc<Mutex<Gone>>,
+    deleted: Arc<Mutex<Deleted>>,
 }
 
-/// What paths make, by the paths.
+/// Parsed sets of paths.
 struct Parsed<T> {
     known: Mutex<HashMap<Vec<String>, Arc<T>>>,
 }
@@ -56,11 +56,11 @@ impl<T> Default for Parsed<T> {
     }
 }
 
-/// What one plugin sees.
+/// The cached reads of one plugin.
 pub(crate) struct CachedReads {
     /// The kinds that the description names.
     kinds: HashMap<Kind, Vec<Lister>>,
-    /// Those that its watches discover, as they are now.
+    /// The kinds that its watches discover, as of now.
     discovered: RwLock<Arc<BTreeMap<Kind, Lister>>>,
     discovery: Arc<Discovery>,
     indexes: HashMap<(Kind, String), FieldPath>,
@@ -68,12 +68,12 @@ pub(crate) struct CachedReads {
     seen: Seen,
     masks: Parsed<Mask>,
     columns: Parsed<Columns>,
-    /// How many bytes one answer may have.
+    /// The longest page in bytes.
     answer_bytes: usize,
 }
 
 impl CachedReads {
-    /// CachedReads on these informers, of the watches that name a kind, as far as the policy lets the plugin see.
+    /// Reads from these informers, which belong to the watches that name a kind, in the namespaces of the policy.
     pub(crate) fn new<'a>(
         description: &Description,
         policy: Arc<PluginPolicy>,
@@ -111,12 +111,12 @@ impl CachedReads {
         }
     }
 
-    /// What the next version of the plugin goes on with.
+    /// Returns the state for the plugin's next version.
     pub(crate) fn seen(&self) -> Seen {
         self.seen.clone()
     }
 
-    /// From now on shows these informers of a discovered kind's objects, and no others.
+    /// Replaces the informers of the discovered kinds.
     pub(crate) fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
         let known = self.discovered();
         let keep = |informer: Informer| {
@@ -135,7 +135,7 @@ impl CachedReads {
         self.discovered.read().clone()
     }
 
-    /// The listers of a kind; none if the plugin does not watch it.
+    /// Returns the listers of a kind; none if the plugin does not watch it.
     fn listers(&self, kind: &Kind) -> Cow<'_, [Lister]> {
         match self.kinds.get(kind) {
             Some(listers) => Cow::Borrowed(listers),
@@ -143,14 +143,14 @@ impl CachedReads {
         }
     }
 
-    /// The listers of the kinds that the description names.
+    /// Returns the listers of the kinds that the description names.
     fn named(&self) -> impl Iterator<Item = (&Kind, &Lister)> {
         self.kinds
             .iter()
             .flat_map(|(kind, all)| all.iter().map(move |lister| (kind, lister)))
     }
 
-    /// Hands out each object that the plugin sees, of all kinds.
+    /// Visits each object that the plugin sees, of all kinds.
     pub(crate) fn each(&self, mut visit: impl FnMut(&Kind, &Arc<Object>)) {
         let discovered = self.discovered();
         for (kind, lister) in self.named().chain(&*discovered) {
@@ -161,7 +161,7 @@ impl CachedReads {
         }
     }
 
-    /// The object of that name, reduced to `fields`.
+    /// Returns the object of that name, reduced to `fields`.
     pub(crate) fn get(
         &self,
         kind: &str,
@@ -184,7 +184,7 @@ impl CachedReads {
         Ok(Some(json.into()))
     }
 
-    /// The first page of a snapshot of what matches.
+    /// Returns the first page of a snapshot of the objects that match.
     pub(crate) fn list(
         &self,
         query: &Query,
@@ -197,7 +197,7 @@ impl CachedReads {
         let mut parts = Vec::new();
         for lister in listers.iter() {
             let objects = lister.list(&list_query);
-            // Of many kinds, most have nothing to say.
+            // Of many kinds, most have no matching object.
             if !objects.is_empty() {
                 let kind = names_kinds.then(|| lister.informer().resource().kind.clone());
                 found.extend(objects.into_iter().map(|object| (parts.len(), object)));
@@ -213,16 +213,10 @@ impl CachedReads {
             });
             found.dedup_by(|(_, a), (_, b)| a.uid() == b.uid());
         }
-        Box::new(Snapshot {
-            objects: found.into_iter(),
-            parts,
-            held: None,
-            answer_bytes: self.answer_bytes,
-        })
-        .next(limit)
+        Box::new(Snapshot::new(found, parts, self.answer_bytes)).next(limit)
     }
 
-    /// How the objects of a lister are reduced.
+    /// Returns how the objects of a lister are reduced.
     fn projection(
         &self,
         lister: &Lister,
@@ -234,7 +228,7 @@ impl CachedReads {
             Projection::Fields(paths) => lister.projection(self.mask(paths)?.as_ref()),
             Projection::Columns(_) if kind == ALL_KINDS => {
                 return Err(ApiError::invalid(
-                    "rows of all kinds would not say of what kind they are: ask for fields",
+                    "rows do not name their kind, so a query of all kinds returns none: ask for fields",
                 ));
             }
             Projection::Columns(paths) => lister.rows(self.columns.get(paths, Columns::parse)?),
@@ -242,7 +236,7 @@ impl CachedReads {
         projection.map_err(|error| ApiError::denied(error.to_string()))
     }
 
-    /// How many objects match.
+    /// Returns how many objects match.
     pub(crate) fn count(&self, query: &Query) -> Result<u32, ApiError> {
         let (listers, list_query) = self.list_query(query)?;
         let count = match &*listers {
@@ -258,8 +252,8 @@ impl CachedReads {
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// The cached object of this version, as the base of a change; none if the cache holds another version, or not all of
-    /// it (`whole`) or of its metadata.
+    /// Returns the cached object of this version, as the base of an update; none if the cache holds another version, or not
+    /// all of its fields (`whole`) or of its metadata.
     pub(crate) fn base(
         &self,
         kind: &Kind,
@@ -282,9 +276,9 @@ impl CachedReads {
         (object.resource_version().to_string() == resource_version).then(|| object.bytes())
     }
 
-    /// Whether this object is among those that went last.
-    pub(crate) fn is_gone(&self, object: &Reference) -> bool {
-        self.seen.gone.lock().known.contains(object)
+    /// Whether the deletion of this object was observed; false means unknown.
+    pub(crate) fn is_deletion_observed(&self, object: &Reference) -> bool {
+        self.seen.deleted.lock().known.contains(object)
     }
 
     /// Whether the plugin sees no more of a kind's objects than their metadata.
@@ -294,8 +288,8 @@ impl CachedReads {
             .all(|lister| Mask::metadata().covers(&lister.view().mask))
     }
 
-    /// Whether the server may answer a write of the kind with a whole object in protobuf: it comes so in all the caches that
-    /// the plugin sees it through.
+    /// Whether the server may return a written object of the kind in protobuf, because all caches of the kind that the plugin
+    /// sees read it so.
     pub(crate) fn reads_protobuf(&self, kind: &Kind) -> bool {
         let listers = self.listers(kind);
         !listers.is_empty()
@@ -304,7 +298,7 @@ impl CachedReads {
                 .all(|lister| lister.informer().reads_protobuf())
     }
 
-    /// The server acknowledged a write with this object. Returns it as the plugin sees it from now on, if it does.
+    /// Adds a write that the server acknowledged with this object. Returns the object as the plugin sees it, if it does.
     pub(crate) async fn written(&self, kind: &Kind, answer: &ApiResponse) -> Option<Arc<Object>> {
         let mut seen = None;
         for lister in &*self.listers(kind) {
@@ -316,21 +310,21 @@ impl CachedReads {
                     seen = lister.get(&written.namespace, &written.name).or(seen);
                 }
                 Err(error) => {
-                    tracing::warn!(%kind, %error, "the server's answer to a write is not an object")
+                    tracing::warn!(%kind, %error, "can't read the server's answer to a write: it is not an object")
                 }
             }
         }
         seen
     }
 
-    /// An object as the plugin sees it, before it is deleted.
+    /// Returns an object as the plugin sees it, before it is deleted.
     pub(crate) fn before(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
         self.listers(kind)
             .iter()
             .find_map(|lister| lister.get(namespace, name))
     }
 
-    /// The server acknowledged a delete with this answer; `before` is what the plugin saw when it asked.
+    /// Adds a delete that the server acknowledged with this answer. `before` is the object that the plugin saw.
     pub(crate) async fn deleted(
         &self,
         kind: &Kind,
@@ -344,13 +338,13 @@ impl CachedReads {
                 Ok(()) => {}
                 Err(DecodeError::Protobuf(_)) if informer.catches_up(answer).await => {}
                 Err(error) => {
-                    tracing::warn!(%kind, %error, "the server's answer to a delete is neither a status nor an object");
+                    tracing::warn!(%kind, %error, "can't read the server's answer to a delete: it is neither a status nor an object");
                 }
             }
         }
     }
 
-    /// The informers of a kind.
+    /// Returns the informers of a kind.
     pub(crate) fn informers(&self, kind: &Kind) -> Vec<Informer> {
         self.listers(kind)
             .iter()
@@ -358,7 +352,7 @@ impl CachedReads {
             .collect()
     }
 
-    /// Gives back the memory of writes that the reflectors have seen.
+    /// Frees the memory of writes that the reflectors have seen.
     pub(crate) fn tidy(&self) {
         self.seen.overlay.tidy();
     }
@@ -374,7 +368,7 @@ impl CachedReads {
         Ok(listers)
     }
 
-    /// The listers that a query reads, and the query as the cache takes it.
+    /// Returns the listers that a query reads, and the query for the cache.
     fn list_query(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
         let listers = self.readable(&query.kind)?;
         let labels: LabelSelector = query
@@ -411,7 +405,7 @@ impl CachedReads {
         Ok((listers, list_query))
     }
 
-    /// The mask of these fields; none, if all are meant.
+    /// Returns the mask of these fields; none if all are meant.
     pub(crate) fn mask(&self, fields: &[String]) -> Result<Option<Arc<Mask>>, ApiError> {
         if fields.is_empty() {
             Ok(None)
@@ -422,7 +416,6 @@ impl CachedReads {
 }
 
 impl<T> Parsed<T> {
-    /// What these paths make.
     fn get<'a>(
         &self,
         paths: &'a [String],
@@ -440,7 +433,7 @@ impl<T> Parsed<T> {
     }
 }
 
-/// Reads an informer through all that its handle asked for, in the namespaces that the policy names.
+/// Returns a lister of an informer's objects, with the fields of its watch, in the namespaces of the policy.
 fn lister(informer: &Informer, policy: &PluginPolicy, seen: &Seen) -> Lister {
     let namespaces = policy.watched_namespaces(&informer.resource().kind);
     let view = View {
@@ -510,14 +503,14 @@ impl Lookup for CachedReads {
     }
 
     fn note_deletion(&self, object: Reference) {
-        let mut gone = self.seen.gone.lock();
-        if gone.known.insert(object.clone()) {
-            gone.in_order.push_back(object);
+        let mut deleted = self.seen.deleted.lock();
+        if deleted.known.insert(object.clone()) {
+            deleted.in_order.push_back(object);
         }
-        if gone.in_order.len() > GONE_KEPT
-            && let Some(first) = gone.in_order.pop_front()
+        if deleted.in_order.len() > DELETED_KEPT
+            && let Some(first) = deleted.in_order.pop_front()
         {
-            gone.known.remove(&first);
+            deleted.known.remove(&first);
         }
     }
 
@@ -525,107 +518,6 @@ impl Lookup for CachedReads {
         self.discovery
             .cached(kind)
             .map(|resource| resource.namespaced)
-    }
-}
-
-/// The objects that a query found and that are not yet returned.
-struct Snapshot {
-    /// Each with the number of its part.
-    objects: std::vec::IntoIter<(usize, Arc<Object>)>,
-    parts: Vec<Part>,
-    /// An object that was too large for the page before.
-    held: Option<Vec<u8>>,
-    answer_bytes: usize,
-}
-
-/// What comes back of the objects of one lister.
-struct Part {
-    /// Why nothing does, if the watch that the lister is of shows too little. That matters only where an object is seen by no
-    /// other one.
-    projection: Result<flyball_cache::Projection, ApiError>,
-    /// Their kind, if each of them says it.
-    kind: Option<Kind>,
-}
-
-impl Part {
-    fn append(&mut self, object: &Object, page: &mut Vec<u8>) -> Result<(), ApiError> {
-        let start = page.len();
-        self.projection
-            .as_mut()
-            .map_err(|denied| denied.clone())?
-            .append(object, page);
-        if let Some(kind) = &self.kind {
-            // An object begins with a brace, and its name follows.
-            let (api_version, kind) = (Value::from(kind.api_version()), Value::from(&*kind.kind));
-            page.splice(
-                start..=start,
-                format!("{{\"apiVersion\":{api_version},\"kind\":{kind},").into_bytes(),
-            );
-        }
-        Ok(())
-    }
-
-    /// About how many bytes of a page an object takes.
-    fn expected(&self, object: &Object) -> usize {
-        self.projection
-            .as_ref()
-            .map_or(0, |projection| projection.expected(object) + 16)
-    }
-}
-
-impl Cursor for Snapshot {
-    fn next(mut self: Box<Self>, limit: u32) -> Result<Page, ApiError> {
-        let limit = if limit == 0 {
-            usize::MAX
-        } else {
-            limit as usize
-        };
-        let first = self.objects.as_slice().first();
-        let expected = first.map_or(0, |(part, object)| self.parts[*part].expected(object));
-        let mut page = Vec::with_capacity(
-            (expected * self.objects.len().min(limit)).min(self.answer_bytes) + 2,
-        );
-        page.push(b'[');
-        let mut count = 0;
-        while count < limit {
-            let before = page.len();
-            if count > 0 {
-                page.push(b',');
-            }
-            let start = page.len();
-            if let Some(held) = self.held.take() {
-                page.extend_from_slice(&held);
-            } else if let Some((part, object)) = self.objects.next() {
-                self.parts[part].append(&object, &mut page)?;
-            } else {
-                page.truncate(before);
-                break;
-            }
-            if page.len() + 1 > self.answer_bytes {
-                if count == 0 {
-                    let message = format!(
-                        "an object is larger than the {} bytes that an answer may have",
-                        self.answer_bytes
-                    );
-                    return Err(ApiError::full(message));
-                }
-                self.held = Some(page[start..].to_vec());
-                page.truncate(before);
-                break;
-            }
-            count += 1;
-        }
-        page.push(b']');
-        let is_end = self.held.is_none() && self.objects.len() == 0;
-        Ok(Page {
-            items: page,
-            rest: (!is_end).then_some(self as Box<dyn Cursor>),
-        })
-    }
-
-    fn size(&self) -> usize {
-        let held = self.held.as_ref().map_or(0, Vec::len);
-        size_of::<Self>() + size_of_val(self.objects.as_slice()) + held
     }
 }
 

@@ -1,5 +1,5 @@
-//! One call of a guest: what answers its imports while it runs, what is committed when it returns, and what must have
-//! happened before its key may be reconciled again.
+//! One call of a guest: implements its imports while it runs, commits its memo when it returns, and waits for its writes
+//! before its key may be reconciled again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,26 +18,25 @@ use crate::runtime::memo::MemoCall;
 use crate::runtime::telemetry::{clip, log_guest};
 use crate::writer::{Journal, Touched};
 
-/// Bytes of an event's message that are kept: what the API takes at most.
+/// The longest message of an event in bytes, which is the API's limit. The rest is cut off.
 const EVENT_MESSAGE: usize = 1024;
-/// Bytes of each of an event's other texts, which are names.
+/// The longest of an event's other texts in bytes. They are names.
 const EVENT_NAME: usize = 256;
-/// How long to wait before the server is asked again for a consistent read.
+/// The pause before a consistent read is retried.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Answers the imports of one call.
+/// Implements the imports of one guest call.
 pub(crate) struct GuestCall {
     context: Arc<PluginContext>,
     /// The key, for the log.
     key: Arc<str>,
     memo: MemoCall,
     journal: Arc<Journal>,
-    /// Writes under way. They go on when the guest is stopped.
+    /// The writes in flight. They go on when the guest is stopped.
     writes: TaskTracker,
 }
 
 impl GuestCall {
-    /// A call for this key.
     pub(crate) fn new(context: Arc<PluginContext>, key: Arc<str>) -> Arc<Self> {
         let (memo, journal, writes) = (MemoCall::default(), Arc::default(), TaskTracker::new());
         Arc::new(Self {
@@ -49,24 +48,24 @@ impl GuestCall {
         })
     }
 
-    /// The call returned: what it put into the memo is seen by others.
+    /// Commits the changes of the memo, because the call returned.
     pub(crate) fn commit(&self) {
         self.memo.commit(&self.context.memo);
     }
 
-    /// What it wrote, in words; empty if nothing.
+    /// Describes the writes in words; empty if there were none.
     pub(crate) fn summary(&self) -> String {
         self.journal.summary()
     }
 
-    /// The objects that it wrote.
+    /// Returns the objects that it wrote.
     pub(crate) fn take_touched(&self) -> Vec<Touched> {
         self.journal.take_touched()
     }
 
-    /// Waits until its writes have ended and, where it is not known whether one took effect, until the cache has passed what
-    /// the server held when it was asked afterwards: so that the next reconcile of the key sees whatever they did. However
-    /// many writes of a kind failed so, each informer of the kind costs one consistent read.
+    /// Waits until its writes have ended. If it is unknown whether one took effect, waits also until the cache has passed the
+    /// version of a consistent read, so that the key's next reconcile sees the effect. This costs one read for each informer
+    /// of the kind, however many writes failed so.
     pub(crate) async fn wait_for_writes(&self) {
         self.writes.close();
         self.writes.wait().await;
@@ -90,7 +89,8 @@ impl GuestCall {
         }
     }
 
-    /// Does what needs connections on the host's runtime: the guests' threads drive none. It ends when the guest is stopped.
+    /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when the
+    /// guest is stopped.
     fn on_host<T, F>(
         &self,
         work: impl FnOnce(Arc<PluginContext>) -> F,
@@ -155,7 +155,7 @@ impl Imports for GuestCall {
             uid,
         } = object.clone();
         kind.parse().is_ok_and(|kind| {
-            self.context.reads.cached.is_gone(&Reference {
+            self.context.reads.cached.is_deletion_observed(&Reference {
                 kind,
                 namespace,
                 name,

@@ -1,4 +1,4 @@
-//! In which order the writes of a batch are started: all at once up to the host's bound, or in rounds that double.
+//! The order in which the writes of a batch start: all at once up to the host's bound, or in rounds that double.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use flyball_plugin::Write;
 use flyball_types::ApiError;
 use futures::StreamExt;
 
-/// How many writes of one plugin are under way at once. Each needs a connection, which costs both sides a handshake.
+/// How many writes of one plugin are in flight at once. Each needs a connection, which costs both sides a handshake.
 pub(super) const CONCURRENCY: usize = 16;
 
-/// Runs the writes and returns their answers, in their order. Those that are not started are `Skipped`.
+/// Runs the writes and returns their results, in their order. Those that are not started are `Skipped`.
 pub(crate) async fn run<F>(
     writes: Vec<Write>,
     slow_start: Option<u32>,
@@ -22,29 +22,29 @@ where
     F: Future<Output = Result<Bytes, ApiError>>,
 {
     let failed = Arc::new(AtomicBool::new(false));
-    let mut answers = Vec::with_capacity(writes.len());
+    let mut results = Vec::with_capacity(writes.len());
     let mut round = slow_start.map_or(usize::MAX, |initial| initial.max(1) as usize);
     let mut writes = writes.into_iter();
     while writes.len() > 0 {
         let skip_rest = slow_start.is_some() && failed.load(Ordering::Relaxed);
         let started = writes.by_ref().take(round).map(|next| {
             let failed = failed.clone();
-            let answer = write(next);
+            let result = write(next);
             async move {
                 if skip_rest || (stop_on_error && failed.load(Ordering::Relaxed)) {
                     return Err(ApiError::skipped());
                 }
-                let answer = answer.await;
-                if answer.is_err() {
+                let result = result.await;
+                if result.is_err() {
                     failed.store(true, Ordering::Relaxed);
                 }
-                answer
+                result
             }
         });
         let concurrency = if stop_on_error { 1 } else { CONCURRENCY };
         // Collected first: the stream would otherwise borrow the iterator across its awaits.
         let started: Vec<_> = started.collect();
-        answers.extend(
+        results.extend(
             futures::stream::iter(started)
                 .buffered(concurrency)
                 .collect::<Vec<_>>()
@@ -52,7 +52,7 @@ where
         );
         round = round.saturating_mul(2);
     }
-    answers
+    results
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
         (0..count).map(write).collect()
     }
 
-    /// Runs a batch whose write number `fails` fails, and returns the names in the order of their starts, with the answers.
+    /// Runs a batch whose write number `fails` fails, and returns the names in the order of their starts, with the results.
     async fn run_failing(
         count: usize,
         slow_start: Option<u32>,
@@ -88,7 +88,7 @@ mod tests {
         fails: usize,
     ) -> (Vec<String>, Vec<Result<Bytes, ApiError>>) {
         let started = Arc::new(Mutex::new(Vec::new()));
-        let answers = run(writes(count), slow_start, stop_on_error, |write| {
+        let results = run(writes(count), slow_start, stop_on_error, |write| {
             let started = started.clone();
             async move {
                 started.lock().push(write.target.name.clone());
@@ -101,40 +101,40 @@ mod tests {
         })
         .await;
         let started = started.lock().clone();
-        (started, answers)
+        (started, results)
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_come_in_the_order_of_the_writes() {
-        let (_, answers) = run_failing(100, None, false, 7).await;
-        assert_eq!(answers.len(), 100);
-        for (n, answer) in answers.iter().enumerate() {
-            assert_eq!(answer.is_ok(), n != 7);
+        let (_, results) = run_failing(100, None, false, 7).await;
+        assert_eq!(results.len(), 100);
+        for (n, result) in results.iter().enumerate() {
+            assert_eq!(result.is_ok(), n != 7);
         }
-        assert_eq!(answers[99], Ok(Bytes::from("99")));
+        assert_eq!(results[99], Ok(Bytes::from("99")));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_start_ends_with_the_round_of_the_first_error() {
         // Rounds of 1, 2, 4: the error in the second lets its neighbour finish and skips the third.
-        let (started, answers) = run_failing(7, Some(1), false, 1).await;
+        let (started, results) = run_failing(7, Some(1), false, 1).await;
         assert_eq!(started, ["0", "1", "2"]);
-        assert!(answers[2].is_ok());
+        assert!(results[2].is_ok());
         assert!(
-            answers[3..]
+            results[3..]
                 .iter()
-                .all(|answer| *answer == Err(ApiError::skipped()))
+                .all(|result| *result == Err(ApiError::skipped()))
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn stop_on_error_starts_nothing_after_an_error() {
-        let (started, answers) = run_failing(5, None, true, 2).await;
+        let (started, results) = run_failing(5, None, true, 2).await;
         assert_eq!(started, ["0", "1", "2"]);
         assert!(
-            answers[3..]
+            results[3..]
                 .iter()
-                .all(|answer| *answer == Err(ApiError::skipped()))
+                .all(|result| *result == Err(ApiError::skipped()))
         );
     }
 }

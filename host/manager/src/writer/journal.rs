@@ -1,4 +1,4 @@
-//! What one call has written, for the log and for the consistency of the next call.
+//! Records the writes of one guest call, for the log and for the consistency of the next call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ pub(crate) struct Touched {
     pub(crate) key: String,
 }
 
-/// What one call has written. Shared with the writes that outlive it.
+/// The writes of one guest call. Shared with the writes that outlive it.
 #[derive(Default)]
 pub(crate) struct Journal {
     state: Mutex<State>,
@@ -44,7 +44,7 @@ struct Names {
 }
 
 impl Journal {
-    /// Takes note of a write's end. `name` is the object's, where it is known.
+    /// Records a write's result. `name` is the object's, if it is known.
     pub(crate) fn record(
         &self,
         write: &Write,
@@ -81,17 +81,17 @@ impl Journal {
         }
     }
 
-    /// The kinds of which it is not known whether a write took effect.
+    /// Returns the kinds of the writes whose effect is unknown.
     pub(crate) fn take_unknown(&self) -> BTreeSet<Kind> {
         std::mem::take(&mut self.state.lock().unknown)
     }
 
-    /// The objects that were written, the first ones if they are many.
+    /// Returns the written objects; the first ones if there are many.
     pub(crate) fn take_touched(&self) -> Vec<Touched> {
         std::mem::take(&mut self.state.lock().touched)
     }
 
-    /// The successful writes in words, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
+    /// Describes the successful writes, as in `create 3 Pods, update ReplicaSet/status web`; empty if there were none.
     pub(crate) fn summary(&self) -> String {
         let state = self.state.lock();
         let words = state.done.iter().map(|((verb, kind, subresource), names)| {
@@ -111,7 +111,7 @@ impl fmt::Display for Touched {
     }
 }
 
-/// The API's verb of an operation, as in RBAC rules.
+/// Returns the API's verb of an operation, as in RBAC rules.
 pub(crate) fn verb(operation: &Operation) -> &'static str {
     match operation {
         Operation::Create { .. } => "create",

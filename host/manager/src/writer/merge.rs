@@ -1,5 +1,5 @@
-//! JSON merge patches (RFC 7386), and the whole objects that `update` and `update-status` put. What a patch does not name
-//! stays the text that it is.
+//! JSON merge patches (RFC 7386), and the whole objects that `update` and `update-status` put. Fields that a patch does
+//! not name keep their text.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use flyball_types::Kind;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The fields of an object, each as it stands.
+/// The fields of an object, each with its unchanged text.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Applies a merge patch: null removes, objects merge, everything else replaces.
@@ -54,8 +54,8 @@ fn merge_fields(
     Ok(())
 }
 
-/// The object to put for an `update`: the base with the change applied. None if the result has no metadata, or is not an
-/// object: the change is the guest's.
+/// Returns the object to PUT for an `update`: the base with the change applied. None if the guest's change leaves no object,
+/// or no metadata.
 ///
 /// # Errors
 /// The base is not a JSON object.
@@ -86,7 +86,7 @@ pub fn updated(
     Ok(Some(object))
 }
 
-/// The object to put for an `update-status`: the base with another status, and a merge patch of its metadata applied.
+/// Returns the object to PUT for an `update-status`: the base with another status, and a merge patch of its metadata applied.
 ///
 /// # Errors
 /// The base is not a JSON object.
@@ -107,7 +107,7 @@ pub fn with_status(
     Ok(object)
 }
 
-/// Completes a change of metadata. Managed fields are the server's; without them in a put, it keeps its own.
+/// Completes a change of metadata. The server owns managed fields; it keeps them if a PUT has none.
 fn identify(metadata: &mut Map<String, Value>, resource_version: &str) {
     metadata.insert("resourceVersion".into(), resource_version.into());
     metadata.entry("managedFields").or_insert(Value::Null);

@@ -1,4 +1,5 @@
-//! The API's options objects, which guests give as documents: query parameters of a write, or the body of a delete.
+//! Translates the API's options objects, which guests give as documents, to query parameters of a write or the body of a
+//! delete.
 
 use bytes::Bytes;
 use flyball_cache::resource::push_parameter;
@@ -30,7 +31,7 @@ impl Options {
             .is_some_and(|value| !value.is_null() && value != &Value::Array(Vec::new()))
     }
 
-    /// The path with the options as query parameters.
+    /// Appends the options to a path as query parameters.
     pub(crate) fn append(&self, mut path: String) -> String {
         for (name, value) in &self.0 {
             let mut push = |value: &Value| match value {
@@ -48,7 +49,7 @@ impl Options {
         path
     }
 
-    /// The body of a delete; empty if there are no options.
+    /// Returns the body of a delete; empty if there are no options.
     pub(crate) fn delete_body(&self) -> Bytes {
         if self.0.is_empty() {
             return Bytes::new();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::policy::Policy;
@@ -108,7 +108,9 @@ async fn an_observed_deletion_is_remembered_under_the_name_and_the_uid() {
         name: "web".into(),
         uid: uid.into(),
     };
-    assert!(!reads.is_gone(&reference("1")));
+    assert!(!reads.is_deletion_observed(&reference("1")));
     reads.note_deletion(reference("1"));
-    assert!(reads.is_gone(&reference("1")) && !reads.is_gone(&reference("2")));
+    assert!(
+        reads.is_deletion_observed(&reference("1")) && !reads.is_deletion_observed(&reference("2"))
+    );
 }
