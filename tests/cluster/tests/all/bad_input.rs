@@ -162,7 +162,7 @@ async fn files_that_are_no_plugins_are_left_out_and_the_others_run() -> Result<(
         (
             "empty.wasm",
             b"\0asm\x0d\0\x01\0",
-            "so it is no Flyball controller",
+            "so it is not a Flyball controller",
         ),
     ];
     for (name, bytes, _) in bad {
