@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use flyball_types::description::DeltaType;
 
 use crate::bindings::ControllerPre;
@@ -36,9 +37,9 @@ pub struct Delta {
     pub delta_type: DeltaType,
     /// The object before the change, in JSON, reduced to the declared fields; the last version of an object that was added
     /// and deleted since the last call.
-    pub old: Option<Vec<u8>>,
+    pub old: Option<Bytes>,
     /// The object after the change.
-    pub new: Option<Vec<u8>>,
+    pub new: Option<Bytes>,
     /// True if the object was there when the watch began.
     pub initial: bool,
 }

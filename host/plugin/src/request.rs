@@ -9,7 +9,7 @@ use wasmtime::Store;
 
 use crate::bindings::exports::flyball::controller::guest::{self, Guest};
 use crate::plugin::{Delta, Outcome, RoutedKey};
-use crate::world::State;
+use crate::world::{State, owned};
 
 /// Bytes of a guest's sentence that are kept: it goes to logs and to people.
 const SENTENCE: usize = 4096;
@@ -133,8 +133,8 @@ impl From<Delta> for guest::Delta {
         Self {
             watch,
             delta_type,
-            old,
-            new,
+            old: old.map(owned),
+            new: new.map(owned),
             initial,
         }
     }

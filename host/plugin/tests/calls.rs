@@ -48,7 +48,7 @@ fn delta(object: &str) -> Delta {
         watch: "v1/Pod".into(),
         delta_type: DeltaType::Added,
         old: None,
-        new: Some(object.into()),
+        new: Some(object.to_owned().into()),
         initial: false,
     }
 }

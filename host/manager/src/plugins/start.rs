@@ -48,7 +48,7 @@ pub(crate) struct Starter {
 
 /// A version that runs, and what it is registered with.
 pub(crate) struct RunningVersion {
-    pub(crate) controller: PluginTasks,
+    pub(crate) tasks: PluginTasks,
     pub(crate) version: Version,
     running: GaugeVec,
     _checks: [Registration; 2],
@@ -126,7 +126,7 @@ impl Starter {
             PluginTasks::start(plugin, context, &informers, discovered, concurrency, &begin);
         let is_leading = *leading.borrow();
         let running = RunningVersion {
-            controller: tasks,
+            tasks,
             version,
             running: self.running.clone(),
             _checks: checks,
@@ -145,14 +145,14 @@ impl Starter {
         discovered: Option<&DiscoveredInformers>,
     ) -> [Registration; 2] {
         let informers = informers.to_vec();
-        let settled = discovered.map(DiscoveredInformers::settled);
+        let discovered_ready = discovered.map(DiscoveredInformers::ready);
         let are_synced = move || {
             let mut unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
             if let Some((_, informer)) = unsynced.next() {
                 return Err(format!("{} is not synced", informer.resource().kind));
             }
-            match &settled {
-                Some(settled) if !settled.load(Ordering::Acquire) => {
+            match &discovered_ready {
+                Some(ready) if !ready.load(Ordering::Acquire) => {
                     Err("not all discovered kinds are synced".into())
                 }
                 _ => Ok(()),
@@ -172,7 +172,7 @@ impl Starter {
     ) -> Result<PluginContext, MetricsError> {
         let (description, grant) = (&*opened.version.plugin.description, &opened.version.grant);
         let policy = grant.policy.clone();
-        let same = before.map(|before| before.controller.context());
+        let same = before.map(|before| before.tasks.context());
         let name: Arc<str> = description.name.as_str().into();
         let client = self.client(&opened.version, before);
         let seen = same.map_or_else(Seen::default, |same| same.reads.cached.seen());
@@ -252,7 +252,7 @@ impl Starter {
         match (account, before) {
             // The tokens of the version before remain valid for this one.
             (Some(_), Some(before)) if before.version.grant.account.as_ref() == account => {
-                before.controller.context().writer.client().clone()
+                before.tasks.context().writer.client().clone()
             }
             (Some((namespace, account)), _) => self.cluster.client_as(namespace, account, name),
             (None, _) => self.cluster.client(name, self.cluster.fence.clone()),
@@ -307,13 +307,13 @@ impl Starter {
 impl RunningVersion {
     /// Why the plugin is quarantined, as a sentence; none if it isn't.
     pub(crate) fn quarantine(&self) -> Option<String> {
-        match self.controller.context().limits.quarantine.state() {
+        match self.tasks.context().limits.quarantine.state() {
             State::Running => None,
             State::Quarantined { until, reason } => {
                 let left = until
                     .saturating_duration_since(tokio::time::Instant::now())
                     .as_secs();
-                let name = self.controller.name();
+                let name = self.tasks.name();
                 Some(format!(
                     "quarantined for {left} s more: all of its keys fail, the last one with: {reason}; `flyball resume \
                      {name}` ends the quarantine"
@@ -324,7 +324,7 @@ impl RunningVersion {
 
     /// Shows in the metrics whether the plugin acts in this process.
     pub(crate) fn show_leading(&self, leads: bool) {
-        let labels = [self.controller.name(), "kube-controller-manager"];
+        let labels = [self.tasks.name(), "kube-controller-manager"];
         self.running
             .with_label_values(&labels)
             .set(if leads { 1.0 } else { 0.0 });

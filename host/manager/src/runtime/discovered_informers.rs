@@ -28,7 +28,7 @@ pub(crate) struct DiscoveredInformers {
     factory: Arc<InformerFactory>,
     discovery: Arc<Discovery>,
     informers: BTreeMap<Kind, Informer>,
-    settled: Arc<AtomicBool>,
+    ready: Arc<AtomicBool>,
 }
 
 impl DiscoveredInformers {
@@ -43,14 +43,14 @@ impl DiscoveredInformers {
         let Some(watch) = watches.position(|watch| watch.discovered.is_some()) else {
             return Ok(None);
         };
-        let (informers, settled) = (BTreeMap::new(), Arc::default());
+        let (informers, ready) = (BTreeMap::new(), Arc::default());
         let (factory, discovery) = (factory.clone(), discovery.clone());
         let mut opened = Self {
             watch,
             factory,
             discovery,
             informers,
-            settled,
+            ready,
         };
         let catalogue = opened.discovery.catalogue(SYNC_TIMEOUT).await?;
         opened.update(&catalogue, description, policy);
@@ -67,8 +67,8 @@ impl DiscoveredInformers {
     }
 
     /// Becomes true when the first caches are synced, or [`SYNC_TIMEOUT`] has passed.
-    pub(crate) fn settled(&self) -> Arc<AtomicBool> {
-        self.settled.clone()
+    pub(crate) fn ready(&self) -> Arc<AtomicBool> {
+        self.ready.clone()
     }
 
     /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind; it
@@ -107,7 +107,7 @@ impl DiscoveredInformers {
             .collect();
         // The sender is held above.
         let _ = routed.wait_for(|left| *left <= missing).await;
-        self.settled.store(true, Ordering::Release);
+        self.ready.store(true, Ordering::Release);
         ready();
         let period = self.period(&context);
         let mut reachable = true;

@@ -193,14 +193,13 @@ fn subscribe(informer: &Informer, router: &Arc<Router>) -> Deltas {
 
 /// A delta as the guest's `route` receives it.
 fn guest_delta(watch: &str, delta: &Delta) -> flyball_plugin::Delta {
-    let json = |object: &Arc<Object>| object.json().to_vec();
     // An object that was created and deleted since the last delta has neither: its last version stands for `old`.
     let last = || delta.between.last().filter(|_| delta.new.is_none());
     flyball_plugin::Delta {
         watch: watch.into(),
         delta_type: delta.delta_type(),
-        old: delta.old.as_ref().or_else(last).map(json),
-        new: delta.new.as_ref().map(json),
+        old: delta.old.as_ref().or_else(last).map(Object::bytes),
+        new: delta.new.as_ref().map(Object::bytes),
         initial: delta.initial,
     }
 }

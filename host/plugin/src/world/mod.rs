@@ -7,6 +7,7 @@ pub(crate) mod lister;
 mod queue;
 pub(crate) mod reader;
 mod services;
+mod staged;
 mod wasi;
 pub(crate) mod writer;
 
@@ -235,7 +236,7 @@ fn trap(rule: String) -> wasmtime::Error {
 }
 
 /// The bytes for a guest; copied only if others hold them too.
-fn owned(bytes: Bytes) -> Vec<u8> {
+pub(crate) fn owned(bytes: Bytes) -> Vec<u8> {
     bytes.into()
 }
 

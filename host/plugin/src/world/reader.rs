@@ -4,7 +4,8 @@ use flyball_types::{ApiError, Catalogue, ServedKind};
 use futures::StreamExt;
 use wasmtime::component::Resource;
 
-use super::{State, owned, size_of_texts, trap};
+use super::staged::Staged;
+use super::{State, owned, size_of_texts};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
 use crate::hits::Limit;
@@ -18,32 +19,13 @@ const CONCURRENCY: usize = 16;
     unreachable_pub,
     reason = "the bindings name it in public, in a private module"
 )]
-#[derive(Default)]
-pub struct OpenBatch {
-    reads: Vec<Read>,
-    /// Bytes that its reads hold.
-    staged: usize,
-    /// Its call has ended.
-    ended: bool,
-}
-
-impl OpenBatch {
-    /// Empties it, because its call has ended.
-    pub(super) fn end(&mut self) {
-        *self = Self {
-            ended: true,
-            ..Self::default()
-        };
-    }
-}
+pub type OpenBatch = Staged<Vec<Read>>;
 
 impl Host for State {}
 
 impl HostBatch for State {
     fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
-        self.handles
-            .push(OpenBatch::default())
-            .map_err(|error| self.handle_error(error))
+        self.new_batch()
     }
 
     fn get(
@@ -94,8 +76,7 @@ impl HostBatch for State {
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let imports = self.imports()?.clone();
-        let OpenBatch { reads, staged, .. } = std::mem::take(self.read_batch(&batch)?);
-        self.unstage(staged);
+        let reads = self.take_batch(&batch)?;
         let limit = self.limits.answer_bytes;
         let mut left = limit;
         let mut results = Vec::with_capacity(reads.len());
@@ -116,9 +97,7 @@ impl HostBatch for State {
     }
 
     fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
-        let batch = self.handles.delete(batch)?;
-        self.unstage(batch.staged);
-        Ok(())
+        self.drop_batch(batch)
     }
 }
 
@@ -130,20 +109,8 @@ fn too_large(size: usize, limit: usize) -> ApiError {
 }
 
 impl State {
-    fn read_batch(&mut self, batch: &Resource<OpenBatch>) -> wasmtime::Result<&mut OpenBatch> {
-        let batch = self.handles.get_mut(batch)?;
-        if batch.ended {
-            return Err(trap("it used a batch of an earlier call".into()));
-        }
-        Ok(batch)
-    }
-
     fn add_read(&mut self, batch: Resource<OpenBatch>, read: Read) -> wasmtime::Result<()> {
-        let bytes = size(&read);
-        self.stage(bytes)?;
-        let batch = self.read_batch(&batch)?;
-        batch.staged += bytes;
-        batch.reads.push(read);
+        self.stage_in(&batch, size(&read))?.push(read);
         Ok(())
     }
 }

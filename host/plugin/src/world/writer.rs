@@ -2,6 +2,7 @@
 
 use wasmtime::component::Resource;
 
+use super::staged::Staged;
 use super::{State, owned, size_of_texts, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::hits::Limit;
@@ -12,32 +13,13 @@ use crate::imports::{Batch, Operation, Target, Write};
     unreachable_pub,
     reason = "the bindings name it in public, in a private module"
 )]
-#[derive(Default)]
-pub struct OpenBatch {
-    batch: Batch,
-    /// Bytes that its writes hold.
-    staged: usize,
-    /// Its call has ended.
-    ended: bool,
-}
-
-impl OpenBatch {
-    /// Empties it, because its call has ended.
-    pub(super) fn end(&mut self) {
-        *self = Self {
-            ended: true,
-            ..Self::default()
-        };
-    }
-}
+pub type OpenBatch = Staged<Batch>;
 
 impl Host for State {}
 
 impl HostBatch for State {
     fn new(&mut self) -> wasmtime::Result<Resource<OpenBatch>> {
-        self.handles
-            .push(OpenBatch::default())
-            .map_err(|error| self.handle_error(error))
+        self.new_batch()
     }
 
     fn create(
@@ -156,12 +138,12 @@ impl HostBatch for State {
     }
 
     fn slow_start(&mut self, batch: Resource<OpenBatch>, initial: u32) -> wasmtime::Result<()> {
-        self.batch(&batch)?.batch.slow_start = Some(initial);
+        self.batch_items(&batch)?.slow_start = Some(initial);
         Ok(())
     }
 
     fn stop_on_error(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
-        self.batch(&batch)?.batch.stop_on_error = true;
+        self.batch_items(&batch)?.stop_on_error = true;
         Ok(())
     }
 
@@ -170,8 +152,7 @@ impl HostBatch for State {
         batch: Resource<OpenBatch>,
     ) -> wasmtime::Result<Vec<Result<Vec<u8>, Error>>> {
         let imports = self.imports()?.clone();
-        let OpenBatch { batch, staged, .. } = std::mem::take(self.batch(&batch)?);
-        self.unstage(staged);
+        let batch = self.take_batch(&batch)?;
         if batch.writes.is_empty() {
             return Ok(Vec::new());
         }
@@ -192,21 +173,11 @@ impl HostBatch for State {
     }
 
     fn drop(&mut self, batch: Resource<OpenBatch>) -> wasmtime::Result<()> {
-        let batch = self.handles.delete(batch)?;
-        self.unstage(batch.staged);
-        Ok(())
+        self.drop_batch(batch)
     }
 }
 
 impl State {
-    fn batch(&mut self, batch: &Resource<OpenBatch>) -> wasmtime::Result<&mut OpenBatch> {
-        let batch = self.handles.get_mut(batch)?;
-        if batch.ended {
-            return Err(trap("it used a batch of an earlier call".into()));
-        }
-        Ok(batch)
-    }
-
     fn add(
         &mut self,
         batch: Resource<OpenBatch>,
@@ -232,11 +203,8 @@ impl State {
             options: options.into(),
             returns,
         };
-        let bytes = size(&write);
-        self.stage(bytes)?;
-        let batch = self.batch(&batch)?;
-        batch.staged += bytes;
-        batch.batch.writes.push(write);
+        let batch = self.stage_in(&batch, size(&write))?;
+        batch.writes.push(write);
         Ok(())
     }
 }

@@ -229,11 +229,11 @@ impl Supervisor {
         };
         self.state.begin(&Action::Start(name.to_owned()));
         tell_start(name, &running, self.running.contains_key(name));
-        let unrouted = running.controller.unrouted();
+        let unrouted = running.tasks.unrouted();
         if let Some(old) = self.running.insert(name.to_owned(), running) {
-            old.controller.hand_over();
+            old.tasks.hand_over();
             let drain = self.options.drain;
-            self.retiring.spawn(old.controller.retire(unrouted, drain));
+            self.retiring.spawn(old.tasks.retire(unrouted, drain));
         }
     }
 
@@ -250,7 +250,7 @@ impl Supervisor {
         let drain = self.options.drain;
         let task = self.ending.spawn(async move {
             running.show_leading(false);
-            running.controller.drain(drain).await;
+            running.tasks.drain(drain).await;
         });
         self.ending_names.insert(task.id(), name);
     }
@@ -387,7 +387,7 @@ fn tell_start(name: &str, running: &crate::plugins::start::RunningVersion, takes
     let Version { plugin, grant, .. } = &running.version;
     let (version, digest) = (&plugin.description.version, &plugin.digest);
     let concurrency = grant.concurrency;
-    let memory_limit = running.controller.plugin().limits().memory;
+    let memory_limit = running.tasks.plugin().limits().memory;
     let message = if takes_over { "takes over" } else { "starting" };
     tracing::info!(
         controller = name,

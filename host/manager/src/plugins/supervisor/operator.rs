@@ -31,7 +31,7 @@ impl Supervisor {
     fn why(&self, object: &str) -> Vec<Reconciled> {
         let about = |(name, running): (&String, &RunningVersion)| {
             running
-                .controller
+                .tasks
                 .context()
                 .telemetry
                 .history
@@ -72,9 +72,9 @@ impl Supervisor {
             (None, Some(trouble)) => trouble.state,
             (None, None) => PluginState::Starting,
         };
-        let stats = running.map(|running| running.controller.plugin().stats());
+        let stats = running.map(|running| running.tasks.plugin().stats());
         let stats = stats.unwrap_or_default();
-        let context = running.map(|running| running.controller.context());
+        let context = running.map(|running| running.tasks.context());
         Some(PluginStatus {
             name: name.to_owned(),
             version: printable(&plugin.description.version),
@@ -181,7 +181,7 @@ impl Supervisor {
         let running = self.running.get(name);
         match running.filter(|running| running.quarantine().is_some()) {
             Some(running) => {
-                running.controller.context().resume();
+                running.tasks.context().resume();
                 Ok(format!("`{name}` is no longer quarantined"))
             }
             None => Err(RequestError::Refused(format!(

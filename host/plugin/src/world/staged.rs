@@ -1,0 +1,89 @@
+//! A batch that a guest fills call by call and runs as a whole: what `reader.batch` and `writer.batch` have in common.
+
+use wasmtime::component::Resource;
+
+use super::{State, trap};
+
+/// What a guest has put into a batch.
+#[allow(
+    unreachable_pub,
+    reason = "the bindings name it in public, in a private module"
+)]
+#[derive(Default)]
+pub struct Staged<T> {
+    pub(super) items: T,
+    /// Bytes that the items hold.
+    bytes: usize,
+    /// Its call has ended.
+    ended: bool,
+}
+
+impl<T: Default> Staged<T> {
+    /// Empties it, because its call has ended.
+    pub(super) fn end(&mut self) {
+        *self = Self {
+            ended: true,
+            ..Self::default()
+        };
+    }
+}
+
+impl State {
+    pub(super) fn new_batch<T: Default + Send + 'static>(
+        &mut self,
+    ) -> wasmtime::Result<Resource<Staged<T>>> {
+        self.handles
+            .push(Staged::default())
+            .map_err(|error| self.handle_error(error))
+    }
+
+    /// Returns the items of a batch. Traps if the batch is of an earlier call.
+    pub(super) fn batch_items<T: Send + 'static>(
+        &mut self,
+        batch: &Resource<Staged<T>>,
+    ) -> wasmtime::Result<&mut T> {
+        self.staged_batch(batch).map(|batch| &mut batch.items)
+    }
+
+    /// Counts bytes that are about to be added to a batch, and returns its items.
+    pub(super) fn stage_in<T: Send + 'static>(
+        &mut self,
+        batch: &Resource<Staged<T>>,
+        bytes: usize,
+    ) -> wasmtime::Result<&mut T> {
+        self.stage(bytes)?;
+        let batch = self.staged_batch(batch)?;
+        batch.bytes += bytes;
+        Ok(&mut batch.items)
+    }
+
+    /// Empties a batch, and returns what it held.
+    pub(super) fn take_batch<T: Default + Send + 'static>(
+        &mut self,
+        batch: &Resource<Staged<T>>,
+    ) -> wasmtime::Result<T> {
+        let Staged { items, bytes, .. } = std::mem::take(self.staged_batch(batch)?);
+        self.unstage(bytes);
+        Ok(items)
+    }
+
+    pub(super) fn drop_batch<T: Send + 'static>(
+        &mut self,
+        batch: Resource<Staged<T>>,
+    ) -> wasmtime::Result<()> {
+        let batch = self.handles.delete(batch)?;
+        self.unstage(batch.bytes);
+        Ok(())
+    }
+
+    fn staged_batch<T: Send + 'static>(
+        &mut self,
+        batch: &Resource<Staged<T>>,
+    ) -> wasmtime::Result<&mut Staged<T>> {
+        let batch = self.handles.get_mut(batch)?;
+        if batch.ended {
+            return Err(trap("it used a batch of an earlier call".into()));
+        }
+        Ok(batch)
+    }
+}
