@@ -32,11 +32,11 @@ pub(crate) struct Core {
     wanted: Mutex<Wanted>,
     /// Wakes the reflector when the wanted mask may have become wider than the cache's.
     pub(crate) widen: Notify,
-    /// The reflector's position, as in the state, for those who wait for a version.
+    /// A copy of the position in the state, for callers that wait for a version.
     position: watch::Sender<Position>,
-    /// The highest version that somebody waits for.
+    /// The highest version that a caller waits for.
     pub(crate) awaited: watch::Sender<u64>,
-    /// The number of whole lists that the cache has taken.
+    /// The number of complete lists that the cache has received.
     lists: watch::Sender<u64>,
     events: AtomicU64,
     problem: Mutex<Option<String>>,
@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) indexer: Indexer,
     /// The mask that the objects were pruned by.
     mask: Arc<Mask>,
-    /// Whether the cache holds a whole list.
+    /// Whether the cache holds a complete list.
     listed: bool,
     /// The resource version up to which the cache is complete.
     pub(crate) position: u64,
@@ -123,18 +123,18 @@ impl Core {
         self.metadata_only.load(Ordering::Relaxed)
     }
 
-    /// Holds whole objects from now on. Only before the reflector has started.
+    /// Switches to whole objects. Must be called before the reflector starts.
     pub(crate) fn hold_all(&self) {
         self.metadata_only.store(false, Ordering::Relaxed);
     }
 
-    /// Whether lists and watches ask for protobuf. Metadata can be decoded for every kind.
+    /// Whether lists and watches request protobuf. Metadata can be decoded for every kind.
     pub(crate) fn reads_protobuf(&self) -> bool {
         let is_known = self.is_metadata_only() || protobuf::knows(&self.resource.kind);
         is_known && !self.json_only.load(Ordering::Relaxed)
     }
 
-    /// Asks for JSON from now on. Returns whether it asked for protobuf before.
+    /// Requests JSON from now on. Returns whether protobuf was requested before.
     pub(crate) fn read_json_only(&self) -> bool {
         !self.json_only.swap(true, Ordering::Relaxed)
     }
@@ -177,9 +177,15 @@ impl Core {
     }
 }
 
-/// For the handles.
+/// The union of two masks; the whole mask if the union would be too complex. The cache may keep more than its readers
+/// see, because each reader's view is pruned by the reader's own mask.
+pub(crate) fn union(one: &Mask, other: &Mask) -> Mask {
+    one.union(other).unwrap_or_else(|_| Mask::whole())
+}
+
+/// Called by handles.
 impl Core {
-    /// Registers a handle with the fields and indexes that it needs, and returns its number.
+    /// Registers a handle with its mask and indexes, and returns its number.
     pub(crate) fn register(
         &self,
         mask: &Arc<Mask>,
@@ -192,7 +198,7 @@ impl Core {
             let number = wanted.last_number;
             wanted.handles.insert(number, Arc::clone(mask));
             if !wanted.union.covers(mask) {
-                wanted.union = Arc::new(wanted.union.union(mask));
+                wanted.union = Arc::new(union(&wanted.union, mask));
             }
             number
         };
@@ -215,7 +221,7 @@ impl Core {
         let union = wanted
             .handles
             .values()
-            .fold(Mask::default(), |union, mask| union.union(mask));
+            .fold(Mask::default(), |all, mask| union(&all, mask));
         wanted.union = Arc::new(union);
         wanted.handles.len()
     }
@@ -229,7 +235,7 @@ impl Core {
         Arc::clone(&self.wanted.lock().union)
     }
 
-    /// Whether the cache holds a whole list with these fields.
+    /// Whether the cache holds a complete list with these fields.
     pub(crate) fn holds(&self, mask: &Mask) -> bool {
         self.state().holds(mask)
     }
@@ -274,7 +280,7 @@ impl Core {
     }
 }
 
-/// For the reflector.
+/// Called by the reflector.
 impl Core {
     /// The mask that the objects of the cache were pruned by.
     pub(crate) fn held_mask(&self) -> Arc<Mask> {
@@ -286,8 +292,8 @@ impl Core {
         !self.state().mask.covers(&self.wanted_mask())
     }
 
-    /// Replaces the cache by a whole list as of a resource version. Subscribers that waited for
-    /// fields of the list get their snapshot. `reset` says that the server's versions went back.
+    /// Replaces the cache by a complete list as of a resource version. Subscribers that waited for
+    /// fields of the list get their snapshot. `reset` means that the server's versions went back.
     pub(crate) fn replace(
         &self,
         objects: Vec<Arc<Object>>,
@@ -378,8 +384,8 @@ impl Core {
         in_order
     }
 
-    /// Records why the reflector can't list or watch, or `None` if it can. Returns whether that is
-    /// a change.
+    /// Records why the reflector can't list or watch, or `None` if it can. Returns whether this
+    /// changed.
     pub(crate) fn set_problem(&self, problem: Option<String>) -> bool {
         let mut own = self.problem.lock();
         let is_change = *own != problem;

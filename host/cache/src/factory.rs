@@ -60,8 +60,8 @@ impl InformerFactory {
     /// Returns a handle to the informer of this kind and scope.
     ///
     /// No request is sent before [`InformerFactory::start`], so that the first list has the fields
-    /// of all handles. A reflector that is running and whose mask does not cover the interest lists
-    /// again soon, with a wider mask (see [`Informer::synced`]).
+    /// of all handles. A running reflector whose mask does not cover the interest soon lists again
+    /// with a wider mask (see [`Informer::synced`]).
     ///
     /// An interest in metadata only is served by the informer of whole objects if there is one.
     pub fn informer(&self, interest: Interest) -> Informer {
@@ -70,7 +70,13 @@ impl InformerFactory {
             .iter()
             .chain(&interest.selectors)
             .chain(interest.scope.paths());
-        let mask = Arc::new(interest.mask.union(&paths.collect::<Mask>()));
+        let mask = Mask::of(paths).and_then(|kept| interest.mask.union(&kept));
+        // If they are too complex together, the cache keeps whole objects, and readers of the handle see the interest's
+        // own fields.
+        let (mask, kept) = match mask.map(Arc::new) {
+            Ok(mask) => (mask.clone(), mask),
+            Err(_) => (Arc::new(interest.mask), Arc::new(Mask::whole())),
+        };
         let mut registry = self.shared.registry.lock();
         let fits = |entry: &&Entry| {
             entry.core.resource.kind == interest.resource.kind
@@ -99,7 +105,7 @@ impl InformerFactory {
         if core.is_metadata_only() && !interest.metadata_only {
             core.hold_all();
         }
-        let number = core.register(&mask, &interest.indexes, &interest.selectors);
+        let number = core.register(&kept, &interest.indexes, &interest.selectors);
         drop(registry);
         let registration = Registration {
             shared: Arc::clone(&self.shared),
@@ -117,7 +123,7 @@ impl InformerFactory {
         }
     }
 
-    /// Starts the reflectors that are not running yet. Call it in a tokio runtime.
+    /// Starts the reflectors that are not running yet. Must be called in a tokio runtime.
     pub fn start(&self) {
         let mut registry = self.shared.registry.lock();
         registry.ending.retain(|task| !task.is_finished());

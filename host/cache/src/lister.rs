@@ -11,7 +11,7 @@ use crate::core::State;
 use crate::indexer::selector_at;
 use crate::{Informer, LabelSet, ListQuery, Object, Overlay, Uid};
 
-/// Bytes of a typical value in a row.
+/// The typical size of a value in a row, in bytes.
 const TYPICAL_VALUE: usize = 24;
 
 /// The part of an informer that a plugin may see.
@@ -19,8 +19,7 @@ const TYPICAL_VALUE: usize = 24;
 pub struct View {
     /// The visible fields. The mask of the informer's handle must cover them.
     pub mask: Arc<Mask>,
-    /// The visible namespaces; `None` for all. (The namespace of the watch is the informer's
-    /// scope.)
+    /// The visible namespaces of the informer's scope; `None` for all.
     pub namespaces: Option<BTreeSet<String>>,
 }
 
@@ -77,7 +76,7 @@ impl Lister {
         self.read(find, |object| object.uid == *uid).pop()
     }
 
-    /// The objects that match, by namespace and name.
+    /// The objects that match, sorted by namespace and name.
     pub fn list(&self, query: &ListQuery) -> Vec<Arc<Object>> {
         let mut found = self.find(query);
         found.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -96,7 +95,7 @@ impl Lister {
         )
     }
 
-    /// Whether some object may name this UID as an owner. May return true if none does, never false
+    /// Whether an object may name this UID as an owner. May be true if none does, but is never false
     /// if one does. Much cheaper than a list.
     pub fn may_have_dependents(&self, uid: &Uid) -> bool {
         self.overlay.with(self.informer.core(), |own, state| {
@@ -104,8 +103,8 @@ impl Lister {
         })
     }
 
-    /// The objects of a namespace whose label selector at `path` matches these labels, by name. The
-    /// path must be among [`Interest::selectors`](crate::Interest::selectors).
+    /// The objects of a namespace whose label selector at `path` matches these labels, sorted by
+    /// name. The path must be among [`Interest::selectors`](crate::Interest::selectors).
     pub fn selecting(
         &self,
         path: &FieldPath,
@@ -141,7 +140,7 @@ impl Lister {
         found
     }
 
-    /// As `read`, if all objects that `find` returns match.
+    /// Like `read`, for a `find` whose results all match.
     fn read_matching(
         &self,
         find: impl FnOnce(&State) -> Vec<Arc<Object>>,
@@ -206,7 +205,8 @@ impl Lister {
         if self.view.mask.covers(fields) {
             return Ok(());
         }
-        let shows = |path: &FieldPath| self.view.mask.covers(&[path.clone()].iter().collect());
+        let shows =
+            |path: &FieldPath| Mask::of([path]).is_ok_and(|mask| self.view.mask.covers(&mask));
         let missing = fields
             .paths()
             .into_iter()

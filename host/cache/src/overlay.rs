@@ -1,12 +1,12 @@
-//! The overlay: a plugin's acknowledged writes that the reflector has not passed yet, so that the
-//! plugin's next read sees its own writes without waiting. The writer fills it, and listers read it
-//! (`lister.rs`).
+//! The overlay: a plugin's acknowledged writes that the reflector has not seen yet. With it, the
+//! plugin's next read returns its own writes without waiting. The writer fills it, and listers read
+//! it (`lister.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_types::FieldPath;
+use flyball_types::{FieldPath, Mask};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tokio::time::Instant;
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use crate::core::{Core, State};
 use crate::{ApiResponse, DecodeError, Informer, Object, Uid};
 
-/// How long a deleted object without a known version stays hidden: its addition may still arrive.
+/// How long a deleted object without a known version stays hidden, since its addition may still
+/// arrive.
 const HIDDEN_FOR: Duration = Duration::from_secs(600);
 
 /// A plugin's overlay, for reads. Cheap to clone.
@@ -43,7 +44,7 @@ struct Informers {
 #[derive(Default)]
 pub(crate) struct Entries {
     all: BTreeMap<Uid, Entry>,
-    /// The UIDs whose entry is `Written`. Every read goes through them.
+    /// The UIDs whose entry is `Written`. Every read iterates over them.
     written: BTreeSet<Uid>,
 }
 
@@ -125,8 +126,8 @@ impl Entry {
 }
 
 impl Overlay {
-    /// Reads the entries of an informer together with its cache. The entries are locked first, so
-    /// that a write which is not in them because the cache has passed it is in the cache.
+    /// Reads the entries of an informer together with its cache. The entries are locked before the
+    /// cache: if an entry was removed because the cache had passed it, the cache has its effect.
     pub(crate) fn with<T>(&self, core: &Core, read: impl FnOnce(&Entries, &State) -> T) -> T {
         let informers = self.informers.read();
         let entries = informers
@@ -161,8 +162,9 @@ impl OverlayWriter {
     /// Returns the object as the informer's cache would hold it.
     ///
     /// Call it for each informer of the plugin that watches the object's kind, before the plugin
-    /// gets the response. A version that the reflector has passed is not recorded. Not for
-    /// responses that are another object: those of `scale`, `eviction`, `binding` and `token`.
+    /// gets the response. A version that the reflector has passed is not recorded. Don't call it for
+    /// the subresources `scale`, `eviction`, `binding` and `token`, whose responses are other
+    /// objects.
     ///
     /// # Errors
     /// The response is not an object of the API, or is protobuf that can't be decoded: see
@@ -192,10 +194,10 @@ impl OverlayWriter {
 
     /// Records a delete that the server acknowledged with a Status or with the object.
     ///
-    /// After a graceful delete the object stays, with its deletion timestamp; else it is hidden
-    /// until the reflector sees the deletion. `before` is the object as the plugin read it before
-    /// the delete. If the reflector saw the deletion before the response, only `before` has a
-    /// version that shows it.
+    /// After a graceful delete the object stays visible, with its deletion timestamp. Otherwise it
+    /// is hidden until the reflector sees the deletion. `before` is the object as the plugin read it
+    /// before the delete. If the reflector saw the deletion before the response arrived, only the
+    /// version of `before` shows that.
     ///
     /// # Errors
     /// The response is neither, or is protobuf that can't be decoded: see [`Informer::catches_up`].
@@ -278,8 +280,8 @@ impl OverlayWriter {
         })
     }
 
-    /// Adds an entry, unless the cache has passed it or the overlay has a newer one. A deletion is
-    /// never replaced.
+    /// Adds an entry, unless the cache has passed it or the overlay has a newer one for the UID. A
+    /// deletion is never replaced.
     fn put(&self, core: &Arc<Core>, uid: Uid, entry: Entry) {
         if !entry.is_ahead(&uid, &core.state()) {
             return;
@@ -300,8 +302,8 @@ impl OverlayWriter {
         }
     }
 
-    /// Removes the entries that the reflector has passed, and returns the number of those left. It
-    /// frees memory; reads don't depend on it.
+    /// Removes the entries that the reflector has passed, and returns the number of entries left.
+    /// This only frees memory: reads ignore such entries.
     pub fn tidy(&self) -> usize {
         let mut informers = self.overlay.informers.write();
         informers.tidy();
@@ -324,21 +326,21 @@ impl Informers {
     }
 }
 
-/// Whether finalizers in an object's spec hold it, as those of a namespace do, or may do so because
-/// the response has no spec. In that case only the reflector can tell when the object is deleted.
+/// Whether finalizers in the object's spec delay its deletion, as a namespace's do. Also true for a
+/// namespace whose response has no spec. Only the reflector then sees when the object is deleted.
 fn is_held_by_spec(core: &Core, response: &ApiResponse) -> Result<bool, DecodeError> {
     if response.is_metadata() {
         return Ok(core.resource.kind.kind == "Namespace");
     }
     let finalizers = FieldPath::of_fields(&["spec", "finalizers"]);
-    let json = response.json(&[finalizers.clone()].iter().collect())?;
+    let json = response.json(&Mask::from(&finalizers))?;
     Ok(!finalizers.strings(&json).is_empty())
 }
 
 /// The UID in a Status, if it has one.
 fn status_uid(status: &ApiResponse) -> Result<Option<Uid>, DecodeError> {
     let uid = FieldPath::of_fields(&["details", "uid"]);
-    let json = status.json(&[uid.clone()].iter().collect())?;
+    let json = status.json(&Mask::from(&uid))?;
     Ok(uid
         .strings(&json)
         .first()

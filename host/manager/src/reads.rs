@@ -7,4 +7,5 @@ pub(crate) mod fake_source;
 pub(crate) mod interest;
 pub(crate) mod live;
 pub(crate) mod lookup;
+mod raw_path;
 mod snapshot;

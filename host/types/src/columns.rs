@@ -6,31 +6,41 @@ use serde::de::DeserializeSeed;
 use crate::path::Select;
 use crate::prune::PruneError;
 use crate::text::reader;
-use crate::{FieldPath, Mask, PathError, Step};
+use crate::{FieldPath, Mask, MaskError, Step};
+
+/// Most columns of a row. Each looks for its values in the whole object.
+const MAX_COLUMNS: usize = 256;
 
 /// The paths of a row's values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     paths: Vec<FieldPath>,
     mask: Mask,
 }
 
 impl Columns {
-    /// The columns of paths in text form. Fails if one is not a field path.
-    pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
-        let paths: Vec<FieldPath> = paths
-            .into_iter()
-            .map(|path| path.as_ref().parse())
-            .collect::<Result<_, _>>()?;
-        Ok(Self::new(paths))
+    /// The columns of paths in text form.
+    ///
+    /// # Errors
+    /// One is not a field path, there are more than [`MAX_COLUMNS`], or they are too complex for a mask.
+    pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, MaskError> {
+        let paths = paths.into_iter().map(|path| path.as_ref().parse());
+        Self::new(paths.collect::<Result<Vec<_>, _>>()?)
     }
 
-    pub fn new(paths: impl IntoIterator<Item = FieldPath>) -> Self {
+    /// The columns of these paths.
+    ///
+    /// # Errors
+    /// There are more than [`MAX_COLUMNS`], or they are too complex for a mask.
+    pub fn new(paths: impl IntoIterator<Item = FieldPath>) -> Result<Self, MaskError> {
         let paths: Vec<FieldPath> = paths.into_iter().collect();
-        Self {
-            mask: paths.iter().collect(),
-            paths,
+        if paths.len() > MAX_COLUMNS {
+            return Err(MaskError::TooComplex);
         }
+        Ok(Self {
+            mask: Mask::of(&paths)?,
+            paths,
+        })
     }
 
     /// The number of columns.

@@ -13,12 +13,14 @@ use crate::{Kind, KindPattern};
 
 mod check;
 mod mapping;
+mod paths;
 #[cfg(feature = "host")]
 mod read;
 #[cfg(test)]
 mod schema;
 
 pub use check::DescriptionError;
+pub use paths::WatchedPaths;
 
 /// The newest format of the document that this host reads.
 pub const FORMAT: u32 = 1;

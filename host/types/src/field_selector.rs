@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use crate::FieldPath;
 
+/// Longest selector in bytes. The server supports a few fields of each kind.
+const MAX_LENGTH: usize = 4096;
+
 /// A field selector. All requirements must hold; without any, it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
@@ -31,6 +34,11 @@ impl FieldSelector {
         &self.requirements
     }
 
+    /// The fields that it reads.
+    pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
+        self.requirements.iter().map(|own| &own.path)
+    }
+
     /// Whether the selector matches every object.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
@@ -49,11 +57,14 @@ impl FromStr for FieldSelector {
     type Err = FieldSelectorError;
 
     fn from_str(selector: &str) -> Result<Self, FieldSelectorError> {
+        if selector.len() > MAX_LENGTH {
+            return Err(FieldSelectorError(crate::path::shortened(selector)));
+        }
         let fail = || FieldSelectorError(selector.into());
         let mut requirements = Vec::new();
         for part in selector.split(',').filter(|_| !selector.trim().is_empty()) {
-            // The first sign is the one that compares. The API wants those that stand in a value
-            // escaped; here there is no use for them, so they are refused.
+            // The first `=` or `!=` is the operator. The API requires further ones in a value to be
+            // escaped. Nothing here needs escapes, so they are refused.
             let (path, value) = part.split_once('=').ok_or_else(fail)?;
             let (path, equal, value) = match (path.strip_suffix('!'), value.strip_prefix('=')) {
                 (Some(path), _) => (path, false, value),
@@ -122,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_selector_reads_back_and_nonsense_is_refused() {
+    fn parsing_reverses_display_and_an_invalid_selector_is_an_error() {
         let text = "metadata.name=a,spec.nodeName!=b";
         assert_eq!(text.parse::<FieldSelector>().unwrap().to_string(), text);
         for wrong in [

@@ -30,7 +30,7 @@ pub use error_chain::error_chain;
 pub use event::{EventOptions, EventReference};
 pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError, KindPattern};
-pub use mask::{Mask, Node};
+pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
 pub use printable::printable;
 pub use prune::{MetadataSink, Prune, PruneError, separate};

@@ -10,6 +10,32 @@ use serde_json::value::RawValue;
 use crate::path::Filter;
 use crate::{FieldPath, PathError, Step};
 
+/// Most nodes of a mask. A plugin's paths need a few dozen.
+const MAX_NODES: usize = 4096;
+
+/// Most node visits while a mask is built. The part of `[*]` is merged into every named part beside it, which doubles the
+/// mask with each path of `a.z`, `[*].b.z`, `[*][*].c.z`, …
+const MAX_VISITS: usize = 16 * MAX_NODES;
+
+/// Most filters of one list. Pruning compares each element with all of them...
+const MAX_FILTERS: usize = 32;
+
+/// ...and unites the parts of those that select it, with this many node visits at most.
+const MAX_FILTERED_VISITS: usize = 1024;
+
+/// Field paths that can't be made into a mask. A retry does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MaskError {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The paths together are too complex.
+    #[error(
+        "the field paths are too complex: they need more than {MAX_NODES} nodes or {MAX_FILTERS} filters of one list; use \
+         fewer paths, or fewer with `[*]` and `[key=value]`"
+    )]
+    TooComplex,
+}
+
 /// A set of field paths, as a tree.
 ///
 /// A mask always contains `metadata.name`, `metadata.namespace`, `metadata.uid` and
@@ -43,11 +69,33 @@ const IDENTITY: [&str; 4] = ["name", "namespace", "resourceVersion", "uid"];
 impl Default for Mask {
     /// The mask of the identity fields.
     fn default() -> Self {
-        let mut root = Node::none();
-        for field in IDENTITY {
-            root.add(FieldPath::of_fields(&["metadata", field]).steps());
-        }
+        let field = |name: &str| (Box::from(name), Node::All);
+        let metadata = Node::Some {
+            fields: IDENTITY.into_iter().map(field).collect(),
+            each: None,
+            filtered: Vec::new(),
+        };
+        let root = Node::Some {
+            fields: vec![("metadata".into(), metadata)],
+            each: None,
+            filtered: Vec::new(),
+        };
         Self { root }
+    }
+}
+
+/// The node visits that are left while masks are united.
+struct Visits(usize);
+
+impl Visits {
+    fn at_most(count: usize) -> Self {
+        Self(count)
+    }
+
+    /// Counts one. Fails if none is left.
+    fn count(&mut self) -> Result<(), MaskError> {
+        self.0 = self.0.checked_sub(1).ok_or(MaskError::TooComplex)?;
+        Ok(())
     }
 }
 
@@ -60,21 +108,33 @@ impl Mask {
     /// The mask of all metadata.
     pub fn metadata() -> &'static Self {
         static METADATA: LazyLock<Mask> =
-            LazyLock::new(|| [FieldPath::of_fields(&["metadata"])].iter().collect());
+            LazyLock::new(|| Mask::from(&FieldPath::of_fields(&["metadata"])));
         &METADATA
     }
 
     /// The mask of paths in text form.
-    pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, PathError> {
-        let mut mask = Self::default();
-        for path in paths {
-            mask.add(&path.as_ref().parse()?);
-        }
-        Ok(mask)
+    ///
+    /// # Errors
+    /// A path does not parse, or the paths together are too complex.
+    pub fn parse<T: AsRef<str>>(paths: impl IntoIterator<Item = T>) -> Result<Self, MaskError> {
+        let paths = paths.into_iter().map(|path| path.as_ref().parse());
+        let paths: Vec<FieldPath> = paths.collect::<Result<_, _>>()?;
+        Self::of(&paths)
     }
 
-    /// Adds everything at a path, except fields that no mask contains.
-    pub fn add(&mut self, path: &FieldPath) {
+    /// The mask of everything at these paths, except fields that no mask contains.
+    ///
+    /// # Errors
+    /// The paths together are too complex.
+    pub fn of<'a>(paths: impl IntoIterator<Item = &'a FieldPath>) -> Result<Self, MaskError> {
+        let (mut mask, mut visits) = (Self::default(), Visits::at_most(MAX_VISITS));
+        for path in paths {
+            mask.add(path, &mut visits)?;
+        }
+        mask.checked()
+    }
+
+    fn add(&mut self, path: &FieldPath, visits: &mut Visits) -> Result<(), MaskError> {
         let names: Vec<&str> = path
             .steps()
             .iter()
@@ -87,21 +147,28 @@ impl Mask {
             })
             .collect();
         match names[..] {
-            ["apiVersion" | "kind", ..] | ["metadata", "managedFields", ..] => {}
-            _ => self.root.add(path.steps()),
+            ["apiVersion" | "kind", ..] | ["metadata", "managedFields", ..] => Ok(()),
+            _ => self.root.add(path.steps(), visits),
         }
     }
 
-    /// Adds another mask.
-    pub fn unite(&mut self, other: &Self) {
-        self.root.unite(&other.root);
+    /// The union of both masks.
+    ///
+    /// # Errors
+    /// Both together are too complex.
+    pub fn union(&self, other: &Self) -> Result<Self, MaskError> {
+        let mut mask = self.clone();
+        mask.root
+            .unite(&other.root, &mut Visits::at_most(MAX_VISITS))?;
+        mask.checked()
     }
 
-    /// The union of both masks.
-    pub fn union(&self, other: &Self) -> Self {
-        let mut mask = self.clone();
-        mask.unite(other);
-        mask
+    fn checked(self) -> Result<Self, MaskError> {
+        let nodes = self.root.check()?;
+        match nodes <= MAX_NODES {
+            true => Ok(self),
+            false => Err(MaskError::TooComplex),
+        }
     }
 
     /// Whether this mask contains the other one.
@@ -127,11 +194,10 @@ impl Mask {
     }
 }
 
-impl<'a> FromIterator<&'a FieldPath> for Mask {
-    fn from_iter<I: IntoIterator<Item = &'a FieldPath>>(paths: I) -> Self {
-        let mut mask = Self::default();
-        paths.into_iter().for_each(|path| mask.add(path));
-        mask
+/// The mask of one path, which is never too complex.
+impl From<&FieldPath> for Mask {
+    fn from(path: &FieldPath) -> Self {
+        Self::of([path]).expect("one path is a mask")
     }
 }
 
@@ -188,7 +254,8 @@ impl Node {
             .filter(|(filter, _)| filter.matches(element))
             .map(|(_, node)| Cow::Borrowed(node));
         let both = |mut one: Cow<'_, Node>, other: Cow<'_, Node>| {
-            one.to_mut().unite(&other);
+            // It can't fail: `Node::check` has united all of them.
+            let _ = one.to_mut().unite(&other, &mut Visits::at_most(MAX_VISITS));
             Cow::Owned(one.into_owned())
         };
         meant
@@ -196,10 +263,11 @@ impl Node {
             .or_else(|| self.element().map(Cow::Borrowed))
     }
 
-    fn add(&mut self, steps: &[Step]) {
+    fn add(&mut self, steps: &[Step], visits: &mut Visits) -> Result<(), MaskError> {
+        visits.count()?;
         let Some((step, rest)) = steps.split_first() else {
             *self = Self::All;
-            return;
+            return Ok(());
         };
         let Self::Some {
             fields,
@@ -207,26 +275,29 @@ impl Node {
             filtered,
         } = self
         else {
-            return;
+            return Ok(());
         };
         match step {
-            Step::Each => each.get_or_insert_with(|| Box::new(Self::none())).add(rest),
+            Step::Each => each
+                .get_or_insert_with(|| Box::new(Self::none()))
+                .add(rest, visits)?,
             Step::Where(filter) => {
                 let node = entry(filtered, filter);
                 // What is kept can be filtered again.
-                node.add(&[Step::Field(filter.field.clone())]);
-                node.add(rest);
+                node.add(&[Step::Field(filter.field.clone())], visits)?;
+                node.add(rest, visits)?;
             }
-            Step::Field(name) => entry(fields, name).add(rest),
+            Step::Field(name) => entry(fields, name).add(rest, visits)?,
         }
-        self.spread();
+        self.spread(visits)
     }
 
-    fn unite(&mut self, other: &Self) {
+    fn unite(&mut self, other: &Self, visits: &mut Visits) -> Result<(), MaskError> {
+        visits.count()?;
         let (fields, each, filtered) = match other {
             Self::All => {
                 *self = Self::All;
-                return;
+                return Ok(());
             }
             Self::Some {
                 fields,
@@ -240,34 +311,67 @@ impl Node {
             filtered: own_filtered,
         } = self
         else {
-            return;
+            return Ok(());
         };
-        fields
-            .iter()
-            .for_each(|(name, node)| entry(own, name).unite(node));
-        filtered
-            .iter()
-            .for_each(|(filter, node)| entry(own_filtered, filter).unite(node));
-        match (own_each.as_deref_mut(), each) {
-            (Some(own), Some(each)) => own.unite(each),
-            (None, Some(each)) => *own_each = Some(each.clone()),
-            (_, None) => {}
+        for (name, node) in fields {
+            entry(own, name).unite(node, visits)?;
         }
-        self.spread();
+        for (filter, node) in filtered {
+            entry(own_filtered, filter).unite(node, visits)?;
+        }
+        if let Some(each) = each {
+            own_each
+                .get_or_insert_with(|| Box::new(Self::none()))
+                .unite(each, visits)?;
+        }
+        self.spread(visits)
     }
 
     /// Merges the part of every value into the named and the filtered parts, so that one node
     /// describes a value completely.
-    fn spread(&mut self) {
-        if let Self::Some {
+    fn spread(&mut self, visits: &mut Visits) -> Result<(), MaskError> {
+        let Self::Some {
             fields,
-            each: Some(each),
+            each,
             filtered,
         } = self
-        {
-            fields.iter_mut().for_each(|(_, node)| node.unite(each));
-            filtered.iter_mut().for_each(|(_, node)| node.unite(each));
+        else {
+            return Ok(());
+        };
+        if let Some(each) = each {
+            for (_, node) in fields.iter_mut() {
+                node.unite(each, visits)?;
+            }
+            for (_, node) in filtered.iter_mut() {
+                node.unite(each, visits)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Counts the nodes. Fails if pruning an element of a list could cost too much.
+    fn check(&self) -> Result<usize, MaskError> {
+        let Self::Some {
+            fields,
+            each,
+            filtered,
+        } = self
+        else {
+            return Ok(1);
+        };
+        if filtered.len() > MAX_FILTERS {
+            return Err(MaskError::TooComplex);
+        }
+        let (mut all, mut visits) = (Self::none(), Visits::at_most(MAX_FILTERED_VISITS));
+        for (_, node) in filtered {
+            all.unite(node, &mut visits)?;
+        }
+        let fields = fields.iter().map(|(_, node)| node);
+        let filtered = filtered.iter().map(|(_, node)| node);
+        let parts = fields.chain(filtered).chain(each.as_deref());
+        parts
+            .map(Self::check)
+            .try_fold(1, |sum, part| Ok(sum + part?))
     }
 
     fn covers(&self, other: &Self) -> bool {
@@ -363,10 +467,10 @@ mod tests {
             mask(&["spec.a.b", "spec.list[*].x"]),
             mask(&["spec.a", "status"]),
         );
-        let both = a.union(&b);
+        let both = a.union(&b).unwrap();
         assert!(both.covers(&a) && both.covers(&b) && !a.covers(&b) && !b.covers(&a));
         assert_eq!(both, mask(&["spec.a", "spec.list[*].x", "status"]));
-        assert_eq!(both.union(&Mask::whole()), Mask::whole());
+        assert_eq!(both.union(&Mask::whole()), Ok(Mask::whole()));
         assert!(Mask::whole().covers(&both) && !both.covers(&Mask::whole()));
         assert!(Mask::metadata().covers(&Mask::default()));
     }
@@ -389,7 +493,9 @@ mod tests {
         let each = mask(&["status.conditions[*].type", "status.conditions[*].status"]);
         assert!(each.covers(&ready));
         assert!(!mask(&["status.conditions[*].status"]).covers(&ready));
-        let both = each.union(&mask(&["status.conditions[type=Ready].reason"]));
+        let both = each
+            .union(&mask(&["status.conditions[type=Ready].reason"]))
+            .unwrap();
         assert!(both.covers(&mask(&[
             "status.conditions[type=Ready].reason",
             "status.conditions[type=Other].status"
@@ -398,5 +504,43 @@ mod tests {
             Mask::parse(both.paths().iter().map(FieldPath::to_string)).unwrap(),
             both
         );
+    }
+
+    #[test]
+    fn paths_that_would_double_the_mask_each_are_refused() {
+        let paths = |count: usize| (0..count).map(|n| format!("{}a{n}.z", "[*].".repeat(n)));
+        assert!(Mask::parse(paths(5)).is_ok());
+        for count in [16, 23, 100] {
+            assert_eq!(Mask::parse(paths(count)), Err(MaskError::TooComplex));
+        }
+        // Masks that are well one by one, together.
+        let union = paths(60).try_fold(Mask::default(), |union, path| {
+            union.union(&Mask::parse([path]).unwrap())
+        });
+        assert_eq!(union, Err(MaskError::TooComplex));
+    }
+
+    #[test]
+    fn the_longest_path_is_a_mask() {
+        for step in ["a", "[*]", "a[b=c]", "[b=c]", "[*][b=c]"] {
+            let path = |count: usize| vec![step; count].join(if step == "a" { "." } else { "" });
+            let longest = (1..=128).filter_map(|count| {
+                let text = path(count).replace("]a", "].a");
+                text.parse::<FieldPath>().ok()
+            });
+            let longest = longest.last().expect("some are paths");
+            assert!(longest.steps().len() > 120, "{step}");
+            assert!(Mask::from(&longest).covers(&Mask::default()));
+        }
+    }
+
+    #[test]
+    fn many_fields_and_many_filters_of_one_list_are_refused() {
+        let fields = |count: usize| Mask::parse((0..count).map(|n| format!("spec.f{n}")));
+        assert!(fields(1000).is_ok());
+        assert_eq!(fields(MAX_NODES), Err(MaskError::TooComplex));
+        let filters = |count: usize| Mask::parse((0..count).map(|n| format!("list[name=f{n}].x")));
+        assert!(filters(MAX_FILTERS).is_ok());
+        assert_eq!(filters(MAX_FILTERS + 1), Err(MaskError::TooComplex));
     }
 }

@@ -18,6 +18,9 @@ use crate::text::reader;
 /// Greatest number of steps of a path. The lookup is recursive, and JSON is never nested deeper.
 const MAX_STEPS: usize = 128;
 
+/// Longest path in bytes. The key of an annotation has 317 at most.
+const MAX_LENGTH: usize = 4096;
+
 /// A path to a field, to a field of each element of a list, or to the whole object (no steps).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath {
@@ -50,6 +53,11 @@ impl Filter {
             .deserialize_any(FieldOf(&self.field))
             .is_ok_and(|text| text.is_some_and(|text| *text == *self.value))
     }
+}
+
+/// The beginning of a text that is too long for a message.
+pub(crate) fn shortened(text: &str) -> String {
+    text.chars().take(64).chain("…".chars()).collect()
 }
 
 /// A text that is not a field path.
@@ -334,6 +342,12 @@ impl FromStr for FieldPath {
             path: path.into(),
             problem,
         };
+        if path.len() > MAX_LENGTH {
+            return Err(PathError {
+                path: shortened(path),
+                problem: "it has more than 4096 bytes",
+            });
+        }
         if path == "." {
             return Ok(Self::whole());
         }
@@ -460,6 +474,15 @@ mod tests {
         for steps in [MAX_STEPS + 1, 1_000_000] {
             assert!(of(steps).unwrap_err().problem.contains("levels"));
         }
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_refused_and_not_repeated() {
+        let error = "a".repeat(MAX_LENGTH + 1).parse::<FieldPath>().unwrap_err();
+        assert!(
+            error.problem.contains("4096 bytes") && error.path.len() < 100,
+            "{error}"
+        );
     }
 
     #[test]

@@ -9,6 +9,12 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde_json::Value;
 
+/// Longest text of a selector in bytes.
+const MAX_LENGTH: usize = 256 * 1024;
+
+/// Most requirements of a selector in text form. Each is compared with each object.
+const MAX_REQUIREMENTS: usize = 1000;
+
 /// A label selector. All requirements must hold; without any, it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
@@ -294,11 +300,23 @@ impl FromStr for LabelSelector {
             selector: selector.into(),
             problem,
         };
+        if selector.len() > MAX_LENGTH {
+            return Err(SelectorError::Syntax {
+                selector: crate::path::shortened(selector),
+                problem: format!("it has {} bytes, more than {MAX_LENGTH}", selector.len()),
+            });
+        }
         if selector.trim().is_empty() {
             return Ok(Self::everything());
         }
         let mut requirements = Vec::new();
         for part in split_outside_parentheses(selector) {
+            if requirements.len() == MAX_REQUIREMENTS {
+                return Err(SelectorError::Syntax {
+                    selector: crate::path::shortened(selector),
+                    problem: format!("it has more than {MAX_REQUIREMENTS} requirements"),
+                });
+            }
             requirements.push(requirement(part.trim()).map_err(fail)?);
         }
         Self::new(requirements).map_err(|error| fail(error.to_string()))
@@ -320,7 +338,7 @@ fn requirement(part: &str) -> Result<Requirement, String> {
         values: values.iter().map(|value| value.trim().into()).collect(),
     };
     if part.is_empty() {
-        return Err("nothing stands between two commas".into());
+        return Err("a requirement is empty".into());
     }
     if let Some(key) = part.strip_prefix('!') {
         return Ok(make(key, Operator::DoesNotExist, &[]));
@@ -394,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_requirement_holds_as_in_the_api() {
+    fn each_operator_matches_as_in_the_api() {
         let labels = [("a", "1"), ("x.io/b", "2"), ("e", "")];
         for selector in [
             "",
@@ -425,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_reads_back_as_it_was_written() {
+    fn parsing_reverses_display() {
         for text in [
             "",
             "a=1",
@@ -442,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused_with_its_text() {
+    fn an_error_contains_the_text_of_the_invalid_selector() {
         for text in [
             "a=1,",
             ",",
@@ -463,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_of_a_spec_is_a_selector_or_a_map() {
+    fn a_spec_has_a_selector_or_a_map() {
         let of = |value: Value| {
             let selector = LabelSelector::of_value(&value);
             assert_eq!(

@@ -1,30 +1,31 @@
-//! What is fed, and what must be true of each answer.
+//! The targets, with their invariants.
 
 use std::path::Path;
 
 use flyball_cache::ApiResource;
-use flyball_cache::fuzzing::of_protobuf;
+use flyball_cache::fuzzing::transcode_protobuf;
 use flyball_manager::fuzzing;
 use flyball_manager::policy::Policy;
 use flyball_types::description::Description;
-use flyball_types::{FieldPath, FieldSelector, Kind, LabelSelector, Mask, Reference, duration};
+use flyball_types::{
+    FieldPath, FieldSelector, Kind, LabelSelector, Mask, MaskError, Reference, duration,
+};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// The answer in words, or which invariant it breaks.
+/// The outcome in words, or the invariant that it breaks.
 pub type Verdict = Result<String, String>;
 
-/// One thing that is fed.
+/// A parser of untrusted input.
 pub struct Target {
-    /// Its name, and that of its folder in the corpus.
+    /// Also the name of its folder in the corpus.
     pub name: &'static str,
-    /// Words that mean something to it.
+    /// Texts with a meaning in the format, which mutations insert.
     pub tokens: &'static [&'static str],
-    /// Feeds an input.
+    /// Parses an input and checks the invariants.
     pub feed: fn(&[u8]) -> Verdict,
 }
 
-/// All of them.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "component",
@@ -178,12 +179,14 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Bytes that a component may have here.
-const LIMIT: usize = 1 << 20;
+/// The maximum size of a component in bytes.
+const MAX_COMPONENT_SIZE: usize = 1 << 20;
 
 fn component(input: &[u8]) -> Verdict {
-    match flyball_plugin::check(input, LIMIT) {
-        Ok(()) if !input.starts_with(b"\0asm") => Err("what is no WebAssembly passes".into()),
+    match flyball_plugin::check(input, MAX_COMPONENT_SIZE) {
+        Ok(()) if !input.starts_with(b"\0asm") => {
+            Err("an input that is not WebAssembly passes the check".into())
+        }
         Ok(()) => Ok("a component".into()),
         Err(error) => Ok(error.to_string()),
     }
@@ -198,9 +201,9 @@ fn description(input: &[u8]) -> Verdict {
         Err(error) => return Ok(error.to_string()),
     };
     let printed = serde_json::to_string(&description)
-        .map_err(|error| format!("it can't be printed: {error}"))?;
+        .map_err(|error| format!("the description can't be serialized: {error}"))?;
     equal(
-        "what was printed reads back",
+        "the serialized description, parsed again",
         Description::read(&printed),
         Ok(description),
     )?;
@@ -212,29 +215,32 @@ fn policy(input: &[u8]) -> Verdict {
         return Ok("not text".into());
     };
     if let Ok(duration) = duration::parse(text) {
-        // What is printed as seconds reads back, as far as a number can hold it.
+        // The printed seconds have the precision of an `f64`.
         let again = duration::parse(&format!("{}s", duration.as_secs_f64()));
-        let again = again.map_err(|error| format!("a duration does not read back: {error}"))?;
-        let off = again.abs_diff(duration).as_secs_f64();
-        if off > duration.as_secs_f64() * 1e-9 + 1e-9 {
-            return Err(format!("{duration:?} reads back as {again:?}"));
+        let again =
+            again.map_err(|error| format!("a printed duration can't be parsed: {error}"))?;
+        let difference = again.abs_diff(duration).as_secs_f64();
+        if difference > duration.as_secs_f64() * 1e-9 + 1e-9 {
+            return Err(format!(
+                "the printed duration {duration:?} is parsed as {again:?}"
+            ));
         }
     }
     let policy = match Policy::parse(Path::new("policy.toml"), text) {
         Ok(policy) => policy,
         Err(error) => return Ok(error.to_string()),
     };
-    let kind = Kind::new("fuzz.example.com", "v1", "Unheard");
+    let kind = Kind::new("fuzz.example.com", "v1", "Unknown");
     for (name, rules) in &policy.plugins {
-        let stars = rules
+        let has_wildcard = rules
             .allow
             .iter()
             .any(|rule| rule.kinds.iter().any(|kind| kind == "*"));
-        let named = rules
+        let names_kind = rules
             .allow
             .iter()
             .any(|rule| rule.kinds.contains(&kind.to_string()));
-        if rules.check("watch", &kind, "", "").is_ok() && !stars && !named {
+        if rules.check("watch", &kind, "", "").is_ok() && !has_wildcard && !names_kind {
             return Err(format!(
                 "the plugin {name} may watch a kind that no rule names"
             ));
@@ -260,9 +266,9 @@ fn policy(input: &[u8]) -> Verdict {
     Ok(format!("a policy{}", "+".repeat(rules.min(4))))
 }
 
-/// A path, and after a newline JSON in which it is looked up.
+/// The first line is a path, and the rest is JSON that it is looked up in.
 fn field_path(input: &[u8]) -> Verdict {
-    let (path, json) = two(input);
+    let (path, json) = split_first_line(input);
     let Ok(path) = str::from_utf8(path) else {
         return Ok("not text".into());
     };
@@ -271,43 +277,43 @@ fn field_path(input: &[u8]) -> Verdict {
         Err(error) => return Ok(error.problem.into()),
     };
     equal(
-        "a printed path reads back",
+        "the printed path, parsed again",
         path.to_string().parse(),
         Ok(path.clone()),
     )?;
-    // Whatever the bytes are.
+    // The bytes may be invalid JSON: the look-up must not panic.
     let found = path.strings(json).len().min(3);
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
-        // Once printed, no field is there twice.
+        // Unlike `json`, the printed value has no duplicate fields.
         let printed = value.to_string();
         equal(
-            "what is found in bytes and in values",
+            "the values found in the bytes and in the parsed JSON",
             path.strings(printed.as_bytes()),
             path.lookup(&value).into_iter().map(Into::into).collect(),
         )?;
     }
-    Ok(format!("a path of which there are {}", "|".repeat(found)))
+    Ok(format!("a path that is found {}", "|".repeat(found)))
 }
 
-/// A selector, and after a newline the JSON of one.
+/// The first line is a selector, and the rest is a selector in JSON.
 fn label_selector(input: &[u8]) -> Verdict {
-    let (text, json) = two(input);
-    let mut answer = String::new();
+    let (text, json) = split_first_line(input);
+    let mut outcome = String::new();
     if let Ok(text) = str::from_utf8(text) {
         match text.parse::<LabelSelector>() {
             Ok(selector) => {
                 equal(
-                    "a printed selector reads back",
+                    "the printed selector, parsed again",
                     selector.to_string().parse(),
                     Ok(selector.clone()),
                 )?;
                 let both = selector.and(&LabelSelector::nothing());
                 if both.matches(&[("a", "b")][..]) {
-                    return Err("what must match nothing as well matches".into());
+                    return Err("a selector combined with `nothing` matches".into());
                 }
-                answer.push_str("a selector");
+                outcome.push_str("a selector");
             }
-            Err(error) => answer.push_str(&error.to_string()),
+            Err(error) => outcome.push_str(&error.to_string()),
         }
     }
     match LabelSelector::of_json(json) {
@@ -315,25 +321,25 @@ fn label_selector(input: &[u8]) -> Verdict {
             let text = selector.to_string();
             let again: LabelSelector = text
                 .parse()
-                .map_err(|error| format!("of JSON, it can't be read: {error}"))?;
+                .map_err(|error| format!("a selector from JSON can't be parsed again: {error}"))?;
             let labels = [("a", "1"), ("x.io/b", "2")];
             equal(
-                "what it matches, read from its text",
+                "whether the printed selector, parsed again, matches",
                 again.matches(&labels[..]),
                 selector.matches(&labels[..]),
             )?;
-            answer.push_str(" and one of JSON");
+            outcome.push_str(" and one in JSON");
         }
-        Err(error) => answer.push_str(&error.to_string()),
+        Err(error) => outcome.push_str(&error.to_string()),
     }
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
         let (value, bytes) = (
             LabelSelector::of_value(&value).ok(),
             LabelSelector::of_json(value.to_string().as_bytes()).ok(),
         );
-        equal("a selector of bytes and of a value", bytes, value)?;
+        equal("the selector from bytes and from a value", bytes, value)?;
     }
-    Ok(answer)
+    Ok(outcome)
 }
 
 fn field_selector(input: &[u8]) -> Verdict {
@@ -343,7 +349,7 @@ fn field_selector(input: &[u8]) -> Verdict {
     match text.parse::<FieldSelector>() {
         Ok(selector) => {
             equal(
-                "a printed selector reads back",
+                "the printed selector, parsed again",
                 selector.to_string().parse(),
                 Ok(selector.clone()),
             )?;
@@ -363,7 +369,7 @@ fn reference(input: &[u8]) -> Verdict {
     match text.parse::<Reference>() {
         Ok(reference) => {
             equal(
-                "a printed reference reads back",
+                "the printed reference, parsed again",
                 reference.to_string().parse(),
                 Ok(reference),
             )?;
@@ -373,7 +379,7 @@ fn reference(input: &[u8]) -> Verdict {
     }
 }
 
-/// A namespace, a name and a subresource, in lines.
+/// Three lines: a namespace, a name and a subresource.
 fn resource_path(input: &[u8]) -> Verdict {
     let Ok(text) = str::from_utf8(input) else {
         return Ok("not text".into());
@@ -389,24 +395,24 @@ fn resource_path(input: &[u8]) -> Verdict {
     let segments: Vec<&str> = path.split('/').collect();
     let expected = if subresource.is_empty() { 8 } else { 9 };
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/%".contains(&b);
-    let leads_elsewhere = segments.iter().skip(1).any(|segment| {
+    let has_bad_segment = segments.iter().skip(1).any(|segment| {
         segment.is_empty()
             || *segment == "."
             || *segment == ".."
             || segment.to_ascii_lowercase().contains("%2f")
     });
-    if segments.len() != expected || !path.bytes().all(is_plain) || leads_elsewhere {
-        return Err(format!("the path {path} leads elsewhere"));
+    if segments.len() != expected || !path.bytes().all(is_plain) || has_bad_segment {
+        return Err(format!("the path {path} has other segments than requested"));
     }
     if !path.starts_with("/apis/apps/v1/namespaces/") || segments[6] != "deployments" {
-        return Err(format!("the path {path} is of another resource"));
+        return Err(format!("the path {path} is that of another resource"));
     }
     Ok("a path".into())
 }
 
-/// An object, and after a newline a change of it.
+/// The first line is an object, and the rest is a merge patch for it.
 fn patch(input: &[u8]) -> Verdict {
-    let (base, change) = two(input);
+    let (base, change) = split_first_line(input);
     let (Ok(raw), Ok(change), Ok(raw_change)) = (
         serde_json::from_slice::<&RawValue>(base),
         serde_json::from_slice::<Value>(change),
@@ -418,43 +424,45 @@ fn patch(input: &[u8]) -> Verdict {
         return Ok("not JSON".into());
     };
     let merged = |text: Result<Vec<u8>, _>| -> Result<Value, String> {
-        let text = text.map_err(|error: serde_json::Error| format!("JSON was refused: {error}"))?;
-        serde_json::from_slice(&text).map_err(|error| format!("what is merged is no JSON: {error}"))
+        let text =
+            text.map_err(|error: serde_json::Error| format!("valid JSON was refused: {error}"))?;
+        serde_json::from_slice(&text)
+            .map_err(|error| format!("the merged object is not valid JSON: {error}"))
     };
-    // As the change reads once it was written: a number that is read need not be the very one.
+    // Printed and parsed again, since a number may lose precision by that.
     let written = serde_json::from_str(&change.to_string())
-        .map_err(|error| format!("a change is no JSON: {error}"))?;
+        .map_err(|error| format!("a printed patch is not valid JSON: {error}"))?;
     let mut expected = value.clone();
     merge(&mut expected, written);
     equal(
-        "a merge patch",
+        "the object with the merge patch applied",
         &merged(fuzzing::merge(raw, &change))?,
         &expected,
     )?;
     let kind = Kind::new("apps", "v1", "Deployment");
-    let mut answer = String::from("merged");
+    let mut outcome = String::from("merged");
     let status = raw_change.to_owned();
-    for put in [
+    for body in [
         fuzzing::updated(base, change, &kind, "7"),
         fuzzing::with_status(base, &status, Map::new(), &kind, "7").map(Some),
     ] {
-        match put {
-            Ok(Some(put)) => {
-                if merged(Ok(put))?["metadata"]["resourceVersion"] != "7" {
-                    return Err("what is put does not say against which version".into());
+        match body {
+            Ok(Some(body)) => {
+                if merged(Ok(body))?["metadata"]["resourceVersion"] != "7" {
+                    return Err("the body of an update has another resource version".into());
                 }
-                answer.push_str(" and put");
+                outcome.push_str(" and put");
             }
             Err(error) if value.is_object() => {
                 return Err(format!("an object was refused: {error}"));
             }
-            Ok(None) | Err(_) => answer.push_str(" and refused"),
+            Ok(None) | Err(_) => outcome.push_str(" and refused"),
         }
     }
-    Ok(answer)
+    Ok(outcome)
 }
 
-/// A merge patch, as RFC 7386 defines it.
+/// Applies a merge patch, as RFC 7386 defines it.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
@@ -472,41 +480,40 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// Paths with commas between them, and after a newline an object that is pruned by them.
+/// The first line is comma-separated paths, and the rest is an object that they prune.
 fn mask(input: &[u8]) -> Verdict {
-    let (paths, json) = two(input);
+    let (paths, json) = split_first_line(input);
     let Ok(paths) = str::from_utf8(paths) else {
         return Ok("not text".into());
     };
     let mask = match Mask::parse(paths.split(',')) {
         Ok(mask) => mask,
-        Err(error) => return Ok(error.problem.into()),
+        Err(MaskError::Path(error)) => return Ok(error.problem.into()),
+        Err(MaskError::TooComplex) => return Ok("paths that are too complex".into()),
     };
-    equal(
-        "a mask of its own paths",
-        mask.paths().iter().collect(),
-        mask.clone(),
-    )?;
+    if let Ok(again) = Mask::of(&mask.paths()) {
+        equal("the mask, built again from its paths", again, mask.clone())?;
+    }
     if !mask.covers(&mask) || !mask.covers(&Mask::default()) {
-        return Err("a mask does not cover itself, or the identity".into());
+        return Err("a mask does not cover itself or the empty mask".into());
     }
     let mut pruned = Vec::new();
     if let Err(error) = mask.prune(json, &mut pruned) {
         return Ok(error.to_string());
     }
     let value: Value = serde_json::from_slice(&pruned)
-        .map_err(|error| format!("what is left is no JSON: {error}"))?;
+        .map_err(|error| format!("the pruned object is not valid JSON: {error}"))?;
     if value["metadata"].get("managedFields").is_some() {
-        return Err("managed fields are left".into());
+        return Err("the pruned object has managedFields".into());
     }
     let mut again = Vec::new();
     mask.prune(&pruned, &mut again)
-        .map_err(|error| format!("what is left can't be pruned: {error}"))?;
-    equal("what is left, pruned again", again, pruned)?;
+        .map_err(|error| format!("the pruned object can't be pruned again: {error}"))?;
+    equal("the object, pruned twice", again, pruned)?;
     Ok("pruned".into())
 }
 
-/// An object in protobuf.
+/// An object in protobuf. Transcoding with a mask must equal pruning the whole object.
 fn protobuf(input: &[u8]) -> Verdict {
     let mask = Mask::parse([
         "metadata.labels",
@@ -521,26 +528,31 @@ fn protobuf(input: &[u8]) -> Verdict {
         mask.prune(json, &mut pruned).map(|()| pruned)
     };
     match (
-        of_protobuf(input, &Mask::whole()),
-        of_protobuf(input, &mask),
+        transcode_protobuf(input, &Mask::whole()),
+        transcode_protobuf(input, &mask),
     ) {
         (Ok(whole), part) => {
-            // It may hold JSON of its own, which is copied as it is.
+            // Raw JSON in the message is copied without validation, so the result may be invalid.
             let Ok(whole) = prune(&whole) else {
-                return Ok("an object of no JSON".into());
+                return Ok("an object with invalid raw JSON".into());
             };
-            let part =
-                part.map_err(|error| format!("a part can't be read, the whole can be: {error}"))?;
-            equal("what is kept of the object, and of its JSON", part, whole)?;
+            let part = part.map_err(|error| {
+                format!("the whole object can be decoded, but not with the mask: {error}")
+            })?;
+            equal(
+                "the object transcoded with the mask, and pruned",
+                part,
+                whole,
+            )?;
             Ok("an object".into())
         }
-        (Err(_), Ok(_)) => Ok("an object of which a part can be read".into()),
+        (Err(_), Ok(_)) => Ok("an object that can be decoded only with the mask".into()),
         (Err(error), Err(_)) => Ok(error.to_string()),
     }
 }
 
-/// What is before the first newline, and what is after it.
-fn two(input: &[u8]) -> (&[u8], &[u8]) {
+/// The bytes before the first newline, and those after it.
+fn split_first_line(input: &[u8]) -> (&[u8], &[u8]) {
     let at = input
         .iter()
         .position(|byte| *byte == b'\n')
@@ -552,6 +564,6 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> R
     if found == expected {
         Ok(())
     } else {
-        Err(format!("{what}: {found:?} is not {expected:?}"))
+        Err(format!("{what}: {found:?} differs from {expected:?}"))
     }
 }

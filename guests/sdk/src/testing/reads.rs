@@ -1,5 +1,4 @@
-//! Reads of the fake cluster: from the cache, as far as the plugin declares what it reads, and
-//! live.
+//! Reads of the fake cluster: cached reads, limited to what the plugin declares, and live reads.
 
 use flyball_types::description::Watch;
 use flyball_types::{
@@ -90,7 +89,7 @@ impl State {
                 );
             }
         }
-        // A token says how many objects came before, in a list that is not kept: nothing may change
+        // The token is an offset into the list, so it is only valid if nothing changes
         // between two pages.
         let before = parameter("continue").parse().unwrap_or(0);
         let limit = parameter("limit")
@@ -109,7 +108,7 @@ impl State {
         Ok(list.to_string().into_bytes())
     }
 
-    /// The plugin's watches of a kind; all that there is, if there is no plugin.
+    /// The plugin's watches of a kind; a watch of everything if there is no plugin.
     pub(super) fn watches(&self, kind: &str) -> Result<Vec<Watch>, ApiError> {
         let Some(description) = &self.description else {
             let kind = Some(kind_of(kind));
@@ -135,7 +134,7 @@ impl State {
         Ok(watches)
     }
 
-    /// What the plugin declared of an object, narrowed to fields. A field that it did not declare
+    /// Reduces an object to `fields` and the plugin's declared fields. A field that it did not declare
     /// is `Denied`.
     pub(super) fn project<T: AsRef<str>>(
         &self,
@@ -160,7 +159,7 @@ impl State {
         )
     }
 
-    /// The row of an object. A column that the plugin did not declare is `Denied`.
+    /// Returns an object's row. A column that the plugin did not declare is `Denied`.
     fn row(&self, kind: &str, object: &Value, columns: &[String]) -> Result<Vec<u8>, ApiError> {
         let columns = Columns::parse(columns).map_err(invalid)?;
         if !self.declared(kind)?.covers(columns.mask()) {
@@ -175,22 +174,20 @@ impl State {
         Ok(row)
     }
 
-    /// The fields of a kind that the plugin declared.
+    /// The plugin's declared fields of a kind.
     fn declared(&self, kind: &str) -> Result<Mask, ApiError> {
         let mut declared = Mask::default();
         for watch in self.watches(kind)? {
-            let metadata_only = watch.metadata_only && watch.discovered.is_none();
-            declared.unite(&if metadata_only {
-                Mask::metadata().clone()
-            } else {
-                Mask::default()
-            });
-            declared.unite(&Mask::parse(&watch.fields).map_err(invalid)?);
+            if watch.metadata_only && watch.discovered.is_none() {
+                declared = declared.union(Mask::metadata()).map_err(invalid)?;
+            }
+            let fields = Mask::parse(&watch.fields).map_err(invalid)?;
+            declared = declared.union(&fields).map_err(invalid)?;
         }
         Ok(declared)
     }
 
-    /// The objects or rows that a query matches.
+    /// Returns the objects or rows that match a query.
     pub(super) fn run(
         &self,
         query: &Query,
@@ -278,11 +275,11 @@ impl State {
     }
 }
 
-/// The objects that matched and are not yet returned, as they were when the query was run.
+/// The remaining objects of a query's result, from when the query was run.
 pub(super) struct Rest(pub(super) Vec<Vec<u8>>);
 
 impl Cursor for Rest {
-    /// Pages of three at most, so that every list of a test that is longer crosses a page's end.
+    /// Pages have at most three objects, so that longer lists in tests span several pages.
     fn next(self: Box<Self>, limit: u32) -> Result<Page, ApiError> {
         let mut objects = self.0;
         let limit = if limit == 0 { 3 } else { limit as usize };
@@ -294,7 +291,7 @@ impl Cursor for Rest {
     }
 }
 
-/// Whether one of the watches sees the object.
+/// Whether the object is in the scope of one of the watches.
 pub(super) fn in_scope(watches: &[Watch], object: &Value) -> bool {
     watches.iter().any(|watch| {
         let labels: LabelSelector = watch
@@ -324,7 +321,7 @@ pub(super) fn prune(object: &Value, mask: &Mask) -> Result<Vec<u8>, ApiError> {
 }
 
 pub(super) fn meta(object: &Value) -> Meta {
-    serde_json::from_value(object["metadata"].clone()).expect("metadata is as the API has it")
+    serde_json::from_value(object["metadata"].clone()).expect("the metadata is valid")
 }
 
 pub(super) fn invalid(error: impl std::fmt::Display) -> ApiError {

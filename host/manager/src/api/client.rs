@@ -10,7 +10,7 @@ use flyball_cache::{ApiResponse, Connection};
 use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::client::Body;
 use tower::ServiceExt as _;
 
@@ -20,6 +20,8 @@ use crate::api::fence::{self, Fence};
 /// The timeout of a request. It is longer than the server's own limit (60 s by default), so that the client sees the
 /// server's answer where there is one.
 const TIMEOUT: Duration = Duration::from_secs(65);
+/// The longest answer in bytes, unless a request says otherwise.
+const ANSWER_BYTES: usize = 64 << 20;
 /// How often a request is retried when the server says `Retry-After`.
 const RETRIES: u32 = 10;
 
@@ -42,6 +44,8 @@ pub(crate) struct ApiRequest {
     body: Bytes,
     /// The `Accept` header.
     accept: &'static str,
+    /// The longest body of the answer in bytes.
+    answer_bytes: usize,
 }
 
 impl ApiRequest {
@@ -57,6 +61,15 @@ impl ApiRequest {
             content_type,
             body,
             accept: JSON,
+            answer_bytes: ANSWER_BYTES,
+        }
+    }
+
+    /// Sets the longest body of the answer in bytes.
+    pub(crate) fn at_most(self, answer_bytes: usize) -> Self {
+        Self {
+            answer_bytes,
+            ..self
         }
     }
 
@@ -209,16 +222,20 @@ impl ApiClient {
                 }
             })?;
         let (head, body) = response.into_parts();
-        let body = body
-            .collect()
-            .await
-            .map(http_body_util::Collected::to_bytes)
-            .map_err(|error| {
-                ApiError::timeout(format!(
-                    "the answer to {method} {path} was cut off: {}",
-                    error_chain(&error)
-                ))
-            })?;
+        let limit = api_request.answer_bytes;
+        let body = Limited::new(body, limit).collect().await;
+        let body = body.map(Collected::to_bytes).map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = format!(
+                    "the answer to {method} {path} has more than {limit} bytes, which is the limit"
+                );
+                return ApiError::full(message).with_effect(Effect::Unknown);
+            }
+            let cause = error_chain(&*error);
+            ApiError::timeout(format!(
+                "the answer to {method} {path} was cut off: {cause}"
+            ))
+        })?;
         if head.status.is_success() {
             return Ok(body);
         }

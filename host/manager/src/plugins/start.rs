@@ -214,6 +214,7 @@ impl Starter {
             self.cluster.discovery.clone(),
             policy.clone(),
             self.rate_limiter(&policy),
+            opened.plugin.limits().answer_bytes,
         );
         let telemetry = PluginTelemetry {
             recorder: Recorder::start(client, name.clone(), event_source.clone()),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flyball_types::description::{Description, Discovered, Watch};
-use flyball_types::{Kind, Mask};
+use flyball_types::{FieldPath, Kind, Mask};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{PluginPolicy, Policy};
@@ -19,6 +19,7 @@ pub(crate) enum Ask {
         kind: Kind,
         /// Empty for all.
         namespace: String,
+        /// All fields that the watch reads: declared ones, and those of selectors, predicates, mappings and indexes.
         fields: Vec<String>,
     },
     /// Cached reads of every kind that has these verbs.
@@ -110,11 +111,12 @@ impl Asks {
     pub(crate) fn of(description: &Description) -> Self {
         let watched = |watch: &Watch| match (&watch.kind, &watch.discovered) {
             (Some(kind), _) => {
-                let (namespace, fields) = (watch.namespace.clone(), watch.fields.clone());
+                let paths = description.watched_paths(watch, kind);
+                let fields: BTreeSet<String> = paths.all().map(FieldPath::to_string).collect();
                 Some(Ask::Watch {
                     kind: kind.clone(),
-                    namespace,
-                    fields,
+                    namespace: watch.namespace.clone(),
+                    fields: fields.into_iter().collect(),
                 })
             }
             (None, Some(Discovered { verbs, .. })) => Some(Ask::WatchAll {
@@ -160,6 +162,28 @@ impl Asks {
 }
 
 impl Ask {
+    /// What of it the policy does not grant, as half a sentence.
+    fn refused(&self, policy: &PluginPolicy) -> String {
+        let Self::Watch {
+            kind,
+            namespace,
+            fields,
+        } = self
+        else {
+            return self.to_string();
+        };
+        let read = Mask::parse(fields).unwrap_or_else(|_| Mask::whole());
+        let missing = policy.ungranted_fields(kind, namespace, &read);
+        if missing.is_empty() || !policy.may_watch(kind, namespace) {
+            return self.to_string();
+        }
+        let missing: Vec<String> = missing.iter().map(FieldPath::to_string).collect();
+        format!(
+            "{self}: it reads {}, which `fields` does not grant everywhere it would see",
+            missing.join(", ")
+        )
+    }
+
     fn is_granted(&self, policy: &PluginPolicy) -> bool {
         match self {
             Self::Watch {
@@ -168,8 +192,8 @@ impl Ask {
                 fields,
             } => {
                 policy.may_watch(kind, namespace)
-                    && policy.watched_fields(kind).is_none_or(|granted| {
-                        Mask::parse(fields).is_ok_and(|asked| granted.covers(&asked))
+                    && Mask::parse(fields).is_ok_and(|read| {
+                        policy.ungranted_fields(kind, namespace, &read).is_empty()
                     })
             }
             // Which kinds these are is found when they are followed: of what is not granted, nothing is seen.
@@ -268,7 +292,7 @@ impl Grants {
             }
         }
         if let Some(watch) = beyond.0.iter().find(|ask| matches!(ask, Ask::Watch { .. })) {
-            return Err(Refusal::Watch(watch.to_string()));
+            return Err(Refusal::Watch(watch.refused(policy)));
         }
         let account = policy.service_account.as_deref().and_then(account);
         let account = account.or_else(|| Some((ACCOUNTS_NAMESPACE.to_owned(), name)));

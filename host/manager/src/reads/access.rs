@@ -1,52 +1,113 @@
-//! The one check of a guest's reads: cached, live, raw and discovery.
+//! The one check of a guest's reads: cached, live, raw and discovery, and the answers to its writes. Whatever a guest
+//! receives of an object is reduced to the fields that [`access`] returns.
 
-use flyball_types::{ApiError, Kind};
+use flyball_types::{ApiError, FieldPath, Kind, Mask};
 
-use crate::policy::PluginPolicy;
+use crate::policy::{PluginPolicy, Visible, deny_hidden};
 
 /// A read that a guest asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Read<'a> {
-    /// From the cache. The caches of a plugin hold what its watches were granted when it was loaded, so this asks whether the
-    /// plugin watches the kind.
-    Cached { kind: &'a str, is_watched: bool },
-    /// From the API server.
+    /// From the cache. The plugin's caches hold only fields that its policy grants its watches: this was checked when the
+    /// plugin was loaded. `uses` are the fields that the read's conditions compare.
+    Cached {
+        kind: &'a Kind,
+        is_watched: bool,
+        uses: &'a [FieldPath],
+    },
+    /// From the API server, with conditions on the fields `uses`.
     Live {
         verb: &'a str,
         kind: &'a Kind,
+        subresource: &'a str,
+        namespace: &'a str,
+        uses: &'a [FieldPath],
+    },
+    /// The server's answer to a write.
+    Answer {
+        /// The write's verb.
+        verb: &'a str,
+        kind: &'a Kind,
+        subresource: &'a str,
         namespace: &'a str,
     },
-    /// A GET of any path of the API server.
-    Raw { path: &'a str },
+    /// A GET of a path of the API server that is not an object or a list of objects.
+    Raw,
     /// The kinds that the API server serves.
     Discovery,
 }
 
-/// Checks whether a plugin may read this.
-pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<(), ApiError> {
+/// The verbs that read an object.
+const READS: [&str; 3] = ["get", "list", "watch"];
+
+/// Returns what a plugin may see of the objects that it reads.
+///
+/// # Errors
+/// `Denied` if it may not read them.
+pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, ApiError> {
     match read {
         Read::Cached {
-            is_watched: true, ..
-        } => Ok(()),
-        Read::Cached { kind, .. } => Err(ApiError::denied(format!(
-            "this plugin does not watch {kind}: add a watch to its description"
-        ))),
+            kind,
+            is_watched,
+            uses,
+        } => {
+            if !is_watched {
+                return Err(ApiError::denied(format!(
+                    "this plugin does not watch {kind}: add a watch to its description"
+                )));
+            }
+            if !uses.is_empty() && policy.limits_fields(kind) {
+                let hidden = policy.ungranted_fields(kind, "", &mask(uses)?);
+                deny_hidden(kind, &hidden)?;
+            }
+            Ok(Visible::All)
+        }
         Read::Live {
             verb,
             kind,
+            subresource,
             namespace,
-        } => policy.check(verb, kind, "", namespace),
-        Read::Raw { path } => {
-            policy.check_import("raw")?;
-            if path.starts_with('/') && !path.contains("..") {
-                return Ok(());
+            uses,
+        } => {
+            policy.check(verb, kind, subresource, namespace)?;
+            let visible = policy.visible(&[verb], kind, subresource, namespace);
+            if !uses.is_empty() {
+                visible.check(kind, &mask(uses)?)?;
             }
-            Err(ApiError::invalid(format!(
-                "`{path}` is not a path of the API server"
-            )))
+            Ok(visible)
         }
-        Read::Discovery => policy.check_import("discovery"),
+        Read::Answer {
+            verb,
+            kind,
+            subresource,
+            namespace,
+        } => {
+            let own = policy.visible(&READS, kind, subresource, namespace);
+            let visible = match own {
+                Visible::Nothing if !subresource.is_empty() => {
+                    policy.visible(&READS, kind, "", namespace)
+                }
+                own => own,
+            };
+            // What a plugin creates is its own: reviews and tokens are created for their answers.
+            Ok(match visible {
+                Visible::Nothing if verb == "create" => Visible::All,
+                visible => visible,
+            })
+        }
+        Read::Raw => {
+            policy.check_import("raw")?;
+            Ok(Visible::All)
+        }
+        Read::Discovery => {
+            policy.check_import("discovery")?;
+            Ok(Visible::All)
+        }
     }
+}
+
+fn mask(paths: &[FieldPath]) -> Result<Mask, ApiError> {
+    Mask::of(paths).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 #[cfg(test)]
@@ -66,13 +127,51 @@ mod tests {
         access(policy, read).err().map(|error| error.reason)
     }
 
+    fn path(text: &str) -> FieldPath {
+        text.parse().expect("a path")
+    }
+
+    const LABELS: &str = "allow = [{ kinds = [\"v1/Secret\"], verbs = [\"watch\", \"list\"], fields = [\"metadata.labels\"] }]";
+
     #[test]
     fn a_cached_read_needs_a_watch() {
         let policy = policy("");
-        let kind = "v1/Pod";
-        let read = |is_watched| Read::Cached { kind, is_watched };
+        let kind = &Kind::new("", "v1", "Pod");
+        let read = |is_watched| Read::Cached {
+            kind,
+            is_watched,
+            uses: &[],
+        };
         assert_eq!(reason(&policy, read(true)), None);
         assert_eq!(reason(&policy, read(false)).as_deref(), Some("Denied"));
+    }
+
+    #[test]
+    fn the_conditions_of_a_read_compare_only_fields_that_are_granted() {
+        let (policy, kind) = (policy(LABELS), &Kind::new("", "v1", "Secret"));
+        for (field, denied) in [
+            ("metadata.labels", None),
+            ("metadata.name", None),
+            ("metadata.ownerReferences", Some("Denied")),
+            ("type", Some("Denied")),
+        ] {
+            let uses = &[path(field)];
+            let cached = Read::Cached {
+                kind,
+                is_watched: true,
+                uses,
+            };
+            let live = Read::Live {
+                verb: "list",
+                kind,
+                subresource: "",
+                namespace: "",
+                uses,
+            };
+            for read in [cached, live] {
+                assert_eq!(reason(&policy, read).as_deref(), denied, "{read:?}");
+            }
+        }
     }
 
     #[test]
@@ -81,31 +180,53 @@ mod tests {
             "allow = [{ kinds = [\"v1/Pod\"], verbs = [\"get\"], namespaces = [\"demo\"] }]",
         );
         let (pod, secret) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Secret"));
-        let read = |verb, kind, namespace| {
+        let read = |verb, kind, subresource, namespace| {
             let read = Read::Live {
                 verb,
                 kind,
+                subresource,
                 namespace,
+                uses: &[],
             };
             reason(&policy, read).is_none()
         };
-        assert!(read("get", &pod, "demo"));
-        assert!(!read("list", &pod, "demo"));
-        assert!(!read("get", &secret, "demo"));
-        assert!(!read("get", &pod, "other"));
-        assert!(!read("get", &pod, ""));
+        assert!(read("get", &pod, "", "demo"));
+        assert!(!read("list", &pod, "", "demo"));
+        assert!(!read("get", &secret, "", "demo"));
+        assert!(!read("get", &pod, "log", "demo"));
+        assert!(!read("get", &pod, "", "other"));
+        assert!(!read("get", &pod, "", ""));
     }
 
     #[test]
-    fn raw_and_discovery_need_their_imports_and_a_path_must_be_one() {
+    fn the_answer_to_a_write_shows_what_the_plugin_may_read() {
+        let answer = |text: &str, verb, subresource| {
+            let kind = &Kind::new("", "v1", "Secret");
+            let read = Read::Answer {
+                verb,
+                kind,
+                subresource,
+                namespace: "demo",
+            };
+            access(&policy(text), read).expect("an answer may be received")
+        };
+        let labels = Visible::Fields(Mask::parse(["metadata.labels"]).expect("paths"));
+        for verb in ["create", "update", "patch", "delete"] {
+            assert_eq!(answer(LABELS, verb, ""), labels, "{verb}");
+            assert_eq!(answer(LABELS, verb, "status"), labels, "{verb}");
+        }
+        assert_eq!(answer("", "update", ""), Visible::Nothing);
+        assert_eq!(answer("", "create", ""), Visible::All);
+        let all = "allow = [{ kinds = [\"*\"], verbs = [\"watch\"] }]";
+        assert_eq!(answer(all, "update", "scale"), Visible::All);
+    }
+
+    #[test]
+    fn raw_and_discovery_need_their_imports() {
         let (none, both) = (policy(""), policy("imports = [\"raw\", \"discovery\"]"));
-        for read in [Read::Raw { path: "/version" }, Read::Discovery] {
+        for read in [Read::Raw, Read::Discovery] {
             assert_eq!(reason(&none, read).as_deref(), Some("Denied"));
             assert_eq!(reason(&both, read), None);
-        }
-        for path in ["version", "/api/../version", ""] {
-            let read = Read::Raw { path };
-            assert_eq!(reason(&both, read).as_deref(), Some("Invalid"), "{path}");
         }
     }
 }

@@ -13,7 +13,7 @@ use flyball_cache::{
 use flyball_plugin::{Cursor, Page};
 use flyball_types::description::Description;
 use flyball_types::{
-    ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, PathError, Projection,
+    ALL_KINDS, ApiError, Columns, FieldPath, Kind, LabelSelector, Mask, MaskError, Projection,
     Query, Reference,
 };
 use parking_lot::{Mutex, RwLock};
@@ -23,8 +23,10 @@ use crate::reads::access::{Read, access};
 use crate::reads::lookup::{Lookup, reference};
 use crate::reads::snapshot::{Part, Snapshot};
 
-/// How many sets of paths are kept parsed. Further sets are parsed for each read.
+/// How many sets of paths are kept parsed. Further sets are parsed for each read...
 const PARSED_KEPT: usize = 256;
+/// ...and longer ones, in bytes.
+const PARSED_BYTES: usize = 16 * 1024;
 
 /// How many deleted owners are remembered.
 const DELETED_KEPT: usize = 16_384;
@@ -116,6 +118,11 @@ impl CachedReads {
         self.seen.clone()
     }
 
+    /// Returns a lister of an informer's objects, with what the plugin may see of them.
+    pub(crate) fn lister(&self, informer: &Informer) -> Lister {
+        lister(informer, &self.policy, &self.seen)
+    }
+
     /// Replaces the informers of the discovered kinds.
     pub(crate) fn discover(&self, informers: impl IntoIterator<Item = Informer>) {
         let known = self.discovered();
@@ -169,7 +176,7 @@ impl CachedReads {
         name: &str,
         fields: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        let listers = self.readable(kind)?;
+        let listers = self.readable(kind, &[])?;
         let mask = self.mask(fields)?;
         let Some((lister, object)) = listers
             .iter()
@@ -357,20 +364,32 @@ impl CachedReads {
         self.seen.overlay.tidy();
     }
 
-    /// Returns the listers of a kind, if the plugin may read it.
-    fn readable(&self, kind: &str) -> Result<Cow<'_, [Lister]>, ApiError> {
+    /// Returns the listers of a kind, if the plugin may read it with conditions on the fields `uses`.
+    fn readable(&self, kind: &str, uses: &[FieldPath]) -> Result<Cow<'_, [Lister]>, ApiError> {
+        let check = |kind: &Kind, is_watched| {
+            let read = Read::Cached {
+                kind,
+                is_watched,
+                uses,
+            };
+            access(&self.policy, read)
+        };
         if kind == ALL_KINDS {
-            return Ok(self.discovered().values().cloned().collect());
+            let discovered = self.discovered();
+            for kind in discovered.keys() {
+                check(kind, true)?;
+            }
+            return Ok(discovered.values().cloned().collect());
         }
-        let listers = self.listers(&parse(kind)?);
-        let is_watched = !listers.is_empty();
-        access(&self.policy, Read::Cached { kind, is_watched })?;
+        let kind = parse(kind)?;
+        let listers = self.listers(&kind);
+        check(&kind, !listers.is_empty())?;
         Ok(listers)
     }
 
     /// Returns the listers that a query reads, and the query for the cache.
     fn list_query(&self, query: &Query) -> Result<(Cow<'_, [Lister]>, ListQuery), ApiError> {
-        let listers = self.readable(&query.kind)?;
+        let listers = self.readable(&query.kind, &metadata_of(query))?;
         let labels: LabelSelector = query
             .labels
             .parse()
@@ -419,14 +438,15 @@ impl<T> Parsed<T> {
     fn get<'a>(
         &self,
         paths: &'a [String],
-        parse: impl FnOnce(&'a [String]) -> Result<T, PathError>,
+        parse: impl FnOnce(&'a [String]) -> Result<T, MaskError>,
     ) -> Result<Arc<T>, ApiError> {
         if let Some(known) = self.known.lock().get(paths) {
             return Ok(known.clone());
         }
         let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
         let mut known = self.known.lock();
-        if known.len() < PARSED_KEPT {
+        let size = |paths: &[String]| paths.iter().map(String::len).sum::<usize>();
+        if known.len() < PARSED_KEPT && size(paths) <= PARSED_BYTES {
             known.insert(paths.to_vec(), parsed.clone());
         }
         Ok(parsed)
@@ -441,6 +461,18 @@ fn lister(informer: &Informer, policy: &PluginPolicy, seen: &Seen) -> Lister {
         namespaces,
     };
     Lister::new(informer.clone(), seen.overlay.reader(), view)
+}
+
+/// Returns the metadata that a query's conditions compare. The paths of indexes are the description's.
+fn metadata_of(query: &Query) -> Vec<FieldPath> {
+    let owners = query.owner.is_some() || query.controller.is_some() || query.orphans;
+    let fields = [
+        (!query.labels.is_empty(), "labels"),
+        (owners, "ownerReferences"),
+    ];
+    let used = fields.into_iter().filter(|(is_used, _)| *is_used);
+    used.map(|(_, field)| FieldPath::of_fields(&["metadata", field]))
+        .collect()
 }
 
 fn parse(kind: &str) -> Result<Kind, ApiError> {

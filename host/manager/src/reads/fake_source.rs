@@ -48,18 +48,31 @@ impl Source for FakeSource {
 
 /// Returns a synced informer of pods with these fields, and the source of its objects.
 pub(crate) async fn informer(pods: Vec<Value>, fields: &[&str]) -> (Informer, Arc<dyn Source>) {
+    let ([informer], source) = informers(pods, [fields]).await;
+    (informer, source)
+}
+
+/// Returns synced informers that share one cache of pods, each with its own fields, and the source of the objects.
+pub(crate) async fn informers<const N: usize>(
+    pods: Vec<Value>,
+    fields: [&[&str]; N],
+) -> ([Informer; N], Arc<dyn Source>) {
     let source: Arc<dyn Source> = Arc::new(FakeSource(pods));
     let factory = InformerFactory::new(source.clone());
-    let kind = "v1/Pod".parse().expect("a kind");
-    let informer = factory.informer(Interest {
-        resource: Arc::new(ApiResource::new(kind, "pods", true)),
-        scope: flyball_cache::Scope::default(),
-        metadata_only: false,
-        mask: Mask::parse(fields).expect("paths"),
-        indexes: Vec::new(),
-        selectors: Vec::new(),
+    let informers = fields.map(|fields| {
+        let kind = "v1/Pod".parse().expect("a kind");
+        factory.informer(Interest {
+            resource: Arc::new(ApiResource::new(kind, "pods", true)),
+            scope: flyball_cache::Scope::default(),
+            metadata_only: false,
+            mask: Mask::parse(fields).expect("paths"),
+            indexes: Vec::new(),
+            selectors: Vec::new(),
+        })
     });
     factory.start();
-    informer.synced().await;
-    (informer, source)
+    for informer in &informers {
+        informer.synced().await;
+    }
+    (informers, source)
 }

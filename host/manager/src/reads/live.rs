@@ -8,13 +8,15 @@ use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
 use flyball_types::{
-    ApiError, Catalogue, DiscoveryFailure, Effect, Kind, Mask, ServedKind, Subresource,
+    ApiError, Catalogue, DiscoveryFailure, Effect, FieldPath, FieldSelector, Kind, Mask,
+    ServedKind, Subresource, error_chain,
 };
 
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
-use crate::policy::PluginPolicy;
+use crate::policy::{PluginPolicy, Visible};
 use crate::reads::access::{Read, access};
+use crate::reads::raw_path::{RawPath, ResourcePath};
 
 /// The age up to which the list of kinds is reused: calls at the same time share a request, and a kind whose objects a guest
 /// has seen is not missed.
@@ -30,12 +32,26 @@ const LIST_PARAMETERS: [&str; 6] = [
     "resourceVersionMatch",
 ];
 
+/// The parameters that a raw GET may have: none opens a watch.
+const RAW_PARAMETERS: [&str; 8] = [
+    "labelSelector",
+    "fieldSelector",
+    "metricLabelSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "hash",
+];
+
 /// The live reads of one plugin.
 pub(crate) struct LiveReads {
     client: ApiClient,
     discovery: Arc<Discovery>,
     policy: Arc<PluginPolicy>,
     rate: RateLimiter,
+    /// The longest answer in bytes.
+    answer_bytes: usize,
 }
 
 impl LiveReads {
@@ -44,12 +60,14 @@ impl LiveReads {
         discovery: Arc<Discovery>,
         policy: Arc<PluginPolicy>,
         rate: RateLimiter,
+        answer_bytes: usize,
     ) -> Self {
         Self {
             client,
             discovery,
             policy,
             rate,
+            answer_bytes,
         }
     }
 
@@ -66,12 +84,13 @@ impl LiveReads {
         name: &str,
         fields: &[String],
     ) -> Result<Bytes, ApiError> {
-        let resource = self.resource("get", kind, namespace).await?;
+        let kind: Kind = kind.parse().map_err(invalid)?;
+        let visible = self.check("get", &kind, "", namespace, &[])?;
+        let resource = resolve(&self.discovery, &kind).await?;
         let path = resource.object(namespace, name, "").map_err(invalid)?;
         let accept = if is_metadata(fields) { METADATA } else { JSON };
         let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
-        let granted = self.policy.fields("get", &resource.kind, namespace);
-        project(narrow(answer, granted, false)?, fields, false)
+        project(narrow(answer, visible.mask(), false)?, fields, false)
     }
 
     /// Returns a list, each object reduced to `fields`.
@@ -82,23 +101,100 @@ impl LiveReads {
         parameters: &[(String, String)],
         fields: &[String],
     ) -> Result<Bytes, ApiError> {
-        let resource = self.resource("list", kind, namespace).await?;
+        let kind: Kind = kind.parse().map_err(invalid)?;
+        let visible = self.check("list", &kind, "", namespace, &compared_fields(parameters)?)?;
+        let resource = resolve(&self.discovery, &kind).await?;
         let path = resource.collection(namespace).map_err(invalid)?;
-        let path = with_parameters(path, parameters)?;
+        let path = with_parameters(path, parameters, &LIST_PARAMETERS)?;
         let accept = if is_metadata(fields) {
             METADATA_LIST
         } else {
             JSON
         };
         let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
-        let granted = self.policy.fields("list", &resource.kind, namespace);
-        project(narrow(answer, granted, true)?, fields, true)
+        project(narrow(answer, visible.mask(), true)?, fields, true)
     }
 
-    /// Returns the answer to a GET of any path.
-    pub(crate) async fn raw(&self, path: &str) -> Result<Bytes, ApiError> {
-        access(&self.policy, Read::Raw { path })?;
-        self.send(ApiRequest::get(path)).await
+    /// Returns the answer to a GET of a path. The path of an object or of a list needs the same grant as
+    /// [`LiveReads::get`] or [`LiveReads::list`].
+    pub(crate) async fn raw(&self, path_and_query: &str) -> Result<Bytes, ApiError> {
+        access(&self.policy, Read::Raw)?;
+        let (path, query) = path_and_query
+            .split_once('?')
+            .unwrap_or((path_and_query, ""));
+        let parsed = RawPath::parse(path)?;
+        let parameters: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect();
+        let request = with_parameters(path.to_owned(), &parameters, &RAW_PARAMETERS)?;
+        let (visible, is_list) = match parsed {
+            RawPath::Other => (Visible::All, false),
+            RawPath::Resource(target) => {
+                let is_list = target.name.is_empty();
+                (self.check_path(&target, &parameters).await?, is_list)
+            }
+        };
+        let answer = self.send(ApiRequest::get(request)).await?;
+        narrow(answer, visible.mask(), is_list)
+    }
+
+    /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
+    /// metrics, needs no more than the grant of `raw`.
+    async fn check_path(
+        &self,
+        target: &ResourcePath,
+        parameters: &[(String, String)],
+    ) -> Result<Visible, ApiError> {
+        let is_it = |resource: &&Arc<ApiResource>| {
+            let kind = &resource.kind;
+            (&kind.group, &kind.version, &resource.plural)
+                == (&target.group, &target.version, &target.plural)
+        };
+        // A kind that has just been installed is looked for again.
+        for age in [DISCOVERY_AGE, Duration::ZERO] {
+            let found = self.discovery.catalogue(age).await;
+            let found = found.map_err(|error| ApiError::unreachable(error_chain(&error)))?;
+            if let Some(resource) = found.resources.iter().find(is_it) {
+                let verb = if target.name.is_empty() {
+                    "list"
+                } else {
+                    "get"
+                };
+                let compared = compared_fields(parameters)?;
+                let (kind, namespace) = (&resource.kind, &target.namespace);
+                return self.check(verb, kind, &target.subresource, namespace, &compared);
+            }
+            let group_version = Kind::new(&target.group, &target.version, "").api_version();
+            if found
+                .failed
+                .iter()
+                .any(|(failed, _)| *failed == group_version)
+            {
+                return Err(ApiError::unreachable(format!(
+                    "it is not known which kind `{}` of {group_version} is: the API group is not available",
+                    target.plural
+                )));
+            }
+        }
+        Ok(Visible::All)
+    }
+
+    fn check(
+        &self,
+        verb: &str,
+        kind: &Kind,
+        subresource: &str,
+        namespace: &str,
+        uses: &[FieldPath],
+    ) -> Result<Visible, ApiError> {
+        let read = Read::Live {
+            verb,
+            kind,
+            subresource,
+            namespace,
+            uses,
+        };
+        access(&self.policy, read)
     }
 
     /// Returns the kinds that the API server serves.
@@ -133,24 +229,7 @@ impl LiveReads {
 
     async fn send(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
         self.rate.wait().await;
-        self.client.send(request).await
-    }
-
-    /// Checks the grant, and resolves the kind's path.
-    async fn resource(
-        &self,
-        verb: &str,
-        kind: &str,
-        namespace: &str,
-    ) -> Result<Arc<ApiResource>, ApiError> {
-        let kind: Kind = kind.parse().map_err(invalid)?;
-        let read = Read::Live {
-            verb,
-            kind: &kind,
-            namespace,
-        };
-        access(&self.policy, read)?;
-        resolve(&self.discovery, &kind).await
+        self.client.send(request.at_most(self.answer_bytes)).await
     }
 }
 
@@ -165,13 +244,34 @@ pub(crate) async fn resolve(
     })
 }
 
-/// Appends the parameters to the path of a list.
-fn with_parameters(mut path: String, parameters: &[(String, String)]) -> Result<String, ApiError> {
+/// Returns the fields that the selectors among the parameters of a list compare.
+fn compared_fields(parameters: &[(String, String)]) -> Result<Vec<FieldPath>, ApiError> {
+    let mut fields = Vec::new();
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        match name.as_str() {
+            "labelSelector" => fields.push(FieldPath::of_fields(&["metadata", "labels"])),
+            "fieldSelector" => {
+                let selector: FieldSelector = value.parse().map_err(invalid)?;
+                fields.extend(selector.paths().cloned());
+            }
+            _ => {}
+        }
+    }
+    Ok(fields)
+}
+
+/// Appends the parameters to a path. Fails if one is not among those that are allowed.
+fn with_parameters(
+    mut path: String,
+    parameters: &[(String, String)],
+    allowed: &[&str],
+) -> Result<String, ApiError> {
     for (name, value) in parameters {
-        if !LIST_PARAMETERS.contains(&name.as_str()) {
+        if !allowed.contains(&name.as_str()) {
             return Err(ApiError::invalid(format!(
-                "a list has no parameter `{name}`: use {}",
-                LIST_PARAMETERS.join(", ")
+                "a read has no parameter `{}`: use {}",
+                name.escape_debug(),
+                allowed.join(", ")
             )));
         }
         flyball_cache::resource::push_parameter(&mut path, name, value);
@@ -249,6 +349,7 @@ mod tests {
             Arc::new(Discovery::new(source)),
             Arc::new(policy.plugins["a"].clone()),
             RateLimiter::new(10.0, 1),
+            1 << 20,
         );
         (reads, log)
     }
@@ -317,7 +418,8 @@ mod tests {
     #[test]
     fn the_parameters_of_a_list_are_known_and_escaped() {
         let path = |name: &str, value: &str| {
-            with_parameters("/api/v1/pods".into(), &[(name.into(), value.into())])
+            let parameters = [(name.into(), value.into())];
+            with_parameters("/api/v1/pods".into(), &parameters, &LIST_PARAMETERS)
         };
         assert_eq!(
             path("labelSelector", "a=b&watch=true").unwrap(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer, InformerFactory};
 use flyball_types::description::{Description, Discovered, Watch};
-use flyball_types::{Kind, duration, error_chain};
+use flyball_types::{Kind, Mask, MaskError, duration, error_chain};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -203,7 +203,8 @@ impl DiscoveredInformers {
         policy: &PluginPolicy,
     ) -> bool {
         let (watch, discovered) = self.settings(description);
-        let wanted = wanted(catalogue, discovered, policy);
+        let reads = |kind: &Kind| description.watched_paths(watch, kind).mask();
+        let wanted = wanted(catalogue, discovered, policy, reads);
         let failed = |kind: &Kind| {
             catalogue
                 .failed
@@ -226,12 +227,13 @@ impl DiscoveredInformers {
     }
 }
 
-/// Returns the kinds that a watch selects and the policy lets the plugin watch: each in its group's preferred version, or in
+/// Returns the kinds that a watch selects, and of which the policy lets the plugin watch what it `reads`: each in its group's preferred version, or in
 /// the first version that has it.
 fn wanted(
     catalogue: &Catalogue,
     discovered: &Discovered,
     policy: &PluginPolicy,
+    reads: impl Fn(&Kind) -> Result<Mask, MaskError>,
 ) -> BTreeMap<Kind, Arc<ApiResource>> {
     let is_wanted = |resource: &ApiResource| {
         let kind = &resource.kind;
@@ -243,6 +245,7 @@ fn wanted(
             .all(can)
             && !discovered.except.iter().any(is_it)
             && policy.may_watch(kind, "")
+            && reads(kind).is_ok_and(|read| policy.ungranted_fields(kind, "", &read).is_empty())
     };
     let mut seen = HashSet::new();
     let mut found = BTreeMap::new();
@@ -286,6 +289,7 @@ mod tests {
             &catalogue,
             &discovered,
             &policy.expect("the plugin's policy"),
+            |_| Mask::parse(["metadata.labels"]),
         );
         wanted.keys().map(Kind::to_string).collect()
     }

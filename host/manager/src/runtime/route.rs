@@ -1,11 +1,11 @@
 //! From the deltas of one watch to keys in the plugin's queues: `router.rs` applies the declared mappings, and the guest's
 //! `route` maps what they cannot express. Calls of `route` take turns (`route_turns.rs`).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_cache::{Batch, Delta, Deltas, Informer, Object};
+use bytes::Bytes;
+use flyball_cache::{Batch, Delta, Deltas, Informer, Lister, Object};
 use flyball_plugin::Plugin;
 use flyball_types::Kind;
 use flyball_types::description::DeltaType;
@@ -29,8 +29,8 @@ pub(super) struct WatchRoute {
     /// The watch's name in the deltas for the guest.
     watch: String,
     kind: Arc<Kind>,
-    /// The namespaces that the policy lets the plugin see; all if none.
-    namespaces: Option<BTreeSet<String>>,
+    /// What the plugin sees of the informer's objects.
+    lister: Lister,
     /// How many watches have not yet routed the initial objects of their informers.
     left: watch::Sender<usize>,
     finish: CancellationToken,
@@ -60,7 +60,7 @@ impl WatchRoute {
             context: context.clone(),
             router,
             watch: kind.to_string(),
-            namespaces: context.settings.policy.watched_namespaces(&kind),
+            lister: context.reads.cached.lister(&informer),
             kind: Arc::new(kind),
             left,
             finish,
@@ -87,11 +87,9 @@ impl WatchRoute {
                 () = self.finish.cancelled() => deltas.try_next(BATCH),
             };
             let Some(mut batch) = batch else { return };
-            if let Some(namespaces) = &self.namespaces {
-                batch
-                    .deltas
-                    .retain(|delta| namespaces.contains(delta.object().namespace()));
-            }
+            batch
+                .deltas
+                .retain(|delta| self.lister.shows(delta.object()));
             self.route(&batch).await;
             if initial && batch.initial_done {
                 initial = false;
@@ -102,6 +100,11 @@ impl WatchRoute {
 
     async fn route(&self, batch: &Batch) {
         let mut asked = Vec::new();
+        // The cache may hold more of an object than the plugin's watch declares, for other plugins.
+        let mut projection = self
+            .lister
+            .projection(None)
+            .expect("a view shows its own fields");
         for delta in &batch.deltas {
             if let (Some(old), true) = (&delta.old, delta.delta_type() == DeltaType::Deleted) {
                 self.context.memo.object_deleted(&old.uid().to_string());
@@ -118,7 +121,9 @@ impl WatchRoute {
                 self.context.queues[queue].route(key, delay, &self.kind, delta);
             }
             if asks_guest {
-                asked.push(guest_delta(&self.watch, delta));
+                asked.push(guest_delta(&self.watch, delta, |object| {
+                    projection.bytes(object)
+                }));
             }
         }
         if !asked.is_empty() && !self.ask_guest(&asked).await {
@@ -191,15 +196,19 @@ fn subscribe(informer: &Informer, router: &Arc<Router>) -> Deltas {
     })
 }
 
-/// A delta as the guest's `route` receives it.
-fn guest_delta(watch: &str, delta: &Delta) -> flyball_plugin::Delta {
+/// A delta as the guest's `route` receives it. `json` returns what the plugin sees of an object.
+fn guest_delta(
+    watch: &str,
+    delta: &Delta,
+    mut json: impl FnMut(&Arc<Object>) -> Bytes,
+) -> flyball_plugin::Delta {
     // An object that was created and deleted since the last delta has neither: its last version stands for `old`.
     let last = || delta.between.last().filter(|_| delta.new.is_none());
     flyball_plugin::Delta {
         watch: watch.into(),
         delta_type: delta.delta_type(),
-        old: delta.old.as_ref().or_else(last).map(Object::bytes),
-        new: delta.new.as_ref().map(Object::bytes),
+        old: delta.old.as_ref().or_else(last).map(&mut json),
+        new: delta.new.as_ref().map(&mut json),
         initial: delta.initial,
     }
 }
@@ -216,7 +225,7 @@ mod tests {
     }
 
     fn old_version(delta: &Delta) -> Option<String> {
-        let old = guest_delta("v1/Secret", delta).old?;
+        let old = guest_delta("v1/Secret", delta, Object::bytes).old?;
         let old: serde_json::Value = serde_json::from_slice(&old).expect("it is JSON");
         old["metadata"]["resourceVersion"]
             .as_str()

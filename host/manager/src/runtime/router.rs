@@ -201,7 +201,8 @@ impl Changes {
             any: changes.is_empty(),
             generation: changes.contains(&Change::Generation),
             labels: changes.contains(&Change::Labels),
-            fields: Columns::new(changes.iter().filter_map(path)),
+            // The description was checked: its paths are few.
+            fields: Columns::new(changes.iter().filter_map(path)).unwrap_or_default(),
         }
     }
 

@@ -6,6 +6,21 @@ use flyball_cache::resource::push_parameter;
 use flyball_types::ApiError;
 use serde_json::{Map, Value};
 
+/// The fields of the API's CreateOptions, UpdateOptions, PatchOptions and DeleteOptions.
+const KNOWN: [&str; 11] = [
+    "apiVersion",
+    "kind",
+    "dryRun",
+    "fieldManager",
+    "fieldValidation",
+    "force",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
+    "preconditions",
+    "propagationPolicy",
+];
+
 /// The options of one write.
 #[derive(Debug, Default)]
 pub(crate) struct Options(Map<String, Value>);
@@ -16,13 +31,19 @@ impl Options {
         if document.is_empty() {
             return Ok(Self::default());
         }
-        let options = serde_json::from_slice(document);
-        options.map(Self).map_err(|error| {
-            let text = String::from_utf8_lossy(document);
+        let options: Map<String, Value> = serde_json::from_slice(document).map_err(|error| {
             ApiError::invalid(format!(
-                "the options `{text}` are not a JSON object: {error}"
+                "the options of a write are not a JSON object: {error}"
             ))
-        })
+        })?;
+        match options.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            None => Ok(Self(options)),
+            Some(name) => Err(ApiError::invalid(format!(
+                "a write has no option `{}`: use {}",
+                name.escape_debug(),
+                KNOWN.join(", ")
+            ))),
+        }
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {
@@ -67,9 +88,10 @@ mod tests {
 
     #[test]
     fn options_become_parameters_of_a_write_or_the_body_of_a_delete() {
-        let options =
-            Options::parse(br#"{"fieldManager":"a b","force":true,"dryRun":["All"],"x":null}"#)
-                .unwrap();
+        let options = Options::parse(
+            br#"{"fieldManager":"a b","force":true,"dryRun":["All"],"gracePeriodSeconds":null}"#,
+        )
+        .unwrap();
         assert_eq!(
             options.append("/p".into()),
             "/p?dryRun=All&fieldManager=a%20b&force=true"
@@ -85,5 +107,10 @@ mod tests {
         assert!(!options.is_dry_run());
         assert!(Options::parse(b"").unwrap().delete_body().is_empty());
         assert!(Options::parse(b"[]").is_err());
+        let unknown = Options::parse(br#"{"fieldmanager":"a"}"#).unwrap_err();
+        assert!(
+            unknown.message.contains("no option `fieldmanager`"),
+            "{unknown}"
+        );
     }
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Change, Description, Discovered, FORMAT, Having, IMPORTS, Mapping, MetricType, Permission,
-    Queue, To, VERBS, Watch,
+    Change, Description, Discovered, FORMAT, Having, IMPORTS, Mapping, Metric, MetricType,
+    Permission, Queue, To, VERBS, Watch,
 };
-use crate::{FieldPath, Kind, LabelSelector};
+use crate::{FieldPath, FieldSelector, Kind, LabelSelector};
 
 /// A description that can't be used. Only another build of the plugin helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +20,10 @@ pub enum DescriptionError {
         "the description has format {0}, but this host reads formats up to {FORMAT}: run a newer host, or build the plugin with an older SDK"
     )]
     Format(u32),
-    /// Parts of the description contradict each other.
+    /// The document is larger than any plugin needs.
+    #[error("`describe` returned a document that is too large: {0}")]
+    TooLarge(String),
+    /// Parts of the description contradict each other, or there are too many.
     #[error("the description of `{plugin}` is not valid: {problem}")]
     Invalid {
         /// The plugin's name, as the description has it.
@@ -50,6 +53,7 @@ impl Description {
                 self.name.escape_debug()
             ));
         }
+        self.check_counts()?;
         self.check_queues()?;
         self.check_watches()?;
         self.check_indexes()?;
@@ -69,6 +73,23 @@ impl Description {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Checks the lengths of all lists. Each entry costs the host memory, and some cost time with each change of an object.
+    fn check_counts(&self) -> Checked {
+        for (count, most, what) in [
+            (self.watches.len(), 256, "watches"),
+            (self.indexes.len(), 64, "indexes"),
+            (self.queues.len(), 32, "queues"),
+            (self.tickers.len(), 64, "tickers"),
+            (self.permissions.len(), 1000, "permissions"),
+            (self.config.len(), 256, "configuration keys"),
+            (self.metrics.len(), 256, "metrics"),
+        ] {
+            at_most(count, most, what)?;
+        }
+        self.watches.iter().try_for_each(Watch::check_counts)?;
+        self.metrics.iter().try_for_each(Metric::check_counts)
     }
 
     fn check_queues(&self) -> Checked {
@@ -116,6 +137,7 @@ impl Description {
             watch
                 .check(&watched, &queues)
                 .and(checked)
+                .and_then(|()| self.check_mask(watch))
                 .map_err(|problem| format!("{place}: {problem}"))?;
         }
         let discovering = self
@@ -129,6 +151,14 @@ impl Description {
             );
         }
         Ok(())
+    }
+
+    /// Checks that the fields of a watch together are not too complex.
+    fn check_mask(&self, watch: &Watch) -> Checked {
+        let discovered = Kind::new("", "", "");
+        let kind = watch.kind.as_ref().unwrap_or(&discovered);
+        let mask = self.watched_paths(watch, kind).mask();
+        mask.map(drop).map_err(|error| error.to_string())
     }
 
     fn check_discovered(&self, discovered: &Discovered, watch: &Watch) -> Checked {
@@ -221,6 +251,22 @@ impl Permission {
 }
 
 impl Watch {
+    fn check_counts(&self) -> Checked {
+        at_most(self.fields.len(), 512, "fields of a watch")?;
+        at_most(self.changes.len(), 64, "predicates of a watch")?;
+        at_most(self.map.len(), 64, "mappings of a watch")?;
+        if let Some(discovered) = &self.discovered {
+            at_most(discovered.except.len(), 256, "excluded kinds")?;
+        }
+        self.map.iter().try_for_each(|mapping| {
+            let whose = match &mapping.to {
+                To::Selecting { whose, .. } => whose.len(),
+                _ => 0,
+            };
+            at_most(mapping.having.len() + whose, 16, "values of a mapping")
+        })
+    }
+
     fn check(&self, watched: &BTreeSet<&Kind>, queues: &BTreeSet<&str>) -> Checked {
         if !self.namespace.is_empty() && !is_dns_label(&self.namespace) {
             return Err(format!(
@@ -230,6 +276,9 @@ impl Watch {
         }
         self.label_selector
             .parse::<LabelSelector>()
+            .map_err(|error| error.to_string())?;
+        self.field_selector
+            .parse::<FieldSelector>()
             .map_err(|error| error.to_string())?;
         let changes = self.changes.iter().filter_map(|change| match change {
             Change::Path(path) => Some(path),
@@ -260,6 +309,23 @@ impl Mapping {
             _ => Ok(()),
         }
     }
+}
+
+impl Metric {
+    fn check_counts(&self) -> Checked {
+        at_most(self.labels.len(), 16, "labels of a metric")?;
+        match &self.metric_type {
+            MetricType::Histogram(buckets) => at_most(buckets.len(), 64, "buckets of a metric"),
+            MetricType::Counter | MetricType::Gauge => Ok(()),
+        }
+    }
+}
+
+fn at_most(count: usize, most: usize, what: &str) -> Checked {
+    if count <= most {
+        return Ok(());
+    }
+    Err(format!("it has {count} {what}, more than {most}"))
 }
 
 fn check_watched(kind: &Kind, watched: &BTreeSet<&Kind>) -> Checked {

@@ -1,10 +1,19 @@
 //! Reading of a description on the host, with errors that name the place and the field that may
 //! have been meant.
 
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{Description, DescriptionError, FORMAT};
 use crate::nearest::with_nearest;
+
+/// Longest document in bytes.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+
+/// Most values of a document: objects, lists, strings, numbers and so on. Parsed, a value may take some hundred bytes.
+const MAX_VALUES: usize = 20_000;
 
 impl Description {
     /// Reads and checks the document that `describe` returned.
@@ -16,6 +25,7 @@ impl Description {
             format: u32,
         }
 
+        check_size(document)?;
         let syntax = |error: serde_json::Error| DescriptionError::Parse(error.to_string());
         let Versioned { format } = serde_json::from_str(document).map_err(syntax)?;
         if format > FORMAT {
@@ -31,6 +41,84 @@ impl Description {
         })?;
         description.check()?;
         Ok(description)
+    }
+}
+
+/// Fails if a document is too large to be parsed. A plugin that nobody granted anything describes itself too.
+fn check_size(document: &str) -> Result<(), DescriptionError> {
+    let too_large = |problem| Err(DescriptionError::TooLarge(problem));
+    if document.len() > MAX_BYTES {
+        return too_large(format!(
+            "it has {} bytes, more than {MAX_BYTES}",
+            document.len()
+        ));
+    }
+    let mut left = MAX_VALUES;
+    let mut input = serde_json::Deserializer::from_str(document);
+    // A syntax error is reported by the parser.
+    if CountValues(&mut left).deserialize(&mut input).is_err() && left == 0 {
+        return too_large(format!("it has more than {MAX_VALUES} values"));
+    }
+    Ok(())
+}
+
+/// Skips a value and counts the values in it. Fails if none is left.
+struct CountValues<'a>(&'a mut usize);
+
+impl<'de> DeserializeSeed<'de> for CountValues<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
+        let left = self.0.checked_sub(1);
+        *self.0 = left.ok_or_else(|| serde::de::Error::custom("too many values"))?;
+        input.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CountValues<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items
+            .next_element_seed(CountValues(&mut *self.0))?
+            .is_some()
+        {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while fields.next_key_seed(CountValues(&mut *self.0))?.is_some() {
+            fields.next_value_seed(CountValues(&mut *self.0))?;
+        }
+        Ok(())
     }
 }
 
@@ -138,6 +226,18 @@ mod tests {
             ),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_document_that_is_too_large_is_refused_before_it_is_parsed() {
+        let many = |count: usize| format!(r#"{{"watches": [{}]}}"#, vec!["{}"; count].join(","));
+        assert!(error(&many(MAX_VALUES)).contains("more than 20000 values"));
+        assert!(
+            error(&many(100)).contains("watches[0]") || error(&many(100)).contains("missing field")
+        );
+        let long = format!(r#"{{"name": "{}"}}"#, "a".repeat(MAX_BYTES));
+        assert!(error(&long).contains("more than 1048576"), "{long:.100}");
+        assert!(error(&"[".repeat(100_000)).contains("recursion limit"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::policy::Policy;
-use crate::reads::fake_source::informer;
+use crate::reads::fake_source::{informer, informers};
 
 fn pod(namespace: &str, name: &str) -> Value {
     json!({
@@ -68,6 +68,29 @@ async fn an_object_has_the_declared_fields_and_others_are_denied() {
     let undeclared = ["spec.hostname".to_owned()];
     let denied = reads.get("v1/Pod", "demo", "web", &undeclared).unwrap_err();
     assert_eq!(denied.reason, "Denied");
+}
+
+#[tokio::test]
+async fn a_delta_shows_no_field_that_only_another_plugin_watches() {
+    let ([_wide, narrow], source) =
+        informers(vec![pod("demo", "web")], [&["spec"], &["spec.nodeName"]]).await;
+    let reads = CachedReads::new(
+        &Description::default(),
+        Arc::new(PluginPolicy::default()),
+        [&narrow],
+        Arc::new(Discovery::new(source)),
+        1 << 20,
+        Seen::default(),
+    );
+    let batch = narrow.subscribe().next(10).await.expect("a batch");
+    let object = batch.deltas[0].object();
+    let held: Value = serde_json::from_slice(object.json()).expect("JSON");
+    assert_eq!(held["spec"], json!({"nodeName": "n", "hostname": "h"}));
+    let mut projection = reads.lister(&narrow).projection(None).expect("a projection");
+    let mut shown = Vec::new();
+    projection.append(object, &mut shown);
+    let shown: Value = serde_json::from_slice(&shown).expect("JSON");
+    assert_eq!(shown["spec"], json!({"nodeName": "n"}));
 }
 
 #[tokio::test]

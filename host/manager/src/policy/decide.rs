@@ -1,0 +1,481 @@
+//! Decides what a plugin may do under its policy.
+
+use std::collections::BTreeSet;
+
+use flyball_types::{ApiError, FieldPath, Kind, Mask};
+
+use crate::policy::{PluginPolicy, Rule};
+
+impl PluginPolicy {
+    /// Fails with `Denied` if the plugin may not do this. The namespace is empty for a cluster-scoped object and for all
+    /// namespaces.
+    pub fn check(
+        &self,
+        verb: &str,
+        kind: &Kind,
+        subresource: &str,
+        namespace: &str,
+    ) -> Result<(), ApiError> {
+        let name = kind.to_string();
+        if self
+            .allow
+            .iter()
+            .any(|rule| rule.allows(verb, &name, subresource, namespace))
+        {
+            return Ok(());
+        }
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" in the namespace {namespace}")
+        };
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin {verb} {name}{slash}{subresource}{place}"
+        )))
+    }
+
+    /// Whether it may do this in some namespace; the kind may be `*`.
+    pub(crate) fn grants_somewhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
+        self.allow
+            .iter()
+            .any(|rule| rule.has(verb, kind, subresource))
+    }
+
+    /// Whether it may do this in every namespace, and of all fields.
+    pub(crate) fn grants_everywhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
+        let mut rules = self
+            .allow
+            .iter()
+            .filter(|rule| rule.has(verb, kind, subresource));
+        rules.any(|rule| rule.namespaces.is_empty() && rule.fields.is_empty())
+    }
+
+    /// Whether it may watch this kind, in some namespace at least if none is named.
+    pub(crate) fn may_watch(&self, kind: &Kind, namespace: &str) -> bool {
+        let mut rules = self.reading(&["watch"], kind, "");
+        rules.any(|rule| namespace.is_empty() || rule.is_for(namespace))
+    }
+
+    /// The namespaces in which it may watch a kind; all if none.
+    pub(crate) fn watched_namespaces(&self, kind: &Kind) -> Option<BTreeSet<String>> {
+        let rules = || self.reading(&["watch"], kind, "");
+        if rules().any(|rule| rule.namespaces.is_empty()) {
+            return None;
+        }
+        Some(rules().flat_map(|rule| &rule.namespaces).cloned().collect())
+    }
+
+    /// The fields that a watch may not read although it shows objects that have them. A watch without a namespace shows the
+    /// objects of all namespaces that [`PluginPolicy::watched_namespaces`] returns, so each of these must grant the fields.
+    pub(crate) fn ungranted_fields(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        read: &Mask,
+    ) -> Vec<FieldPath> {
+        let mut places: BTreeSet<&str> = BTreeSet::new();
+        if namespace.is_empty() {
+            for rule in self.reading(&["watch"], kind, "") {
+                places.extend(rule.namespaces.iter().map(String::as_str));
+                if rule.namespaces.is_empty() {
+                    places.insert("");
+                }
+            }
+        } else {
+            places.insert(namespace);
+        }
+        let visible = places
+            .into_iter()
+            .map(|place| self.visible(&["watch"], kind, "", place));
+        let missing = visible.flat_map(|visible| visible.missing(read));
+        missing.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The fields that it may see of objects of a kind in a namespace, by a rule that grants one of these verbs. An empty
+    /// namespace stands for a cluster-scoped object and for all namespaces: only rules for all namespaces apply to it.
+    pub(crate) fn visible(
+        &self,
+        verbs: &[&str],
+        kind: &Kind,
+        subresource: &str,
+        namespace: &str,
+    ) -> Visible {
+        let rules = || {
+            self.reading(verbs, kind, subresource)
+                .filter(|rule| rule.is_for(namespace))
+        };
+        if rules().next().is_none() {
+            return Visible::Nothing;
+        }
+        if rules().any(|rule| rule.fields.is_empty()) {
+            return Visible::All;
+        }
+        // The policy was checked: if all fields together are too complex, only those of the first rule are seen.
+        let fields = Mask::parse(rules().flat_map(|rule| &rule.fields));
+        let fields = fields.or_else(|_| Mask::parse(rules().take(1).flat_map(|rule| &rule.fields)));
+        Visible::Fields(fields.unwrap_or_default())
+    }
+
+    /// Whether a rule for this kind limits the fields that are read.
+    pub(crate) fn limits_fields(&self, kind: &Kind) -> bool {
+        let name = kind.to_string();
+        self.allow
+            .iter()
+            .any(|rule| !rule.fields.is_empty() && rule.is_of(&name))
+    }
+
+    fn reading(
+        &self,
+        verbs: &[&str],
+        kind: &Kind,
+        subresource: &str,
+    ) -> impl Iterator<Item = &Rule> {
+        let name = kind.to_string();
+        self.allow
+            .iter()
+            .filter(move |rule| verbs.iter().any(|verb| rule.has(verb, &name, subresource)))
+    }
+
+    /// Fails with `Denied` if the plugin may not use this import.
+    pub fn check_import(&self, import: &str) -> Result<(), ApiError> {
+        if self.imports.contains(import) {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin use `{import}`"
+        )))
+    }
+
+    /// Fails with `Denied` if the plugin may not send requests to this server, named as in `https://example.com:443`.
+    pub(crate) fn check_server(&self, server: &str) -> Result<(), ApiError> {
+        if self
+            .http_hosts
+            .iter()
+            .any(|granted| whole_server(granted).as_deref() == Some(server))
+        {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin send requests to {server}"
+        )))
+    }
+
+    /// Fails with `Denied` if `signer` may not use this key for the plugin, whether the host holds such a key or not.
+    pub fn check_key(&self, key: &str) -> Result<(), ApiError> {
+        self.check_import("signer")?;
+        if self.signer_keys.contains(key) {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin use the key `{key}`"
+        )))
+    }
+}
+
+impl Rule {
+    fn allows(&self, verb: &str, kind: &str, subresource: &str, namespace: &str) -> bool {
+        self.has(verb, kind, subresource) && self.is_for(namespace)
+    }
+
+    fn has(&self, verb: &str, kind: &str, subresource: &str) -> bool {
+        (self.verbs.contains(verb) || self.verbs.contains("*"))
+            && self.is_of(kind)
+            && (self.subresource == subresource || self.subresource == "*")
+    }
+
+    fn is_of(&self, kind: &str) -> bool {
+        self.kinds.iter().any(|known| known == kind || known == "*")
+    }
+
+    /// Whether it grants nothing but reads.
+    pub(super) fn only_reads(&self) -> bool {
+        self.subresource.is_empty()
+            && self
+                .verbs
+                .iter()
+                .all(|verb| matches!(verb.as_str(), "watch" | "get" | "list"))
+    }
+
+    /// Whether it applies to a namespace; if that is empty, to all of them.
+    fn is_for(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|known| known == namespace)
+    }
+}
+
+/// What a plugin may see of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Visible {
+    Nothing,
+    Fields(Mask),
+    All,
+}
+
+impl Visible {
+    /// Whether these fields may be seen.
+    pub(crate) fn covers(&self, read: &Mask) -> bool {
+        match self {
+            Self::Nothing => Mask::default().covers(read),
+            Self::Fields(granted) => granted.covers(read),
+            Self::All => true,
+        }
+    }
+
+    /// Fails with `Denied` if one of these fields of a kind may not be seen.
+    pub(crate) fn check(&self, kind: &Kind, read: &Mask) -> Result<(), ApiError> {
+        deny_hidden(kind, &self.missing(read))
+    }
+
+    /// The paths of `read` that may not be seen.
+    fn missing(&self, read: &Mask) -> Vec<FieldPath> {
+        if self.covers(read) {
+            return Vec::new();
+        }
+        let is_missing = |path: &FieldPath| !self.covers(&Mask::from(path));
+        read.paths().into_iter().filter(is_missing).collect()
+    }
+
+    /// The mask that an answer of the server is reduced to; none if it is not reduced.
+    pub(crate) fn mask(self) -> Option<Mask> {
+        match self {
+            Self::Nothing => Some(Mask::default()),
+            Self::Fields(granted) => Some(granted),
+            Self::All => None,
+        }
+    }
+}
+
+/// Fails with `Denied` if there are hidden fields.
+pub(crate) fn deny_hidden(kind: &Kind, hidden: &[FieldPath]) -> Result<(), ApiError> {
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let hidden: Vec<String> = hidden.iter().map(FieldPath::to_string).collect();
+    Err(ApiError::denied(format!(
+        "the policy does not let this plugin see {} of {kind}",
+        hidden.join(", ")
+    )))
+}
+
+/// A server as an operator names it, with its scheme and port; none if it is not valid.
+pub(super) fn whole_server(text: &str) -> Option<String> {
+    let (scheme, rest, usual) = match text.split_once("://") {
+        Some(("http", rest)) => ("http", rest, 80),
+        Some(("https", rest)) => ("https", rest, 443),
+        Some(_) => return None,
+        None => ("https", text, 443),
+    };
+    let authority: http::uri::Authority = rest.parse().ok()?;
+    if authority.host().is_empty() || authority.as_str().contains('@') {
+        return None;
+    }
+    Some(format!(
+        "{scheme}://{}:{}",
+        authority.host().to_ascii_lowercase(),
+        authority.port_u16().unwrap_or(usual)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use flyball_types::description::Description;
+
+    use super::*;
+    use crate::policy::Policy;
+
+    const TEXT: &str = r#"
+        [plugins.greeter]
+        service-account = "flyball/greeter"
+        imports = ["discovery"]
+        config = { greeting = "hello" }
+        limits = { cpu = "250ms", memory = "64Mi" }
+        [[plugins.greeter.allow]]
+        kinds = ["v1/ConfigMap"]
+        verbs = ["create", "update"]
+        namespaces = ["demo"]
+        [[plugins.greeter.allow]]
+        kinds = ["apps/v1/Deployment"]
+        subresource = "status"
+        verbs = ["*"]
+    "#;
+
+    fn parse(text: &str) -> Result<Policy, String> {
+        Policy::parse(Path::new("policy.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_plugin_may_do_what_a_rule_allows_and_nothing_else() {
+        let policy = parse(TEXT).unwrap();
+        let greeter = &policy.plugins["greeter"];
+        let map = Kind::new("", "v1", "ConfigMap");
+        let deployment = Kind::new("apps", "v1", "Deployment");
+        assert!(greeter.check("create", &map, "", "demo").is_ok());
+        assert!(greeter.check("patch", &deployment, "status", "any").is_ok());
+        for (verb, kind, subresource, namespace) in [
+            ("delete", &map, "", "demo"),
+            ("create", &map, "", "other"),
+            ("create", &map, "", ""),
+            ("create", &map, "status", "demo"),
+            ("patch", &deployment, "", "any"),
+        ] {
+            let error = greeter
+                .check(verb, kind, subresource, namespace)
+                .unwrap_err();
+            assert_eq!((error.status, error.reason.as_str()), (403, "Denied"));
+        }
+        assert!(greeter.check_import("discovery").is_ok());
+        assert!(greeter.check_import("signer").is_err());
+        assert_eq!(greeter.limits.cpu, Some(Duration::from_millis(250)));
+        assert_eq!(greeter.limits.memory, Some(64 << 20));
+    }
+
+    #[test]
+    fn a_star_is_every_kind_and_every_subresource() {
+        let text =
+            "[[plugins.a.allow]]\nkinds = [\"*\"]\nsubresource = \"*\"\nverbs = [\"delete\"]";
+        let policy = parse(text).unwrap();
+        let widget = Kind::new("example.com", "v1", "Widget");
+        for subresource in ["", "status"] {
+            assert!(
+                policy.plugins["a"]
+                    .check("delete", &widget, subresource, "demo")
+                    .is_ok()
+            );
+            assert!(
+                policy.plugins["a"]
+                    .check("update", &widget, subresource, "demo")
+                    .is_err()
+            );
+        }
+        assert!(
+            parse(&text.replace("[\"*\"]\nsub", "[\"v1/*\"]\nsub"))
+                .unwrap_err()
+                .contains("`v1/*` is not a kind")
+        );
+    }
+
+    #[test]
+    fn a_key_is_used_only_by_whom_the_operator_names_it_for() {
+        let policy =
+            parse("[plugins.issuer]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]").unwrap();
+        let issuer = &policy.plugins["issuer"];
+        assert!(issuer.check_key("a").is_ok());
+        assert!(
+            issuer
+                .check_key("b")
+                .unwrap_err()
+                .message
+                .contains("the key `b`")
+        );
+        let asking = Description {
+            imports: BTreeSet::from(["signer".into()]),
+            ..Description::default()
+        };
+        let trusted = PluginPolicy::trusting(&asking);
+        assert_eq!(trusted.check_key("a").unwrap_err().reason, "Denied");
+        let keys_alone = PluginPolicy {
+            signer_keys: BTreeSet::from(["a".into()]),
+            ..PluginPolicy::default()
+        };
+        assert!(
+            keys_alone
+                .check_key("a")
+                .unwrap_err()
+                .message
+                .contains("`signer`")
+        );
+    }
+
+    #[test]
+    fn fields_narrow_what_is_read_and_rules_without_them_widen_it() {
+        let narrow = "[[plugins.a.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\", \"get\"]\nfields = [\"metadata.labels\"]\n";
+        let secret = Kind::new("", "v1", "Secret");
+        let visible = |text: &str, verb: &str, namespace: &str| {
+            parse(text).unwrap().plugins["a"].visible(&[verb], &secret, "", namespace)
+        };
+        let labels = Visible::Fields(Mask::parse(["metadata.labels"]).unwrap());
+        assert_eq!(visible(narrow, "get", "demo"), labels);
+        assert_eq!(visible(narrow, "list", "demo"), Visible::Nothing);
+        let wide = format!(
+            "{narrow}[[plugins.a.allow]]\nkinds = [\"*\"]\nverbs = [\"get\"]\nnamespaces = [\"demo\"]"
+        );
+        assert_eq!(visible(&wide, "get", "demo"), Visible::All);
+        assert_eq!(visible(&wide, "get", "other"), labels);
+        // A read of all namespaces sees what is granted in each of them.
+        assert_eq!(visible(&wide, "get", ""), labels);
+        let writes = narrow.replace("\"get\"", "\"update\"");
+        assert!(
+            parse(&writes)
+                .unwrap_err()
+                .contains("`fields` limit what is read")
+        );
+    }
+
+    #[test]
+    fn a_watch_of_all_namespaces_reads_only_what_each_of_them_grants() {
+        let rule = |namespace: &str, field: &str| {
+            format!(
+                "[[plugins.a.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\"]\nnamespaces = [\"{namespace}\"]\n\
+                 fields = [\"{field}\"]\n"
+            )
+        };
+        let both = rule("one", "metadata.labels") + &rule("two", "data");
+        let policy = &parse(&both).unwrap().plugins["a"];
+        let secret = Kind::new("", "v1", "Secret");
+        let ungranted = |namespace: &str, fields: &[&str]| {
+            let read = Mask::parse(fields).unwrap();
+            let paths = policy.ungranted_fields(&secret, namespace, &read);
+            paths.iter().map(FieldPath::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(ungranted("one", &["metadata.labels"]), [""; 0]);
+        assert_eq!(ungranted("two", &["data.a"]), [""; 0]);
+        assert_eq!(ungranted("one", &["metadata.labels", "data"]), ["data"]);
+        assert_eq!(ungranted("", &["data.a"]), ["data.a"]);
+        assert_eq!(
+            ungranted("", &["metadata.labels", "data"]),
+            ["data", "metadata.labels"]
+        );
+        assert_eq!(ungranted("", &["metadata.name"]), [""; 0]);
+    }
+
+    #[test]
+    fn requests_go_to_the_servers_that_the_operator_names() {
+        let text = "[plugins.a]\nhttp-hosts = [\"Example.com\", \"http://[::1]:8080\", \"https://other.com:8443\"]";
+        let policy = &parse(text).unwrap().plugins["a"];
+        for server in [
+            "https://example.com:443",
+            "http://[::1]:8080",
+            "https://other.com:8443",
+        ] {
+            assert!(policy.check_server(server).is_ok(), "{server}");
+        }
+        for server in [
+            "http://example.com:80",
+            "https://example.com:8443",
+            "https://other.com:443",
+            "https://x.example.com:443",
+        ] {
+            assert_eq!(
+                policy.check_server(server).unwrap_err().reason,
+                "Denied",
+                "{server}"
+            );
+        }
+        for host in [
+            "",
+            "ftp://example.com",
+            "user@example.com",
+            "example.com/path",
+            "a b",
+        ] {
+            let text = format!("[plugins.a]\nhttp-hosts = [\"{host}\"]");
+            assert!(
+                parse(&text).unwrap_err().contains("is not a server"),
+                "{host}"
+            );
+        }
+    }
+}
