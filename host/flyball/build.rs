@@ -1,5 +1,5 @@
-//! Makes the table of the built-in controllers from the folder that `FLYBALL_BUILTINS` names: `<name>.wasm` with
-//! `<name>.cwasm` and `<name>.sha256` beside it. Without it the table is empty.
+//! Generates the table of the built-in controllers from the folder that `FLYBALL_BUILTINS` names. The folder contains
+//! `<name>.wasm`, `<name>.cwasm` and `<name>.sha256` for each. Without the variable, the table is empty.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,9 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-env-changed=FLYBALL_BUILTINS");
-    let mut table = String::from("/// All of them.\npub(crate) static BUILTINS: &[Builtin] = &[\n");
+    let mut table = String::from(
+        "/// The built-in controllers.\npub(crate) static BUILTINS: &[Builtin] = &[\n",
+    );
     if let Some(folder) = env::var_os("FLYBALL_BUILTINS").filter(|folder| !folder.is_empty()) {
         let folder = fs::canonicalize(&folder)
             .map_err(|error| format!("FLYBALL_BUILTINS={folder:?}: {error}"))?;

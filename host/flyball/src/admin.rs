@@ -1,5 +1,5 @@
-//! The admin socket: operators on the host's machine ask the running host and tell it what to do. A request is one line of
-//! JSON, and so is the answer; of `logs` that are followed, each further line is a line of the log.
+//! The admin socket, over which operators on the host's machine query and control the running host. A request is one
+//! line of JSON, and so is its response. `logs` with `follow` sends a further response for each new line of the log.
 
 mod client;
 mod server;
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use flyball_manager::{PluginDescription, PluginStatus, Reconciled};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::client::{Ask, Host, describe, run};
+pub(crate) use self::client::{AdminCommand, Host, describe, run};
 pub(crate) use self::server::serve;
 use crate::manager::user_folder;
 
-/// What is asked of the host.
+/// A request to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub(crate) enum Request {
@@ -27,10 +27,10 @@ pub(crate) enum Request {
     Describe { plugin: String },
 }
 
-/// What the host answers.
+/// A response of the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Status(Vec<PluginStatus>),
     Why(Vec<Reconciled>),
     Logs(Vec<String>),
@@ -39,7 +39,7 @@ pub(crate) enum Answer {
     Error(String),
 }
 
-/// Where the socket is, unless the operator says otherwise: in a folder that is the user's alone; none if there is none.
+/// Returns the default path of the socket, in a private folder of the user; none if the user has no such folder.
 pub(crate) fn default_socket() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
         .filter(|folder| !folder.is_empty())

@@ -1,26 +1,28 @@
-//! The controllers that are part of the binary, and what each is granted: what RBAC grants its counterpart.
+//! The built-in controllers and their policies. Each is granted what RBAC grants its counterpart in
+//! kube-controller-manager.
 
-/// A controller that is part of the binary.
+/// A built-in controller.
 #[derive(Debug)]
 pub(crate) struct Builtin {
-    /// The name of its files: one of the controller's names, or of [`FILES`].
+    /// The stem of its file names: a name of the controller, or one from [`FILES`].
     pub(crate) name: &'static str,
-    /// The component's SHA-256, in hex: to digest it at each start would read all of it into memory.
+    /// The component's SHA-256, in hex. It is computed at build time, because hashing at each start would read the
+    /// whole component into memory.
     pub(crate) digest: &'static str,
     /// The component.
     pub(crate) wasm: &'static [u8],
-    /// The component, compiled for the host that built the binary.
+    /// The component, precompiled for the machine that built the binary.
     pub(crate) cwasm: &'static [u8],
 }
 
 /// The controller that `--enable-garbage-collector` switches off.
 pub(crate) const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
-/// The controller that makes tokens for Secrets, if the host has a key to sign them with.
+/// The controller that fills token Secrets, if the host has a key to sign tokens with.
 pub(crate) const TOKENS: &str = "serviceaccount-token-controller";
 
 include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
-/// The files that are not called by a name of their controller, and its canonical name.
+/// File stems that are not a name of the controller, with the canonical name of the controller.
 const FILES: &[(&str, &str)] = &[
     ("rootca", "root-ca-certificate-publisher-controller"),
     (
@@ -75,7 +77,6 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
 ];
 
 impl Builtin {
-    /// The controller's canonical name.
     pub(crate) fn canonical_name(&self) -> &'static str {
         let of_file = FILES
             .iter()
@@ -93,7 +94,7 @@ mod tests {
     use crate::kcm::controllers::canonical;
 
     #[test]
-    fn each_name_is_a_controllers_canonical_one() {
+    fn all_names_are_canonical() {
         for (_, name) in FILES {
             assert_eq!(canonical(name), Some(*name));
         }
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_by_an_alias_or_by_the_table() {
+    fn the_canonical_name_follows_from_an_alias_or_the_table() {
         let name = |name| {
             Builtin {
                 name,

@@ -1,8 +1,8 @@
-//! The command line: flags as kube-controller-manager takes them, and Flyball's own.
+//! The command line: kube-controller-manager's flags, and Flyball's.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 
-use crate::admin::Ask;
+use crate::admin::AdminCommand;
 use crate::flag::Effect::Yes;
 use crate::flag::Kind::{Bool, Text, Texts};
 use crate::flag::{Effect, Flag, Kind, flag};
@@ -68,7 +68,7 @@ pub(crate) enum Action {
     /// A command that needs no running host.
     Tool(Box<Tool>),
     /// A command for a running host.
-    Ask(Box<Ask>),
+    Admin(Box<AdminCommand>),
     /// Print this text and exit successfully.
     Print(String),
 }
@@ -91,9 +91,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, St
         Ok(matches) => match matches.subcommand() {
             Some(("run", run)) if is_version_asked(run) => Ok(Action::Print(version())),
             Some(("run", run)) => Ok(Action::Run(Box::new(run.clone()))),
-            Some((name, _)) if Ask::has_subcommand(name) => Ask::from_arg_matches(&matches)
-                .map(|ask| Action::Ask(Box::new(ask)))
-                .map_err(|error| error.render().to_string()),
+            Some((name, _)) if AdminCommand::has_subcommand(name) => {
+                AdminCommand::from_arg_matches(&matches)
+                    .map(|command| Action::Admin(Box::new(command)))
+                    .map_err(|error| error.render().to_string())
+            }
             Some(_) => Tool::from_arg_matches(&matches)
                 .map(|tool| Action::Tool(Box::new(tool)))
                 .map_err(|error| error.render().to_string()),
@@ -114,12 +116,12 @@ pub(crate) fn parse_run(args: &[&str]) -> Result<ArgMatches, String> {
         Action::Run(matches) => Ok(*matches),
         Action::Print(text) => Err(text),
         Action::Tool(tool) => Err(format!("{tool:?}")),
-        Action::Ask(ask) => Err(format!("{ask:?}")),
+        Action::Admin(command) => Err(format!("{command:?}")),
     }
 }
 
 pub(crate) fn command() -> Command {
-    Tool::augment_subcommands(Ask::augment_subcommands(
+    Tool::augment_subcommands(AdminCommand::augment_subcommands(
         Command::new("flyball").subcommand(run_command()),
     ))
     .version(env!("CARGO_PKG_VERSION"))
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_flag_is_told_with_the_nearest() {
+    fn an_unknown_flag_is_an_error_that_suggests_the_nearest() {
         let error = parse_run(&["--kubeconfg=x"]).expect_err("it is unknown");
         assert!(
             error.contains("--kubeconfg") && error.contains("'--kubeconfig'"),
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_kind_is_told() {
+    fn a_value_of_another_type_is_an_error() {
         let error = parse_run(&["--leader-elect-lease-duration=15"]).expect_err("it has no unit");
         assert!(
             error.contains("--leader-elect-lease-duration")
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_when_it_is_called_as_kube_controller_manager() {
+    fn kube_controller_manager_as_the_programs_name_stands_for_run() {
         let args = [
             "/usr/local/bin/kube-controller-manager",
             "--kube_api_qps=50",

@@ -1,4 +1,4 @@
-//! How the API server is reached: a kubeconfig or the pod's service account. What is wrong is told in one sentence that
+//! The connection to the API server, from a kubeconfig or the pod's service account. Each error is one sentence that
 //! says what to do.
 
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::config::ClusterSource;
 
-/// Why the cluster can't be reached.
+/// Why no connection can be configured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
-    #[error("there is no kubeconfig {}: name one that exists", .0.display())]
+    #[error("the kubeconfig {} does not exist: name another one", .0.display())]
     Missing(PathBuf),
-    #[error("can't read the kubeconfig {}: let this user read it, or name another", .0.display())]
+    #[error("can't read the kubeconfig {}: make it readable for this user, or name another one", .0.display())]
     Unreadable(PathBuf, #[source] std::io::Error),
-    #[error("the kubeconfig {} is not what kubectl would write: mend it, or name another", .0.display())]
+    #[error("the kubeconfig {} is not valid: fix it, or name another one", .0.display())]
     Invalid(PathBuf, #[source] KubeconfigError),
     #[error("the kubeconfig {} has no context {context:?}: its contexts are {contexts}", path.display())]
     NoContext {
@@ -23,17 +23,17 @@ pub(crate) enum ClusterError {
         context: String,
         contexts: String,
     },
-    #[error("the kubeconfig {} has no current context: set one, or name one with --context", .0.display())]
+    #[error("the kubeconfig {} has no current context: set it, or name one with --context", .0.display())]
     NoCurrentContext(PathBuf),
-    #[error("the kubeconfig {} can't be used: mend it, or name another", .0.display())]
+    #[error("the kubeconfig {} can't be used: fix it, or name another one", .0.display())]
     Unusable(PathBuf, #[source] KubeconfigError),
-    #[error("no --kubeconfig was given, and this is no pod of a cluster: name a kubeconfig")]
+    #[error("--kubeconfig is missing, and this process does not run in a pod")]
     NotInCluster(#[source] kube::config::InClusterError),
-    #[error("--master={0} is no URL: write it as https://host:port")]
+    #[error("--master={0} is not a URL: write https://host:port")]
     Master(String),
 }
 
-/// Finds out how the API server is reached. It is not asked anything yet.
+/// Returns the configuration of the connection. Does not connect.
 pub(crate) async fn config(source: &ClusterSource) -> Result<Config, ClusterError> {
     let mut config = match &source.kubeconfig {
         Some(path) => from_file(path, source.context.as_deref()).await?,
@@ -109,14 +109,14 @@ mod tests {
     const TWO: &str = "apiVersion: v1\nkind: Config\ncontexts:\n- name: a\n  context: {cluster: a, user: a}\n- name: b\n  context: {cluster: b, user: b}\n";
 
     #[tokio::test]
-    async fn each_thing_wrong_with_a_kubeconfig_is_one_sentence_that_names_it() {
+    async fn each_problem_of_a_kubeconfig_has_its_own_sentence() {
         let missing = from_file(Path::new("/no/such/file"), None)
             .await
             .map(drop)
             .expect_err("there is none");
         assert_eq!(
             missing.to_string(),
-            "there is no kubeconfig /no/such/file: name one that exists"
+            "the kubeconfig /no/such/file does not exist: name another one"
         );
         let folder = from_file(Path::new("/"), None)
             .await
@@ -131,7 +131,7 @@ mod tests {
         let invalid = error("a: [b", None).await;
         assert_eq!(
             invalid,
-            "the kubeconfig FILE is not what kubectl would write: mend it, or name another"
+            "the kubeconfig FILE is not valid: fix it, or name another one"
         );
         assert_eq!(
             error(TWO, Some("c")).await,
@@ -140,7 +140,7 @@ mod tests {
         let current = error(TWO, None).await;
         assert_eq!(
             current,
-            "the kubeconfig FILE has no current context: set one, or name one with --context"
+            "the kubeconfig FILE has no current context: set it, or name one with --context"
         );
         assert!(
             error(TWO, Some("a"))

@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// Whether the value is optional, and must follow `=` if it is there.
+    /// Whether the value is optional. A value must then follow `=`.
     pub(crate) fn needs_no_value(self) -> bool {
         matches!(self, Self::Bool | Self::Version)
     }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_truths_are_read_as_in_go() {
+    fn numbers_and_booleans_are_parsed_as_in_go() {
         assert_eq!(int("-0x10", -100, 100), Ok(-16));
         assert_eq!(int("010", 0, 100), Ok(8));
         assert_eq!(int("1_000", 0, 10_000), Ok(1000));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_as_in_go() {
+    fn lists_are_parsed_as_in_go() {
         assert_eq!(list(""), Ok(vec![]));
         assert_eq!(list("*,-a"), Ok(vec!["*".to_owned(), "-a".to_owned()]));
         assert_eq!(

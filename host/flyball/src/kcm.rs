@@ -1,11 +1,11 @@
-//! What kube-controller-manager 1.36 knows: its controllers, flags and feature gates.
+//! The controllers, flags and feature gates of kube-controller-manager 1.36.
 
 pub(crate) mod controllers;
 pub(crate) mod flags;
 pub(crate) mod keys;
 pub(crate) mod values;
 
-/// The names of its feature gates, with those of whole stages.
+/// Whether kube-controller-manager has a feature gate of this name. `AllAlpha` and `AllBeta` count.
 pub(crate) fn is_feature_gate(name: &str) -> bool {
     matches!(name, "AllAlpha" | "AllBeta")
         || include_str!("kcm/feature-gates.txt")

@@ -1,5 +1,4 @@
-//! The log: to standard error, as text for people or as JSON. The last lines about each plugin are remembered, for
-//! `flyball logs`.
+//! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
 
 mod recent;
 
@@ -11,7 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) use self::recent::Recent;
 use crate::config::LogOptions;
 
-/// Starts the log, and answers what remembers it. `RUST_LOG` wins over the verbosity.
+/// Starts the log and returns its last lines. `RUST_LOG` takes precedence over the verbosity.
 pub(crate) fn start(options: &LogOptions) -> Recent {
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
@@ -22,7 +21,7 @@ pub(crate) fn start(options: &LogOptions) -> Recent {
     let all = tracing_subscriber::registry()
         .with(filter)
         .with(recent.layer());
-    // It fails only if there is a log already, as in tests.
+    // This fails only if a subscriber is already set, as in tests.
     let _ = if options.json {
         all.with(log.json().flatten_event(true)).try_init()
     } else {
@@ -32,7 +31,8 @@ pub(crate) fn start(options: &LogOptions) -> Recent {
     recent
 }
 
-/// klog's numbers: what operators need at 0, more of our own at 4 and 6, and of the libraries' at 8.
+/// Returns the filter for one of klog's verbosities: what operators need at 0, more from Flyball at 4 and 6, and more
+/// from its dependencies at 8.
 fn directives(verbosity: i64) -> String {
     let (all, ours) = match verbosity {
         ..=3 => ("warn", "info"),
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verbosity_makes_a_filter() {
+    fn every_verbosity_is_a_valid_filter() {
         for verbosity in -1..12 {
             assert!(EnvFilter::try_new(directives(verbosity)).is_ok());
         }

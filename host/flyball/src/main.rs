@@ -1,6 +1,6 @@
 //! The flyball binary. It parses the command line (`cli.rs`) into a configuration (`config.rs`) and
 //! starts the parts in order (`startup.rs`). `tools.rs` has the commands that need no cluster,
-//! `admin.rs` those that ask a running host.
+//! `admin.rs` those for a running host.
 
 mod admin;
 mod builtins;
@@ -24,8 +24,8 @@ fn main() -> ExitCode {
     let matches =
         match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
             Ok(Action::Run(matches)) => matches,
-            Ok(Action::Tool(tool)) => return use_tool(*tool),
-            Ok(Action::Ask(ask)) => return end(admin::run(*ask)),
+            Ok(Action::Tool(tool)) => return run_tool(*tool),
+            Ok(Action::Admin(command)) => return end(admin::run(*command)),
             Ok(Action::Print(text)) => {
                 print(&mut std::io::stdout(), &text);
                 return ExitCode::SUCCESS;
@@ -56,7 +56,7 @@ fn end(ended: anyhow::Result<()>) -> ExitCode {
 /// Number of tasks that a thread runs between two polls of connections and timers. tokio's default
 /// of 61 is too many here: some tasks are guest calls of several milliseconds, and no other thread
 /// may be idle.
-const TASKS_BETWEEN_LOOKS: u32 = 4;
+const TASKS_BETWEEN_POLLS: u32 = 4;
 
 /// Runs the host on half of the cores. Most tasks take a few microseconds, which is less than the
 /// cost of waking another thread. Long computations have threads of their own.
@@ -64,7 +64,7 @@ fn run(config: RunConfig) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores / 2).max(1))
-        .event_interval(TASKS_BETWEEN_LOOKS)
+        .event_interval(TASKS_BETWEEN_POLLS)
         .enable_all()
         .build()?;
     let ended = runtime.block_on(startup::run(config));
@@ -73,7 +73,7 @@ fn run(config: RunConfig) -> anyhow::Result<()> {
     ended
 }
 
-fn use_tool(tool: tools::Tool) -> ExitCode {
+fn run_tool(tool: tools::Tool) -> ExitCode {
     let done = tools::run(tool, cli::command()).unwrap_or_else(|error| tools::Done {
         out: String::new(),
         err: format!("flyball: {}\n", sentence(&error)),

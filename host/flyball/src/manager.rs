@@ -1,4 +1,4 @@
-//! Where the manager is plugged in: what it is given, and when it is called.
+//! Configures and runs the manager.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,26 +19,27 @@ use crate::kcm;
 use crate::kcm::controllers::canonical;
 use crate::logging::Recent;
 
-/// The lease of whoever runs kube-controller-manager's controllers, and that of a host of plugins.
+/// Default name of the Lease of a process that runs built-in controllers: the one of kube-controller-manager, which
+/// then doesn't run at the same time.
 const KCM_LEASE: &str = "kube-controller-manager";
+/// Default name of the Lease of a process that runs only plugins.
 const OWN_LEASE: &str = "flyball";
 
-/// Everything that the manager runs with.
+/// What the manager needs.
 pub(crate) struct Parts {
-    /// What the operator asked for.
     pub(crate) config: Arc<RunConfig>,
-    /// How the API server is reached. Each client is made from a copy: `qps` and `burst` hold for each controller.
+    /// The connection to the API server. Each controller has a client with its own `qps` and `burst`.
     pub(crate) cluster: kube::Config,
     /// The built-in controllers to run.
     pub(crate) builtins: Vec<&'static Builtin>,
     pub(crate) telemetry: Telemetry,
     /// The last lines of the log.
     pub(crate) recent: Recent,
-    /// Cancelled when the process is to end: what runs is finished, nothing new is started.
+    /// Cancelled to stop the process: running reconciles finish and no new ones start.
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Runs the controllers until `shutdown`. Fails if they can't be run, or can't go on.
+/// Runs the controllers until `shutdown`. Fails if they can't start or can't continue.
 pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let config = &parts.config;
     let builtins: Vec<BuiltIn> = parts
@@ -94,8 +95,8 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         ..EngineOptions::default()
     })
     .or_else(|error| {
-        // Without a cache plugins are compiled at each start: slower, and nothing else.
-        tracing::warn!("{error}; plugins are compiled anew at each start");
+        // Without a cache, only the start is slower.
+        tracing::warn!("{error}; plugins are compiled again at each start");
         Engine::new(EngineOptions::default())
     })?;
     let options = Options {
@@ -118,7 +119,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
         policy,
         state: state.map(|state| state.join(versions(&config.plugin_dirs))),
         grants,
-        // A plugin that replaces a built-in runs if that one would.
+        // A plugin that replaces a built-in controller runs if that controller would.
         enabled: Box::new(move |name| match canonical(name) {
             Some(_) => controllers.enables(name),
             None => controllers.enables_plugin(name),
@@ -127,7 +128,9 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let manager = Manager::load(options, sources, &builtins).await?;
     config.check_names(&manager.dropped_in())?;
     if manager.names().is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none() {
-        bail!("there is nothing to run: no controller could be loaded; the lines above say why");
+        bail!(
+            "there is nothing to run: no controller could be loaded, for the reasons logged above"
+        );
     }
     let ended = CancellationToken::new();
     let admin = match config.admin_socket.clone().or_else(admin::default_socket) {
@@ -136,7 +139,7 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
                 Ok(serving) => Some(tokio::spawn(serving)),
                 Err(error) if config.admin_socket.is_some() => return Err(error),
                 Err(error) => {
-                    tracing::warn!("{error:#}; the controllers run without it");
+                    tracing::warn!("{error:#}; the controllers run without an admin socket");
                     None
                 }
             }
@@ -146,18 +149,19 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
     let done = manager.run(parts.shutdown).await;
     ended.cancel();
     if let Some(admin) = admin {
-        // It takes no time, and nothing depends on how it ended.
+        // Nothing depends on how the admin socket ended.
         let _ = admin.await;
     }
     Ok(done?)
 }
 
-/// The folder of the versions of these folders' plugins: processes with others keep theirs apart.
+/// Returns the name of the folder for versions of plugins. It depends on the plugin folders, so that processes with
+/// different plugin folders don't share it.
 fn versions(folders: &[PathBuf]) -> String {
     let mut hasher = Sha256::new();
     for folder in folders {
-        let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        hasher.update(whole.as_os_str().as_encoded_bytes());
+        let absolute = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        hasher.update(absolute.as_os_str().as_encoded_bytes());
         hasher.update([0]);
     }
     let hash: String = hasher
@@ -169,18 +173,18 @@ fn versions(folders: &[PathBuf]) -> String {
     format!("versions-{hash}")
 }
 
-/// What the built-ins are granted: what RBAC grants their counterparts.
+/// Returns the policies of the built-in controllers.
 fn builtin_policies() -> anyhow::Result<Policy> {
     let mut all = Policy::default();
     for (name, text) in POLICIES {
-        let policy = Policy::parse(Path::new(name), text)
-            .context("a policy of the binary's own is not valid")?;
+        let policy =
+            Policy::parse(Path::new(name), text).context("a built-in policy is not valid")?;
         all.plugins.extend(policy.plugins);
     }
     Ok(all)
 }
 
-/// Where compiled plugins are kept: the user's folder for such things; none if there is none.
+/// Returns the folder of compiled plugins; none if the user has no cache folder.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(
         user_folder("XDG_CACHE_HOME", ".cache")?
@@ -189,32 +193,33 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     )
 }
 
-/// The user's folder for things of one sort: that which a variable names, else its usual place at home.
-pub(crate) fn user_folder(variable: &str, at_home: &str) -> Option<PathBuf> {
+/// Returns the folder that an XDG variable names, or else its default, which is relative to `$HOME`.
+pub(crate) fn user_folder(variable: &str, default: &str) -> Option<PathBuf> {
     let folder = |variable: &str| {
         std::env::var_os(variable)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    folder(variable).or_else(|| folder("HOME").map(|home| home.join(at_home)))
+    folder(variable).or_else(|| folder("HOME").map(|home| home.join(default)))
 }
 
-/// What names this process: its machine, and a random number, since a container's processes all have the same id.
+/// Returns the identity of this process in the Lease: the host name and a random number. A process id would not be
+/// unique, because processes in different containers may have the same one.
 fn holder_identity() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:032x}", machine.trim(), rand::random::<u128>())
 }
 
-/// The election that was asked for. A process that runs plugins alone takes no turns with kube-controller-manager: it has
-/// a lease of its own, unless one was named.
+/// Returns the settings of leader election; none if it is disabled. By default, a process that runs only plugins does
+/// not compete with kube-controller-manager for its Lease.
 fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElection> {
-    let asked = &config.leader_election;
-    let own = || if has_builtins { KCM_LEASE } else { OWN_LEASE }.to_owned();
-    asked.enabled.then(|| LeaderElection {
-        namespace: asked.namespace.clone(),
-        name: asked.name.clone().unwrap_or_else(own),
-        lease_duration: asked.lease_duration,
-        renew_deadline: asked.renew_deadline,
-        retry_period: asked.retry_period,
+    let settings = &config.leader_election;
+    let default_name = || if has_builtins { KCM_LEASE } else { OWN_LEASE }.to_owned();
+    settings.enabled.then(|| LeaderElection {
+        namespace: settings.namespace.clone(),
+        name: settings.name.clone().unwrap_or_else(default_name),
+        lease_duration: settings.lease_duration,
+        renew_deadline: settings.renew_deadline,
+        retry_period: settings.retry_period,
     })
 }

@@ -1,4 +1,4 @@
-//! Which controllers run: `--controllers`, with kube-controller-manager's rules.
+//! Selects the controllers that run, by `--controllers` and kube-controller-manager's rules.
 
 use std::collections::BTreeSet;
 
@@ -6,27 +6,27 @@ use flyball_types::nearest::nearest;
 
 use crate::kcm::controllers::{KNOWN, Start, canonical, find};
 
-/// What `--controllers` says, with canonical names.
+/// The value of `--controllers`, with canonical names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// `*`, `name` or `-name`, in the order given.
+    /// `*`, `name` or `-name`, in order.
     items: Vec<String>,
 }
 
-/// What a selection means for this binary.
+/// The controllers that a selection enables, split by whether this binary has them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resolution {
     /// The built-in controllers to run, by canonical name.
     pub(crate) enabled: Vec<String>,
-    /// Those asked for that kube-controller-manager has and this binary has not.
+    /// The enabled controllers of kube-controller-manager that this binary lacks.
     pub(crate) missing: Vec<&'static str>,
-    /// Those named (and not only meant by `*`) among them.
+    /// Those in `missing` that are enabled by name, not only by `*`.
     pub(crate) missing_by_name: Vec<&'static str>,
 }
 
 impl Resolution {
-    /// Leaves out a controller that lacks what it needs. Whether it would have run.
-    pub(crate) fn leave_out(&mut self, name: &str) -> bool {
+    /// Disables a controller that can't run. Returns whether it was enabled.
+    pub(crate) fn disable(&mut self, name: &str) -> bool {
         let before = self.enabled.len();
         self.enabled.retain(|enabled| enabled != name);
         self.enabled.len() < before
@@ -34,7 +34,7 @@ impl Resolution {
 }
 
 impl Selection {
-    /// Reads the items of the flag.
+    /// Creates a selection from the items of the flag.
     pub(crate) fn new(items: &[String]) -> Self {
         let canonical_item = |item: &String| match item.strip_prefix('-') {
             Some(name) => format!("-{}", canonical(name).unwrap_or(name)),
@@ -45,20 +45,20 @@ impl Selection {
         }
     }
 
-    /// Whether a built-in controller of this canonical name runs: the first of `name` and `-name` decides; without
-    /// either, `*` means those that are on by default.
+    /// Whether the built-in controller of this canonical name runs. The first of `name` and `-name` decides. Without
+    /// either, `*` enables the controllers that are on by default.
     pub(crate) fn enables(&self, name: &str) -> bool {
         let on_by_default = find(name).is_none_or(|known| known.start != Start::Disabled);
         self.named(name)
             .unwrap_or_else(|| self.has_star() && on_by_default)
     }
 
-    /// Whether a plugin of this name runs: unless it is switched off by name, since it was put there to run.
+    /// Whether the plugin of this name runs. Plugins need no `*`: each runs unless `-name` disables it.
     pub(crate) fn enables_plugin(&self, name: &str) -> bool {
         self.named(name).unwrap_or(true)
     }
 
-    /// Which of the built-in controllers of these canonical names run, and which are missing.
+    /// Resolves the selection, given the canonical names of the built-in controllers.
     pub(crate) fn resolve(&self, available: &[&str]) -> Resolution {
         let enabled = available
             .iter()
@@ -87,7 +87,8 @@ impl Selection {
         }
     }
 
-    /// The names that are neither kube-controller-manager's nor a plugin's, each as a sentence with the nearest name.
+    /// Returns an error message for each name that is neither a controller of kube-controller-manager nor a plugin. It
+    /// suggests the nearest name.
     pub(crate) fn unknown<'a>(
         &'a self,
         plugins: &'a [String],
@@ -106,6 +107,7 @@ impl Selection {
         })
     }
 
+    /// Whether `name` or `-name` comes first; none without either.
     fn named(&self, name: &str) -> Option<bool> {
         self.items
             .iter()
@@ -121,7 +123,7 @@ impl Selection {
     }
 }
 
-/// `; did you mean "..."?`, or nothing if no name is near.
+/// Returns `; did you mean "..."?`, or an empty string if no known name is similar.
 pub(crate) fn nearest_controller(name: &str, plugins: &[String]) -> String {
     let known = KNOWN
         .iter()
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_and_not_built_is_missing_but_for_cloud_stubs_and_gated_ones() {
+    fn enabled_controllers_that_are_not_built_in_are_missing_except_cloud_and_gated_ones() {
         let resolution =
             selection("*,service,tokencleaner,job").resolve(&["deployment-controller"]);
         assert!(resolution.missing.contains(&"namespace-controller"));
@@ -193,16 +195,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_neither_runs_nor_is_missing() {
+    fn a_disabled_controller_neither_runs_nor_is_missing() {
         let mut resolution = selection("*").resolve(&BUILT);
-        assert!(resolution.leave_out("deployment-controller"));
-        assert!(!resolution.leave_out("token-cleaner-controller"));
+        assert!(resolution.disable("deployment-controller"));
+        assert!(!resolution.disable("token-cleaner-controller"));
         assert_eq!(resolution.enabled, ["replicaset-controller"]);
         assert!(!resolution.missing.contains(&"deployment-controller"));
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_the_nearest() {
+    fn an_unknown_name_is_reported_with_the_nearest() {
         let selection = selection("*,-replicset,greeter,service,cloud");
         let unknown: Vec<String> = selection.unknown(&["greeter".to_owned()]).collect();
         assert_eq!(unknown.len(), 2);
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_runs_unless_it_is_switched_off() {
+    fn a_plugin_runs_unless_it_is_disabled() {
         assert!(selection("").enables_plugin("greeter"));
         assert!(!selection("*,-greeter").enables_plugin("greeter"));
     }

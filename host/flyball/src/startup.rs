@@ -1,4 +1,4 @@
-//! Starts the parts in their order, and ends them.
+//! Starts the parts of the process in order, and stops them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::config::{ClusterSource, RunConfig};
 use crate::logging::Recent;
 use crate::{logging, manager};
 
-/// A part, and how it is started. What it needs of the parts before it is in [`Started`].
+/// A part of the process. Its start function finds what earlier parts produced in [`Started`].
 struct Part {
     name: &'static str,
     start: for<'a> fn(&'a mut Started) -> BoxFuture<'a, anyhow::Result<()>>,
 }
 
-/// The parts in the order in which they start. What can be wrong with the command line comes first, then what the machine
-/// may refuse, and what needs the API server last.
+/// The parts in the order in which they start: first those that fail if the command line is wrong, then those that fail
+/// if the machine refuses something, and last those that need the API server.
 const PARTS: &[Part] = &[
     Part {
         name: "log",
@@ -49,7 +49,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "port",
-        start: |started| take_port(started).boxed(),
+        start: |started| bind_port(started).boxed(),
     },
     Part {
         name: "serving",
@@ -61,7 +61,7 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// What has been started.
+/// The parts that have been started.
 struct Started {
     config: Arc<RunConfig>,
     telemetry: Telemetry,
@@ -69,15 +69,15 @@ struct Started {
     builtins: Vec<&'static Builtin>,
     cluster: Option<kube::Config>,
     port: Option<Bound>,
-    /// Cancelled when the controllers are to end.
+    /// Cancelled to stop the controllers.
     shutdown: CancellationToken,
     manager: Option<JoinHandle<anyhow::Result<()>>>,
-    /// Cancelled when they have: until then it is told that they do.
+    /// Cancelled when the controllers have stopped: health checks and metrics are served until then.
     stop_serving: CancellationToken,
     serving: Option<JoinHandle<()>>,
 }
 
-/// Runs until a signal ends it. Fails with why it can't start or go on.
+/// Runs the process until a signal stops it. Fails if a part can't start or can't continue.
 pub(crate) async fn run(config: RunConfig) -> anyhow::Result<()> {
     let mut started = Started::new(config);
     for part in PARTS {
@@ -107,7 +107,7 @@ impl Started {
         }
     }
 
-    /// Waits for the manager to end, by itself or because it was told to, then ends the rest.
+    /// Waits until the manager ends, then stops serving. After `shutdown`, waits for `shutdown_timeout` at most.
     async fn wait(&mut self) -> anyhow::Result<()> {
         let mut ended = Ok(());
         if let Some(mut manager) = self.manager.take() {
@@ -117,9 +117,9 @@ impl Started {
                 tokio::time::sleep(timeout).await;
             };
             ended = tokio::select! {
-                joined = &mut manager => joined.context("the manager was ended by a fault of its own").flatten(),
+                joined = &mut manager => joined.context("the manager panicked").flatten(),
                 () = overdue => {
-                    tracing::warn!(?timeout, "the controllers did not end in time");
+                    tracing::warn!(?timeout, "the controllers did not stop in time");
                     manager.abort();
                     Ok(())
                 }
@@ -143,7 +143,7 @@ async fn start_log(started: &mut Started) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first SIGTERM or SIGINT lets what runs end; the second ends the process at once.
+/// The first SIGTERM or SIGINT stops the controllers gracefully. The second ends the process immediately.
 async fn watch_signals(started: &mut Started) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -151,16 +151,16 @@ async fn watch_signals(started: &mut Started) -> anyhow::Result<()> {
     );
     let shutdown = started.shutdown.clone();
     tokio::spawn(async move {
-        for already_asked in [false, true] {
+        for is_second in [false, true] {
             let name = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
             };
-            if already_asked {
-                tracing::warn!("{name} again: ending at once");
+            if is_second {
+                tracing::warn!("{name} again: exiting immediately");
                 std::process::exit(1);
             }
-            tracing::info!("{name}: letting the controllers end; another signal ends at once");
+            tracing::info!("{name}: stopping the controllers; a second signal exits immediately");
             shutdown.cancel();
         }
     });
@@ -175,21 +175,21 @@ async fn choose_controllers(started: &mut Started) -> anyhow::Result<()> {
     let available: Vec<&str> = BUILTINS.iter().map(Builtin::canonical_name).collect();
     let mut resolution = config.controllers.resolve(&available);
     let has_key = config.service_account_key_file.is_some();
-    if !config.enable_garbage_collector && resolution.leave_out(GARBAGE_COLLECTOR) {
+    if !config.enable_garbage_collector && resolution.disable(GARBAGE_COLLECTOR) {
         tracing::info!(
             controller = GARBAGE_COLLECTOR,
             "the controller does not run: --enable-garbage-collector=false"
         );
     }
-    let lacks_key = !has_key && resolution.leave_out(TOKENS);
+    let lacks_key = !has_key && resolution.disable(TOKENS);
     if lacks_key {
         tracing::info!(
             controller = TOKENS,
-            "the controller does not run: --service-account-private-key-file names no key"
+            "the controller does not run: --service-account-private-key-file is missing"
         );
     }
     let without_builtins = "built without built-in controllers: build with `cargo xtask build`";
-    // A policy may name packages.
+    // A policy may name packages of plugins in registries.
     let nothing_to_run =
         resolution.enabled.is_empty() && config.plugin_dirs.is_empty() && config.policy.is_none();
     match (
@@ -240,7 +240,7 @@ async fn find_cluster(started: &mut Started) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn take_port(started: &mut Started) -> anyhow::Result<()> {
+async fn bind_port(started: &mut Started) -> anyhow::Result<()> {
     if let Some(serving) = &started.config.serving {
         started.port = Some(bind(&serving.options).await?);
     }
@@ -295,7 +295,8 @@ async fn start_serving(started: &mut Started) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who is asked about callers: as the user of this kubeconfig, else as the service account of the pod, else nobody.
+/// Returns the client for TokenReviews and SubjectAccessReviews: with the credentials of this kubeconfig, or else of
+/// the pod's service account. Returns none outside of a cluster without a kubeconfig.
 async fn reviewer(
     started: &Started,
     flag: &str,
@@ -312,7 +313,7 @@ async fn reviewer(
         }
         Err(_) => {
             tracing::info!(
-                "no --{flag}, and this is no pod of a cluster: callers are not reviewed"
+                "no --{flag}, and this process does not run in a pod: users are not reviewed"
             );
             return Ok(None);
         }
@@ -328,7 +329,7 @@ async fn start_manager(started: &mut Started) -> anyhow::Result<()> {
     let cluster = started
         .cluster
         .take()
-        .context("the cluster is found before the manager starts")?;
+        .context("the cluster must be configured before the manager starts")?;
     let parts = manager::Parts {
         config: started.config.clone(),
         cluster,
@@ -351,11 +352,11 @@ mod tests {
     use crate::cli::parse_run;
 
     fn started() -> Started {
-        Started::new(RunConfig::read(&parse_run(&[]).expect("it parses")).expect("it can be meant"))
+        Started::new(RunConfig::read(&parse_run(&[]).expect("it parses")).expect("valid flags"))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn serving_ends_after_the_controllers_have() {
+    async fn serving_ends_after_the_controllers() {
         let mut started = started();
         let (shutdown, stop, told) = (
             started.shutdown.clone(),
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn controllers_that_do_not_end_in_time_are_left() {
+    async fn controllers_that_do_not_stop_in_time_are_aborted() {
         let mut started = started();
         started.manager = Some(tokio::spawn(std::future::pending()));
         started.shutdown.cancel();
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_manager_that_fails_or_panics_is_an_error() {
+    async fn a_failed_or_panicked_manager_is_an_error() {
         let mut failing = started();
         failing.manager = Some(tokio::spawn(async { bail!("the lease is lost") }));
         assert_eq!(
@@ -396,6 +397,6 @@ mod tests {
         let mut faulty = started();
         faulty.manager = Some(tokio::spawn(async { panic!("in a test") }));
         let said = faulty.wait().await.expect_err("it panicked").to_string();
-        assert_eq!(said, "the manager was ended by a fault of its own");
+        assert_eq!(said, "the manager panicked");
     }
 }

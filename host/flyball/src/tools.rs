@@ -1,18 +1,18 @@
 //! The commands for authors and installers of plugins. None of them needs a cluster. Each is a
 //! module that turns its arguments into a text. Commands that take the name of a plugin instead of
-//! a file ask a running host.
+//! a file read it from a running host.
 
 mod build;
 mod completion;
 mod grant;
 mod inspect;
+mod load;
 mod new;
 mod output;
 mod package;
 mod plural;
 mod producers;
 mod rbac;
-mod trial;
 mod validate;
 
 use std::path::PathBuf;
@@ -198,17 +198,17 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
             .map(Done::from),
         Tool::Validate { files, output } => runtime.block_on(validate::run(&files, output)),
         Tool::Policy { plugin, host } => runtime
-            .block_on(trial::known(&plugin, &host))
-            .map(|known| grant::policy(&known.description).into()),
+            .block_on(load::describe(&plugin, &host))
+            .map(|described| grant::policy(&described.description).into()),
         Tool::Rbac {
             plugin,
             host,
             policy,
             output,
         } => {
-            let known = runtime.block_on(trial::known(&plugin, &host));
-            known
-                .and_then(|known| rbac::run(known, policy.as_deref(), output))
+            let described = runtime.block_on(load::describe(&plugin, &host));
+            described
+                .and_then(|described| rbac::run(described, policy.as_deref(), output))
                 .map(Done::from)
         }
         Tool::New {

@@ -1,4 +1,4 @@
-//! Runs the binary as an operator does: what it prints, and how it ends.
+//! Runs the binary and checks its output and exit code.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -12,14 +12,14 @@ fn flyball(args: &[&str]) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// What it says when it can't start.
+/// Runs a command that fails. Returns its standard error.
 fn refusal(args: &[&str]) -> String {
     let output = flyball(args);
     assert_eq!(output.status.code(), Some(1), "{args:?}");
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// A kubeconfig of a cluster that is not there.
+/// A kubeconfig of a cluster that does not exist.
 fn kubeconfig() -> tempfile::NamedTempFile {
     let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                 users: [{name: a, user: {token: t}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n";
@@ -29,7 +29,7 @@ fn kubeconfig() -> tempfile::NamedTempFile {
 }
 
 #[test]
-fn version_and_help_are_printed_and_end_well() {
+fn version_and_help_are_printed_with_success() {
     for args in [
         &["--version"][..],
         &["run", "--version"],
@@ -48,13 +48,13 @@ fn version_and_help_are_printed_and_end_well() {
 }
 
 #[test]
-fn an_unknown_flag_or_command_ends_with_1_and_the_nearest() {
+fn an_unknown_flag_or_command_exits_with_1_and_suggests_the_nearest() {
     assert!(refusal(&["run", "--kubeconfg=x"]).contains("'--kubeconfig'"));
     assert!(refusal(&["rum"]).contains("'run'"));
 }
 
 #[test]
-fn a_name_that_nobody_has_ends_with_1_and_the_nearest() {
+fn an_unknown_controller_exits_with_1_and_suggests_the_nearest() {
     let said = refusal(&["run", "--controllers=*,replicset"]);
     assert!(
         said.contains("--controllers names \"replicset\"")
@@ -66,7 +66,7 @@ fn a_name_that_nobody_has_ends_with_1_and_the_nearest() {
 }
 
 #[test]
-fn there_must_be_something_to_run() {
+fn nothing_to_run_is_an_error() {
     let said = refusal(&["run", "--controllers="]);
     assert!(said.contains("there is nothing to run"), "{said}");
     let said = refusal(&["run", "--controllers=service-lb-controller"]);
@@ -83,11 +83,11 @@ fn a_missing_kubeconfig_is_one_sentence() {
     ]);
     assert_eq!(
         said,
-        "flyball: there is no kubeconfig /no/such: name one that exists\n"
+        "flyball: the kubeconfig /no/such does not exist: name another one\n"
     );
     let said = refusal(&["run", "--plugin-dir=/tmp", "--controllers="]);
     assert!(
-        said.contains("no --kubeconfig was given, and this is no pod of a cluster"),
+        said.contains("--kubeconfig is missing, and this process does not run in a pod"),
         "{said}"
     );
 }
@@ -115,10 +115,10 @@ fn a_port_in_use_is_one_sentence() {
     );
 }
 
-/// Starts it, waits until it logs that it serves, ends it, and returns what it logged until then.
+/// Starts the binary, waits until it logs that it serves, kills it, and returns the log until then.
 fn log_until_serving(args: &[&str]) -> String {
     let (file, plugins) = (kubeconfig(), tempfile::tempdir().expect("a folder"));
-    // A port that was free a moment ago.
+    // The port was free a moment ago.
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = format!(
         "--secure-port={}",
@@ -171,7 +171,7 @@ fn one_warning_names_the_flags_without_effect() {
 }
 
 #[test]
-fn the_log_is_json_when_asked_for() {
+fn logging_format_json_logs_json() {
     for line in log_until_serving(&["--logging-format=json"]).lines() {
         assert!(
             line.starts_with("{\"timestamp\":") && line.ends_with('}'),

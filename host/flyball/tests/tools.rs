@@ -1,5 +1,4 @@
-//! The commands that need no cluster, as people and scripts call them, on the guests that `cargo
-//! xtask build` made.
+//! Runs the commands that need no cluster, on the guests that `cargo xtask build` built.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,7 +12,7 @@ fn flyball(args: &[&str]) -> Output {
         .expect("the binary runs")
 }
 
-/// What it prints, when it ends well.
+/// Runs a command that succeeds. Returns its standard output.
 fn printed(args: &[&str]) -> String {
     let output = flyball(args);
     assert!(
@@ -28,7 +27,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&printed(args)).expect("JSON")
 }
 
-/// What it says when it fails.
+/// Runs a command that fails. Returns its standard error.
 fn refusal(args: &[&str]) -> String {
     let output = flyball(args);
     assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -50,7 +49,7 @@ fn guest(name: &str) -> String {
     let path = target().join(format!("guests/components/{name}.wasm"));
     assert!(
         path.is_file(),
-        "{} is missing: make it with `cargo xtask build`",
+        "{} is missing: build it with `cargo xtask build`",
         path.display()
     );
     path.display().to_string()
@@ -85,7 +84,7 @@ fn a_plugin_is_shown_with_what_it_reads_and_asks_for() {
             .iter()
             .any(|name| name == "flyball:controller/lister@0.2.0")
     );
-    // Where the toolchain says so, the language is known.
+    // Go's toolchain records the language.
     let go = json(&["inspect", "-o", "json", &guest("greeter-go")]);
     assert!(
         go["producers"]["language"][0]
@@ -96,7 +95,7 @@ fn a_plugin_is_shown_with_what_it_reads_and_asks_for() {
 }
 
 #[test]
-fn files_that_the_host_could_not_use_are_told_in_one_sentence_each() {
+fn each_file_that_the_host_could_not_load_has_one_line_of_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, content: &[u8]| {
         let path = folder.path().join(name);
@@ -134,7 +133,7 @@ fn files_that_the_host_could_not_use_are_told_in_one_sentence_each() {
 }
 
 #[test]
-fn the_policy_of_each_guest_is_valid_and_its_roles_are_the_same_in_yaml_and_json() {
+fn the_policy_of_each_guest_is_valid_and_its_roles_are_equal_in_yaml_and_json() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in [
         "greeter",
@@ -169,7 +168,7 @@ fn the_policy_of_each_guest_is_valid_and_its_roles_are_the_same_in_yaml_and_json
 }
 
 #[test]
-fn a_plugin_that_the_policy_does_not_know_needs_no_role_and_one_that_it_knows_has_an_account() {
+fn a_plugin_needs_roles_only_if_the_policy_mentions_it_and_has_a_default_account() {
     let folder = tempfile::tempdir().expect("a folder");
     let policy = folder.path().join("p.toml").display().to_string();
     std::fs::write(&policy, "[plugins.other]").expect("it is written");
@@ -202,14 +201,14 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
     let said = printed(&["new", "my-greeter", "--lang", "rust", "--dir", &dir]);
     assert!(said.contains("flyball build"), "{said}");
     assert!(refusal(&["new", "my-greeter", "--dir", &dir]).contains("not empty"));
-    // The versions that the workspace is locked to, which are here.
+    // The locked versions of the workspace are already downloaded.
     std::fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock")).expect("it is copied");
-    // What is compiled is kept, for the next time.
-    let kept = target().join("guests/new-project");
+    // Kept between runs of the tests.
+    let target_dir = target().join("guests/new-project");
     let tested = Command::new("cargo")
         .args(["test", "--quiet"])
         .current_dir(&project)
-        .env("CARGO_TARGET_DIR", &kept)
+        .env("CARGO_TARGET_DIR", &target_dir)
         .output()
         .expect("cargo runs");
     assert!(
@@ -225,7 +224,7 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
     let mut build = Command::new(env!("CARGO_BIN_EXE_flyball"));
     let built = build
         .args(["build", &dir])
-        .env("CARGO_TARGET_DIR", &kept)
+        .env("CARGO_TARGET_DIR", &target_dir)
         .output()
         .expect("the binary runs");
     assert!(
@@ -237,7 +236,7 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
     assert!(String::from_utf8_lossy(&built.stdout).contains(&wasm));
     let shown = json(&["inspect", "-o", "json", &wasm]);
     assert_eq!(shown["description"]["name"], "my-greeter");
-    // It brings no WASI, and its stack is small.
+    // It does not import WASI.
     let imports = shown["imports"].as_array().expect("a list");
     assert!(
         imports.iter().all(|name| name
@@ -249,7 +248,7 @@ fn a_new_project_passes_its_test_and_builds_into_a_plugin() {
 }
 
 #[test]
-fn shells_are_told_of_each_command_and_flag() {
+fn completion_scripts_contain_all_commands_and_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&["completion", shell]);
         for word in [
@@ -260,13 +259,16 @@ fn shells_are_told_of_each_command_and_flag() {
             "plugin-dir",
             "signed-by",
         ] {
-            assert!(script.contains(word), "{shell} is not told of {word}");
+            assert!(
+                script.contains(word),
+                "{word} is missing in the script for {shell}"
+            );
         }
     }
 }
 
 #[test]
-fn a_package_goes_through_a_registry() {
+fn a_pushed_package_is_pulled_unchanged() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let registry = runtime
         .block_on(flyball_controlplane::Registry::start())
@@ -302,13 +304,13 @@ fn a_package_goes_through_a_registry() {
         said.contains("is not signed, and a signature is required") && !back.exists(),
         "{said}"
     );
-    // What is no plugin is not pushed.
+    // A file that is not a plugin is not pushed.
     let said = refusal(&["push", &key, &at]);
     assert!(said.contains("not WebAssembly"), "{said}");
 }
 
 #[test]
-fn the_schema_accepts_the_description_of_every_built_in_controller_and_no_unknown_field() {
+fn the_schema_accepts_the_description_of_every_built_in_controller_but_no_unknown_field() {
     let path = root()
         .join("wit/describe.schema.json")
         .display()
@@ -319,7 +321,7 @@ fn the_schema_accepts_the_description_of_every_built_in_controller_and_no_unknow
         .expect("a schema");
     let built_in = target().join("guests/built-in");
     let files: Vec<PathBuf> = std::fs::read_dir(&built_in)
-        .expect("made by `cargo xtask build`")
+        .expect("built by `cargo xtask build`")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| {
             path.extension()

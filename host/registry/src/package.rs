@@ -16,7 +16,7 @@ use crate::{
     SIGNATURE_MEDIA_TYPE, TOTAL_TIMEOUT, digest, signature_tag,
 };
 
-/// The media type of the config of a package of WebAssembly.
+/// The media type of the config of a WebAssembly package.
 const CONFIG_MEDIA_TYPE: &str = "application/vnd.wasm.config.v0+json";
 /// The media type of the package's layer.
 const LAYER_MEDIA_TYPE: &str = "application/wasm";
@@ -129,7 +129,7 @@ pub async fn pull(
     with_timeout(from, "pull", Pull::new(from, options)?.run(key)).await?
 }
 
-/// A pull under way.
+/// A pull in progress.
 struct Pull<'a> {
     from: &'a PackageReference,
     registry: Registry,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+
 /// A page, rendered for each request.
 pub struct Page {
     /// As in `text/vnd.graphviz`.
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_there_as_long_as_its_registration() {
+    fn a_page_exists_as_long_as_its_registration() {
         let pages = DebugPages::default();
         let registration = pages.add("a-controller", "graph", echo);
         let body = |page: Option<Page>| page.map(|page| page.body);

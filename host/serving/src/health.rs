@@ -1,10 +1,11 @@
-//! The health checks of the running parts, and the report of them.
+//! The health checks of the running parts, and reports of their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+
 /// A check: `Ok` if the part is healthy, else a sentence for the log. It should return quickly, and
 /// may be called from several threads.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn an_excluded_check_is_not_run_and_an_unknown_one_is_warned_about() {
         let health = HealthChecks::default();
-        let _a = health.add("a", || Err("never asked".to_owned()));
+        let _a = health.add("a", || Err("never run".to_owned()));
         let report = health.report("livez", &["a".to_owned(), "b".to_owned()]);
         assert_eq!(
             report.text(true),

@@ -1,8 +1,9 @@
 //! The HTTPS server of the process: health checks, metrics and debug pages, with delegated
 //! authentication and authorization.
 //!
-//! It stands beside the flow: every running part registers a health check ([`HealthChecks`]) and
-//! counts what it does ([`Metrics`]) for probes and Prometheus. [`DebugPages`] help to find faults.
+//! It is not part of the flow of events: every running part registers a health check
+//! ([`HealthChecks`]) for probes and updates metrics ([`Metrics`]) for Prometheus. [`DebugPages`]
+//! help to diagnose faults.
 //!
 //! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs`
 //! has the certificates), `authentication.rs` determines the user, `authorization.rs` whether the

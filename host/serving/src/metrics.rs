@@ -215,8 +215,8 @@ impl Metrics {
     }
 
     /// The family of this name, created if there is none. A plugin may declare its own family again
-    /// with another type, help or labels: the new one replaces the old one, whose holders then
-    /// count into nothing. The host may not.
+    /// with another type, help or labels: the new one replaces the old one, whose values are then no
+    /// longer rendered. The host may not.
     fn declare(
         &self,
         owner: &str,

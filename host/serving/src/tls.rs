@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_certificate_is_served_once_its_key_is_there() -> anyhow::Result<()> {
+    fn a_changed_certificate_is_served_once_its_key_exists() -> anyhow::Result<()> {
         let (old, new) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let (certificate, key) = write_pair(old.path())?;
         let (new_certificate, new_key) = write_pair(new.path())?;

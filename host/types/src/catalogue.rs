@@ -1,11 +1,11 @@
-//! What an API server serves: the result of discovery.
+//! The kinds that an API server serves.
 
 /// The result of discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// In the server's order: within a group, the preferred version first.
     pub kinds: Vec<ServedKind>,
-    /// The group versions whose discovery failed. What `kinds` has of them may be out of date.
+    /// The group versions whose discovery failed. Their kinds in `kinds` may be out of date.
     pub failures: Vec<DiscoveryFailure>,
 }
 
@@ -14,7 +14,7 @@ pub struct Catalogue {
 pub struct ServedKind {
     /// As in `apps/v1/Deployment`.
     pub kind: String,
-    /// Its name in paths: `deployments`.
+    /// The name in paths, such as `deployments`.
     pub plural: String,
     pub namespaced: bool,
     /// True if this is the version of the kind that the server prefers.
@@ -36,7 +36,7 @@ pub struct Subresource {
 pub struct DiscoveryFailure {
     /// As in `metrics.k8s.io/v1beta1`.
     pub group_version: String,
-    /// Why, for people.
+    /// The reason, as text for people.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl Catalogue {
 }
 
 impl ServedKind {
-    /// As in `apps/v1`; the core group has no group part.
+    /// Returns the `apiVersion`, such as `apps/v1`, or `v1` for the core group.
     pub fn group_version(&self) -> &str {
         self.kind
             .rsplit_once('/')

@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_text_that_gos_own_test_refuses_is_refused() {
-        // `parseDurationErrorTests` of Go's `time/time_test.go`, and what our former parsers took.
+        // `parseDurationErrorTests` of Go's `time/time_test.go`, and further cases.
         for text in [
             "",
             "3",

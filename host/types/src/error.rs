@@ -1,34 +1,34 @@
-//! Why a read or a write failed: the API server's refusals, and the host's own, as they reach a guest.
+//! Errors of reads and writes, as guests receive them: from the API server, or from the host.
 
 use std::fmt;
 
-/// Why a call failed: the API server's answer, or the host's.
+/// Why a read or a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status of the API server's answer, or the one of the [`HostReason`]. Never 0.
+    /// The HTTP status of the API server's response, or that of the [`HostReason`]. Never 0.
     pub status: u16,
-    /// The API's reason, an open set (`NotFound`, `Conflict`, …), or a [`HostReason`].
+    /// The API server's reason, from an open set (`NotFound`, `Conflict`, …), or a [`HostReason`].
     pub reason: String,
     /// A sentence for people.
     pub message: String,
     /// Whether the call may have changed anything.
     pub effect: Effect,
-    /// How long the server asks to wait before the next try, in milliseconds.
+    /// How long to wait before a retry, in milliseconds, if the server says so.
     pub retry_after_ms: Option<u32>,
 }
 
 /// What a failed call may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: no request was sent, or requests that only read.
+    /// Nothing: no request was sent, or only requests that read.
     None,
     /// Nothing: the API server refused the request (4xx).
     Refused,
-    /// Not known: a request was sent, and no answer came, or the server failed (5xx).
+    /// Unknown: a request was sent, but no response came, or the server failed (5xx).
     Unknown,
 }
 
-/// A reason of the host's own. `wit/types.wit` lists them for guests; a test compares the two lists.
+/// The reason of an error of the host. `wit/types.wit` lists the reasons for guests; a test compares the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostReason {
     Denied,
@@ -61,7 +61,7 @@ impl HostReason {
         Self::InternalError,
     ];
 
-    /// As in [`ApiError::reason`].
+    /// The text in [`ApiError::reason`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Denied => "Denied",
@@ -98,7 +98,8 @@ impl HostReason {
 
 /// Errors of the API server.
 impl ApiError {
-    /// The server's answer to a request that may change something: refused if it is a 4xx, else its effect is unknown.
+    /// The error response to a request that may change something. The effect is `Refused` if the status is 4xx, else
+    /// `Unknown`.
     pub fn of_server(status: u16, reason: &str, message: impl Into<String>) -> Self {
         let effect = if (400..500).contains(&status) {
             Effect::Refused
@@ -114,7 +115,7 @@ impl ApiError {
         }
     }
 
-    /// The same error of a request that only reads: it has changed nothing.
+    /// The same error for a request that only reads, which changed nothing.
     #[must_use]
     pub fn of_read(self) -> Self {
         match self.effect {
@@ -129,7 +130,7 @@ impl ApiError {
     }
 }
 
-/// Errors of the host. The call has changed nothing, unless the constructor says otherwise.
+/// Errors of the host. The call changed nothing, unless the constructor says otherwise.
 impl ApiError {
     fn of_host(reason: HostReason, message: impl Into<String>) -> Self {
         Self {
@@ -151,7 +152,7 @@ impl ApiError {
         Self::of_host(HostReason::Invalid, message)
     }
 
-    /// The host holds nothing of this name.
+    /// The host has nothing of this name.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::of_host(HostReason::NotFound, message)
     }
@@ -161,7 +162,7 @@ impl ApiError {
         Self::of_host(HostReason::UnknownKind, message)
     }
 
-    /// A token was not signed by the key.
+    /// A token was not signed with the key.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::of_host(HostReason::Unauthorized, message)
     }
@@ -197,7 +198,7 @@ impl ApiError {
         Self::of_host(HostReason::Unreachable, message)
     }
 
-    /// No complete answer came to a request that may have taken effect.
+    /// A request, which may have taken effect, got no complete response.
     pub fn timeout(message: impl Into<String>) -> Self {
         Self::of_host(HostReason::Timeout, message).with_effect(Effect::Unknown)
     }
@@ -229,7 +230,7 @@ impl ApiError {
         self.reason == "AlreadyExists"
     }
 
-    /// True if the host did not start the write, because an earlier one of the batch failed.
+    /// True if the host did not start the write because an earlier write of the batch failed.
     pub fn is_skipped(&self) -> bool {
         self.reason == HostReason::Skipped.as_str()
     }
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_world_lists_the_reasons_of_the_host() {
+    fn types_wit_lists_the_reasons_of_the_host() {
         let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/types.wit");
         let wit = std::fs::read_to_string(wit).unwrap();
         let (_, list) = wit.split_once("The reasons of the host:").unwrap();
@@ -278,12 +279,12 @@ mod tests {
         assert_eq!(
             listed.len(),
             list.matches("/// - ").count(),
-            "a line of the list has another form"
+            "a line of the list can't be parsed"
         );
     }
 
     #[test]
-    fn the_host_makes_errors_by_their_constructors_alone() {
+    fn the_host_creates_errors_only_with_constructors() {
         let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut found = Vec::new();
         let mut seen = 0;
@@ -294,7 +295,7 @@ mod tests {
                     return;
                 }
                 let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-                // What the API server answers has the server's reasons, and one file reads it.
+                // Only one file reads error responses of the API server.
                 let is_client = path.ends_with("manager/src/api/client.rs");
                 let literal = code.lines().any(|line| {
                     line.contains("ApiError {")

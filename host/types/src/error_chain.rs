@@ -1,4 +1,4 @@
-//! The text of an error together with its causes, for log lines and messages that hold one string.
+//! The text of an error together with its causes, for log lines and messages.
 
 use std::error::Error;
 

@@ -1,18 +1,19 @@
-//! The options of an event, which a guest gives as a document. `wit/event-options.schema.json` is made of these types.
+//! The options of an event, which a guest passes as a JSON document. `wit/event-options.schema.json` is generated from
+//! these types.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The options of an event. A field that is not among these is an error.
+/// The options of an event. An unknown field is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EventOptions {
-    /// What was done, in one word in camel case: the event's `action`.
+    /// The event's `action`: what was done, as one CamelCase word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// A second object that the event is about.
+    /// A second object that the event concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<EventReference>,
     /// The event's annotations.
@@ -20,28 +21,28 @@ pub struct EventOptions {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Names an object.
+/// Identifies an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventReference {
     /// As in `v1/Pod`.
     pub kind: String,
-    /// Empty if it is cluster-scoped.
+    /// Empty if the object is cluster-scoped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// Empty if it is not known.
+    /// Empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
 impl EventOptions {
-    /// Reads a document; an empty one holds no options.
+    /// Parses a document; an empty one has no options.
     ///
     /// # Errors
-    /// It is not JSON, or has a field that is unknown or of another type.
+    /// Fails if the document is not JSON, or if a field is unknown or of another type.
     pub fn parse(document: &[u8]) -> Result<Self, serde_json::Error> {
         if document.is_empty() {
             Ok(Self::default())
@@ -50,7 +51,7 @@ impl EventOptions {
         }
     }
 
-    /// As a document; empty if there are no options.
+    /// Returns the document; it is empty if there are no options.
     pub fn to_document(&self) -> Vec<u8> {
         if *self == Self::default() {
             Vec::new()
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_as_they_are_written() {
+    fn parse_reverses_to_document() {
         let related = EventReference {
             kind: "v1/Pod".into(),
             name: "web".into(),

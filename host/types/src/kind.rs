@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_reads_back_as_it_was_written() {
+    fn parsing_reverses_display() {
         for text in [
             "v1/Pod",
             "apps/v1/Deployment",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kind_is_refused() {
+    fn an_invalid_kind_is_an_error() {
         for text in [
             "",
             "Pod",

@@ -1,6 +1,6 @@
 //! Suggestions for misspelt names.
 
-/// The name that is most similar to `name`, or none if no name is similar enough to be a
+/// Returns the name that is most similar to `name`, or none if no name is similar enough to be a
 /// misspelling.
 ///
 /// ```

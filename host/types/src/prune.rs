@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn input_other_than_an_object_is_an_error() {
         for json in ["", "[]", "1", "{", "{}{}", r#"{"metadata":[]}"#] {
             assert!(
                 Mask::default()

@@ -1,8 +1,8 @@
-//! A query to the cache, and what is returned of each object: one type for guests, for the boundary and for the host.
+//! Queries to the cache, and projections of the objects that they return. Guests and the host share these types.
 
 use crate::error::ApiError;
 
-/// The kind that stands for all kinds that the plugin's discovery watches hold.
+/// Stands for all kinds of the plugin's watch of discovered kinds.
 pub const ALL_KINDS: &str = "*";
 
 /// Selects objects of one kind. All conditions must hold.
@@ -12,9 +12,9 @@ pub struct Query {
     pub kind: String,
     /// All namespaces if empty.
     pub namespace: String,
-    /// A label selector; it selects all if empty.
+    /// A label selector; empty selects all objects.
     pub labels: String,
-    /// Each names an index and the value that it must hold.
+    /// Pairs of the name of an index and the required value.
     pub indexes: Vec<(String, String)>,
     pub uid: Option<String>,
     /// The UID of one of the object's owners.
@@ -25,7 +25,7 @@ pub struct Query {
     pub orphans: bool,
 }
 
-/// What is returned of each object.
+/// The part of each object that is returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Projection {
     /// All fields that the plugin declared for the kind.
@@ -45,10 +45,10 @@ const CONTROLLER: &str = "controller";
 const ORPHAN: &str = "orphan";
 
 impl Query {
-    /// Reads the conditions of the world's `query`, each a name and a value. A label selector is not parsed here.
+    /// Parses the conditions of `query` in `wit/`: pairs of a name and a value. Label selectors are not parsed here.
     ///
     /// # Errors
-    /// A name is not known, or a condition that may occur once occurs twice.
+    /// Fails if a name is unknown, or if a condition that may occur once occurs twice.
     pub fn parse(
         kind: String,
         namespace: String,
@@ -68,7 +68,7 @@ impl Query {
                 ORPHAN if value.is_empty() => query.orphans = true,
                 ORPHAN => {
                     return Err(ApiError::invalid(format!(
-                        "the condition `{ORPHAN}` of a query takes no value, and has `{value}`"
+                        "the condition `{ORPHAN}` of a query takes no value, but has `{value}`"
                     )));
                 }
                 other => match other.strip_prefix(INDEX) {
@@ -85,7 +85,7 @@ impl Query {
         Ok(query)
     }
 
-    /// Demands that a label selector matches as well.
+    /// Adds a label selector, which must match as well.
     pub fn add_labels(&mut self, selector: &str) {
         if !self.labels.is_empty() && !selector.is_empty() {
             self.labels.push(',');
@@ -93,7 +93,7 @@ impl Query {
         self.labels.push_str(selector);
     }
 
-    /// The conditions as in the world's `query`: names and values.
+    /// Returns the conditions as in `query` in `wit/`: pairs of a name and a value.
     pub fn conditions(&self) -> Vec<(String, String)> {
         let mut conditions = Vec::new();
         let mut add =
@@ -125,7 +125,7 @@ fn set(condition: &mut Option<String>, name: &str, value: String) -> Result<(), 
     match condition.replace(value) {
         None => Ok(()),
         Some(_) => Err(ApiError::invalid(format!(
-            "a query has one condition `{name}`, not two"
+            "a query can't have the condition `{name}` twice"
         ))),
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read_as_they_are_written() {
+    fn parse_reverses_conditions() {
         let query = Query {
             kind: "v1/Pod".into(),
             namespace: "a".into(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn label_selectors_and_indexes_may_be_many() {
+    fn a_query_may_have_several_label_selectors_and_indexes() {
         let query = parse(&[
             ("labels", "app=web"),
             ("index/a", "1"),
@@ -170,11 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_is_unknown_or_twice_is_invalid() {
+    fn an_unknown_or_repeated_condition_is_invalid() {
         for (conditions, part) in [
             (vec![("label", "app=web")], "no condition `label`"),
             (vec![("index", "a")], "no condition `index`"),
-            (vec![("uid", "1"), ("uid", "1")], "one condition `uid`"),
+            (
+                vec![("uid", "1"), ("uid", "1")],
+                "the condition `uid` twice",
+            ),
             (vec![("orphan", "true")], "takes no value"),
         ] {
             let error = parse(&conditions).unwrap_err();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_as_many_parts_is_no_reference() {
+    fn a_key_with_another_number_of_parts_is_an_error() {
         for text in [
             "",
             "demo/web",

@@ -1,5 +1,5 @@
-//! A JSON schema in `wit/` is generated from the types that read the document. The tests of these types hold the file
-//! against them.
+//! The JSON schemas in `wit/` are generated from the types that parse the documents. Tests of these types compare the
+//! files with the generated schemas.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// Fails if a file in `wit/` is not the schema of `T`. Writes the file if the variable `BLESS` is set.
+/// Panics if a file in `wit/` is not the schema of `T`. Writes the file first if the variable `BLESS` is set.
 pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
     let schema = SchemaSettings::draft2020_12()
         .with_transform(RecursiveTransform(tidy))
@@ -28,8 +28,8 @@ pub(crate) fn assert_current<T: JsonSchema>(file: &str) {
     );
 }
 
-/// Makes the schema readable for every validator: descriptions are on one line, and numbers have a
-/// maximum in place of a format of Rust's.
+/// Makes the schema portable: descriptions are on one line, and numbers have a maximum in place of
+/// a Rust-specific format.
 fn tidy(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get("description") {
         let text = text.replace('\n', " ");

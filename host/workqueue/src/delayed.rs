@@ -1,4 +1,4 @@
-//! The delayed keys: each is held once, at the earliest time asked for. `state.rs` moves them to
+//! The delayed keys: each is held once, at the earliest requested time. `state.rs` moves them to
 //! the lanes when they are due.
 
 use std::collections::{BTreeMap, HashMap};

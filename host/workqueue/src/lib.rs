@@ -1,6 +1,6 @@
-//! The workqueue: which key is reconciled when, and never by two workers at once.
+//! The workqueue: decides which key is reconciled when, and never by two workers at once.
 //!
-//! It stands between the router, which adds keys, and the workers, which get them and call a guest.
+//! The router adds keys, and workers get them and call a guest.
 //! It knows neither Kubernetes nor wasm: a key is any value that is cheap to hash and to clone (the
 //! host uses `Arc<str>`), and a reason is any value that says why a key was queued.
 //!
@@ -8,7 +8,7 @@
 //! - a key is queued once, however often it is added before a worker gets it;
 //! - a key is never processed by two workers at once: a key that is added while it is processed is
 //!   queued again when its [`Item`] is dropped;
-//! - a delayed add keeps the earliest time asked for;
+//! - a delayed add keeps the earliest requested time;
 //! - a rate-limited add waits for the longer of the key's own exponential backoff and the queue's
 //!   token bucket;
 //! - after a shutdown adds are ignored, queued keys are still served, then [`WorkQueue::get`]

@@ -116,7 +116,7 @@ impl<K: Eq + Hash + Clone, R> WorkQueue<K, R> {
 
     /// Queues a key when the delay has passed; a zero delay means now.
     ///
-    /// A delayed key waits for the earliest of the times asked for. [`add`](Self::add) does not
+    /// A delayed key waits for the earliest of the requested times. [`add`](Self::add) does not
     /// cancel a delayed add; a shutdown does.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority, reason: R) {
         let is_open = self.with_state(|state, now| {

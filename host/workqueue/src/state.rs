@@ -87,7 +87,7 @@ pub(crate) struct State<K, R> {
     /// The ends at which a dirty key becomes ready. Getters need not wake up at the others.
     dirty_interval_ends: BTreeSet<IntervalEnd>,
     minimum_interval: Duration,
-    /// The runs under way. They are numbered in the order in which they start, so that the first is
+    /// The runs in progress. They are numbered in the order in which they start, so that the first is
     /// the oldest.
     runs: BTreeMap<u64, Run>,
     next_run: u64,

@@ -1,4 +1,4 @@
-//! The operator's end of the admin socket: the commands that ask a running host.
+//! The operator's end of the admin socket: the commands for a running host.
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
@@ -9,61 +9,61 @@ use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
 use flyball_manager::PluginDescription;
 
-use super::{Answer, Request, default_socket, table};
+use super::{Request, Response, default_socket, table};
 use crate::tools::Format;
 
-/// How often a table that is watched is drawn anew.
-const REDRAW: Duration = Duration::from_secs(1);
+/// Time between two updates of `status --watch`.
+const REFRESH_PERIOD: Duration = Duration::from_secs(1);
 
-/// What can be asked of a running host.
+/// A command for a running host.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Ask {
-    /// Show the plugins of the running host: their state, work and use of resources
+pub(crate) enum AdminCommand {
+    /// Show the plugins of the running host: their state, work and resource usage
     Status {
-        /// Draw it anew each second, until Ctrl-C
+        /// Update the output each second, until Ctrl-C
         #[arg(short, long)]
         watch: bool,
-        /// How it is shown
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
         #[command(flatten)]
         host: Host,
     },
-    /// Show the last reconciles that were of an object, triggered by it, or touched it
+    /// Show the last reconciles of an object, and those that it triggered or that wrote it
     Why {
         /// The object: its name, NAMESPACE/NAME, or KIND/NAMESPACE/NAME
         object: String,
-        /// How it is shown
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
         #[command(flatten)]
         host: Host,
     },
-    /// Show the last lines that a plugin, or the host about it, wrote to the log
+    /// Show the last lines of the log from or about a plugin
     Logs {
         /// The plugin's name
         plugin: String,
-        /// Go on with each line that comes, until Ctrl-C
+        /// Print new lines as they are logged, until Ctrl-C
         #[arg(short, long)]
         follow: bool,
         #[command(flatten)]
         host: Host,
     },
-    /// Grant a plugin what it asks for, by writing it into the policy
+    /// Grant a plugin what it asks for, by adding it to the policy
     Approve {
         /// The plugin's name
         plugin: String,
         #[command(flatten)]
         host: Host,
     },
-    /// Go back to the version of a plugin that ran before, until its file changes; and back again
+    /// Roll a plugin back to its previous version, until its file changes; a second rollback undoes the first
     Rollback {
         /// The plugin's name
         plugin: String,
         #[command(flatten)]
         host: Host,
     },
-    /// Let a plugin that is in quarantine go on
+    /// Take a plugin out of quarantine
     Resume {
         /// The plugin's name
         plugin: String,
@@ -72,24 +72,24 @@ pub(crate) enum Ask {
     },
 }
 
-/// Which host is asked.
+/// The running host that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Host {
-    /// The running host's socket, if not its usual one
+    /// Admin socket of the running host; by default flyball/admin.sock in $XDG_RUNTIME_DIR or ~/.local/state
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<PathBuf>,
 }
 
-/// Asks, and prints what is answered.
-pub(crate) fn run(ask: Ask) -> anyhow::Result<()> {
-    match ask {
-        Ask::Status {
+/// Runs a command and prints the response.
+pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
+    match command {
+        AdminCommand::Status {
             watch,
             output,
             host,
         } => loop {
-            let Answer::Status(plugins) = host.ask(&Request::Status)? else {
-                return Err(strange());
+            let Response::Status(plugins) = host.send(&Request::Status)? else {
+                return Err(unexpected_response());
             };
             let text = match output {
                 Format::Json => serde_json::to_string_pretty(&plugins)? + "\n",
@@ -98,42 +98,42 @@ pub(crate) fn run(ask: Ask) -> anyhow::Result<()> {
             if !watch {
                 return print(&text);
             }
-            // The screen is cleared only where there is one.
+            // Only a terminal is cleared.
             let clear = if std::io::stdout().is_terminal() {
                 "\x1b[H\x1b[2J"
             } else {
                 ""
             };
             print(&format!("{clear}{text}"))?;
-            std::thread::sleep(REDRAW);
+            std::thread::sleep(REFRESH_PERIOD);
         },
-        Ask::Why {
+        AdminCommand::Why {
             object,
             output,
             host,
         } => {
-            let Answer::Why(reconciles) = host.ask(&Request::Why {
+            let Response::Why(reconciles) = host.send(&Request::Why {
                 object: object.clone(),
             })?
             else {
-                return Err(strange());
+                return Err(unexpected_response());
             };
             match output {
                 Format::Json => print(&(serde_json::to_string_pretty(&reconciles)? + "\n")),
-                Format::Text if reconciles.is_empty() => print(&format!(
-                    "none of the last reconciles of any plugin was about {object}\n"
-                )),
+                Format::Text if reconciles.is_empty() => {
+                    print(&format!("none of the last reconciles concerned {object}\n"))
+                }
                 Format::Text => print(&table::why(&reconciles)),
             }
         }
-        Ask::Logs {
+        AdminCommand::Logs {
             plugin,
             follow,
             host,
         } => {
-            for answer in host.converse(&Request::Logs { plugin, follow })? {
-                let Answer::Logs(lines) = answer? else {
-                    return Err(strange());
+            for response in host.converse(&Request::Logs { plugin, follow })? {
+                let Response::Logs(lines) = response? else {
+                    return Err(unexpected_response());
                 };
                 print(
                     &lines
@@ -144,55 +144,57 @@ pub(crate) fn run(ask: Ask) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Ask::Approve { plugin, host } => {
-            let done = host.done(&Request::Approve {
+        AdminCommand::Approve { plugin, host } => {
+            let done = host.perform(&Request::Approve {
                 plugin: plugin.clone(),
             })?;
             print(&format!(
-                "{done}\nIts account needs rights in the cluster too: flyball rbac {plugin} | kubectl apply -f -\n"
+                "{done}\nTo grant the rights of its service account, run: flyball rbac {plugin} | kubectl apply -f -\n"
             ))
         }
-        Ask::Rollback { plugin, host } => {
-            print(&(host.done(&Request::Rollback { plugin })? + "\n"))
+        AdminCommand::Rollback { plugin, host } => {
+            print(&(host.perform(&Request::Rollback { plugin })? + "\n"))
         }
-        Ask::Resume { plugin, host } => print(&(host.done(&Request::Resume { plugin })? + "\n")),
+        AdminCommand::Resume { plugin, host } => {
+            print(&(host.perform(&Request::Resume { plugin })? + "\n"))
+        }
     }
 }
 
-/// What a running host knows of a plugin.
+/// Returns the description of a plugin of the running host, and its policy.
 pub(crate) fn describe(host: &Host, plugin: &str) -> anyhow::Result<PluginDescription> {
-    match host.ask(&Request::Describe {
+    match host.send(&Request::Describe {
         plugin: plugin.to_owned(),
     })? {
-        Answer::Described(described) => Ok(*described),
-        _ => Err(strange()),
+        Response::Described(described) => Ok(*described),
+        _ => Err(unexpected_response()),
     }
 }
 
 impl Host {
-    fn ask(&self, request: &Request) -> anyhow::Result<Answer> {
-        let mut answers = self.converse(request)?;
-        answers
+    fn send(&self, request: &Request) -> anyhow::Result<Response> {
+        let mut responses = self.converse(request)?;
+        responses
             .next()
-            .unwrap_or_else(|| Err(anyhow!("the host ended before it answered")))
+            .unwrap_or_else(|| Err(anyhow!("the host closed the connection without a response")))
     }
 
-    fn done(&self, request: &Request) -> anyhow::Result<String> {
-        match self.ask(request)? {
-            Answer::Done(sentence) => Ok(sentence),
-            _ => Err(strange()),
+    fn perform(&self, request: &Request) -> anyhow::Result<String> {
+        match self.send(request)? {
+            Response::Done(sentence) => Ok(sentence),
+            _ => Err(unexpected_response()),
         }
     }
 
-    /// Sends a request; yields the answers as they come. The first that is an error ends the conversation.
+    /// Sends a request and yields the responses as they arrive.
     fn converse(
         &self,
         request: &Request,
-    ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Answer>> + use<>> {
+    ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Response>> + use<>> {
         let path = match &self.admin_socket {
             Some(path) => path.clone(),
             None => default_socket().context(
-                "there is no usual place for the admin socket: name it with --admin-socket",
+                "the admin socket has no default path here: name it with --admin-socket",
             )?,
         };
         let mut stream = connect(&path)?;
@@ -202,8 +204,8 @@ impl Host {
         Ok(BufReader::new(stream)
             .lines()
             .map(|line| match serde_json::from_str(&line?)? {
-                Answer::Error(error) => bail!(error),
-                answer => Ok(answer),
+                Response::Error(error) => bail!(error),
+                response => Ok(response),
             }))
     }
 }
@@ -211,17 +213,17 @@ impl Host {
 fn connect(path: &Path) -> anyhow::Result<UnixStream> {
     UnixStream::connect(path).with_context(|| {
         format!(
-            "can't reach a running host at {}: start one, or name its socket with --admin-socket",
+            "can't connect to a running host at {}: start one, or name its socket with --admin-socket",
             path.display()
         )
     })
 }
 
-fn strange() -> anyhow::Error {
-    anyhow!("the host's answer is to another question: it may be of another version")
+fn unexpected_response() -> anyhow::Error {
+    anyhow!("the host sent an unexpected response: it may be of another version")
 }
 
-/// A reader that has gone (`| head`) is no error.
+/// Prints the text. A closed pipe (`| head`) ends the process successfully.
 fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout()
         .write_all(text.as_bytes())

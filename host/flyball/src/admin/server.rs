@@ -12,16 +12,16 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Answer, Request};
+use super::{Request, Response};
 use crate::logging::Recent;
 
-/// Bytes that a request may have.
-const REQUEST: u64 = 64 * 1024;
+/// Maximum size of a request in bytes.
+const MAX_REQUEST: u64 = 64 * 1024;
 
 /// Serves the socket until `stop`.
 ///
 /// # Errors
-/// Another process serves it, or it can't be made there.
+/// Fails if another process serves the socket, or if it can't be created.
 pub(crate) async fn serve(
     path: &Path,
     admin: AdminHandle,
@@ -40,8 +40,8 @@ pub(crate) async fn serve(
                 () = stop.cancelled() => break,
             };
             let Ok((stream, _)) = accepted else { continue };
-            if !is_own(&stream) {
-                tracing::warn!("the admin socket was opened by another user: refused");
+            if !is_same_user(&stream) {
+                tracing::warn!("refused a connection of another user to the admin socket");
                 continue;
             }
             let (admin, recent) = (admin.clone(), recent.clone());
@@ -50,7 +50,7 @@ pub(crate) async fn serve(
                 tokio::select! {
                     done = converse(stream, &admin, &recent) => {
                         if let Err(error) = done {
-                            tracing::debug!(%error, "a conversation over the admin socket ended early");
+                            tracing::debug!(%error, "a connection to the admin socket failed");
                         }
                     }
                     () = stop.cancelled() => {}
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
     })
 }
 
-/// Binds the socket, open to this user alone. One that nobody serves any more makes way.
+/// Binds the socket with access for this user only. Replaces a socket that no process serves.
 async fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(folder) = path
         .parent()
@@ -73,11 +73,11 @@ async fn bind(path: &Path) -> anyhow::Result<UnixListener> {
             .create(folder)?;
     }
     if UnixStream::connect(path).await.is_ok() {
-        bail!("another host serves it: name another one with --admin-socket");
+        bail!("another host serves it: name another path with --admin-socket");
     }
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
-        Ok(_) => bail!("something else lies there: name another one with --admin-socket"),
+        Ok(_) => bail!("the file is not a socket: name another path with --admin-socket"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
@@ -86,8 +86,9 @@ async fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Whether the other end is a process of this user: the file's mode says so too, but only since it was set.
-fn is_own(stream: &UnixStream) -> bool {
+/// Whether the peer is a process of this user or of root. The file's mode ensures this too, but it is set only after
+/// the socket is bound.
+fn is_same_user(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream
         .peer_cred()
@@ -97,15 +98,14 @@ fn is_own(stream: &UnixStream) -> bool {
 async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) -> io::Result<()> {
     let (reading, mut writing) = stream.split();
     let mut line = String::new();
-    BufReader::new(tokio::io::AsyncReadExt::take(reading, REQUEST))
+    BufReader::new(tokio::io::AsyncReadExt::take(reading, MAX_REQUEST))
         .read_line(&mut line)
         .await?;
     let request = match serde_json::from_str(&line) {
         Ok(request) => request,
         Err(error) => {
-            let answer =
-                Answer::Error(format!("the request is none that this host knows: {error}"));
-            return send(&mut writing, &answer).await;
+            let response = Response::Error(format!("this host does not know the request: {error}"));
+            return send(&mut writing, &response).await;
         }
     };
     let follow = match &request {
@@ -115,36 +115,36 @@ async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) 
         } => Some(recent.follow(plugin)),
         _ => None,
     };
-    send(&mut writing, &answer(request, admin, recent).await).await?;
+    send(&mut writing, &handle(request, admin, recent).await).await?;
     if let Some(mut lines) = follow {
         while let Some(line) = lines.recv().await {
-            send(&mut writing, &Answer::Logs(vec![line])).await?;
+            send(&mut writing, &Response::Logs(vec![line])).await?;
         }
     }
     Ok(())
 }
 
-async fn answer(request: Request, admin: &AdminHandle, recent: &Recent) -> Answer {
+async fn handle(request: Request, admin: &AdminHandle, recent: &Recent) -> Response {
     let done = match request {
-        Request::Status => admin.status().await.map(Answer::Status),
-        Request::Why { object } => admin.why(&object).await.map(Answer::Why),
+        Request::Status => admin.status().await.map(Response::Status),
+        Request::Why { object } => admin.why(&object).await.map(Response::Why),
         Request::Logs { plugin, .. } => match admin.describe(&plugin).await {
-            Ok(_) => Ok(Answer::Logs(recent.lines(&plugin))),
+            Ok(_) => Ok(Response::Logs(recent.lines(&plugin))),
             Err(error) => Err(error),
         },
-        Request::Approve { plugin } => admin.approve(&plugin).await.map(Answer::Done),
-        Request::Rollback { plugin } => admin.roll_back(&plugin).await.map(Answer::Done),
-        Request::Resume { plugin } => admin.resume(&plugin).await.map(Answer::Done),
+        Request::Approve { plugin } => admin.approve(&plugin).await.map(Response::Done),
+        Request::Rollback { plugin } => admin.roll_back(&plugin).await.map(Response::Done),
+        Request::Resume { plugin } => admin.resume(&plugin).await.map(Response::Done),
         Request::Describe { plugin } => admin
             .describe(&plugin)
             .await
-            .map(|told| Answer::Described(Box::new(told))),
+            .map(|description| Response::Described(Box::new(description))),
     };
-    done.unwrap_or_else(|error| Answer::Error(error.to_string()))
+    done.unwrap_or_else(|error| Response::Error(error.to_string()))
 }
 
-async fn send(writing: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
+async fn send(writing: &mut (impl AsyncWriteExt + Unpin), response: &Response) -> io::Result<()> {
+    let mut line = serde_json::to_vec(response)?;
     line.push(b'\n');
     writing.write_all(&line).await?;
     writing.flush().await
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_socket_is_the_users_alone_and_a_stale_one_makes_way() {
+    async fn the_socket_is_private_and_replaces_a_stale_one() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("flyball/admin.sock");
         let listener = bind(&path).await.unwrap();

@@ -1,8 +1,8 @@
-//! What the host answers, as text for people.
+//! Responses of the host as text tables.
 
 use flyball_manager::{PluginState, PluginStatus, Reconciled};
 
-/// Columns that line up; the last one is as long as it is.
+/// Aligns the columns. The last column is not padded.
 fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -24,7 +24,7 @@ fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The plugins, one a line; what holds one up, and its last error, below.
+/// Returns a table with a line for each plugin; below it, why a plugin does not run, and its last error.
 pub(super) fn status(plugins: &[PluginStatus]) -> String {
     let titles = [
         "PLUGIN",
@@ -44,8 +44,8 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
     for plugin in plugins {
         let work = &plugin.performance;
         let state = match (plugin.state, plugin.rolled_back) {
-            (state, true) => format!("{} (rolled back)", word(state)),
-            (state, false) => word(state).to_owned(),
+            (state, true) => format!("{} (rolled back)", state_name(state)),
+            (state, false) => state_name(state).to_owned(),
         };
         rows.push(vec![
             plugin.name.clone(),
@@ -68,20 +68,20 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
             text.push_str(&format!("\n{}: {reason}\n", plugin.name));
         }
         if let Some(error) = &plugin.performance.last_error {
-            text.push_str(&format!("\n{}: the last error: {error}\n", plugin.name));
+            text.push_str(&format!("\n{}: last error: {error}\n", plugin.name));
         }
     }
     text
 }
 
-/// Reconciles, one a line.
+/// Returns a table with a line for each reconcile.
 pub(super) fn why(reconciles: &[Reconciled]) -> String {
     let titles = ["AT", "PLUGIN", "KEY", "WHY", "TOOK", "OUTCOME"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for done in reconciles {
         let outcome = match (&done.failed, done.wrote.as_slice()) {
             (Some(error), _) => format!("failed: {error}"),
-            (None, []) => "nothing to do".to_owned(),
+            (None, []) => "no writes".to_owned(),
             (None, wrote) => wrote.join(", "),
         };
         let more = if done.coalesced > 0 {
@@ -101,7 +101,7 @@ pub(super) fn why(reconciles: &[Reconciled]) -> String {
     columns(&rows)
 }
 
-fn word(state: PluginState) -> &'static str {
+fn state_name(state: PluginState) -> &'static str {
     match state {
         PluginState::Running => "running",
         PluginState::Quarantined => "quarantined",
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_no_line_ends_with_blanks() {
+    fn columns_are_aligned_without_trailing_spaces() {
         let rows = [
             vec!["a".to_owned(), "long".to_owned()],
             vec!["longer".to_owned(), "b".to_owned()],
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reconcile_reads_as_what_it_did() {
+    fn a_reconcile_is_shown_with_its_cause_and_outcome() {
         let done = Reconciled {
             at: "2026-01-01T00:00:00Z".into(),
             plugin: "hello".into(),

@@ -415,17 +415,17 @@ mod tests {
     use crate::cli::parse_run;
 
     fn read(args: &[&str]) -> RunConfig {
-        RunConfig::read(&parse_run(args).expect("they parse")).expect("they can be meant")
+        RunConfig::read(&parse_run(args).expect("they parse")).expect("valid flags")
     }
 
     fn error(args: &[&str]) -> String {
         RunConfig::read(&parse_run(args).expect("they parse"))
-            .expect_err("they can't be meant")
+            .expect_err("invalid flags")
             .to_string()
     }
 
     #[test]
-    fn without_flags_it_is_as_kube_controller_manager_is() {
+    fn the_defaults_are_kube_controller_managers() {
         let config = read(&[]);
         assert_eq!((config.qps, config.burst), (Some(20.0), 30));
         assert_eq!(config.cluster, ClusterSource::default());
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_of_kubeadm_is_read_and_one_warning_names_what_has_no_effect_yet() {
+    fn kubeadms_flags_are_accepted_and_one_warning_names_those_without_effect() {
         let config = read(&[
             "--allocate-node-cidrs=true",
             "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",
@@ -466,12 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_an_election_by_which_two_could_lead_are_refused() {
-        let refused = |args: &[&str]| {
-            RunConfig::read(&parse_run(args).expect("it parses"))
-                .expect_err("it is refused")
-                .to_string()
-        };
+    fn invalid_settings_of_leader_election_are_errors() {
         for (args, expected) in [
             (
                 &["--leader-elect-lease-duration=10s"][..],
@@ -482,8 +477,8 @@ mod tests {
             (&["--leader-elect-resource-lock=endpoints"], "only leases"),
             (&["--leader-elect-resource-namespace="], "needs a namespace"),
         ] {
-            let said = refused(args);
-            assert!(said.contains(expected), "{args:?}: {said}");
+            let error = error(args);
+            assert!(error.contains(expected), "{args:?}: {error}");
         }
         assert!(
             !read(&["--leader-elect=false", "--leader-elect-lease-duration=1s"])
@@ -493,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn the_syncs_and_values_of_a_controller_go_by_its_canonical_name() {
+    fn concurrency_and_values_are_kept_by_canonical_name() {
         let config = read(&[
             "--concurrent-deployment-syncs=9",
             "--concurrent_rc_syncs",
@@ -514,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_meant_is_an_error() {
+    fn an_invalid_value_is_an_error() {
         assert_eq!(
             error(&["--concurrent-job-syncs=0"]),
             "--concurrent-job-syncs=0: it must be at least 1"
@@ -531,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_feature_gate_is_warned_about() {
+    fn an_unknown_feature_gate_is_a_warning() {
         let config = read(&["--feature-gates=NoSuchGate=true,kube:AllAlpha=false"]);
         assert!(
             config

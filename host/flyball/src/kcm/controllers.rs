@@ -1,44 +1,42 @@
-//! The controllers of kube-controller-manager, in the order of their names.
+//! The controllers of kube-controller-manager, sorted by name.
 //!
-//! `testdata/kcm-1.36-controllers.txt` is what its own code says.
+//! `testdata/kcm-1.36-controllers.txt` is generated from kube-controller-manager's own code.
 
 /// A controller of kube-controller-manager.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Its canonical name.
+    /// The canonical name.
     pub(crate) name: &'static str,
-    /// Its older names, which hold for ever.
+    /// Older names, which stay valid.
     pub(crate) aliases: &'static [&'static str],
-    /// When it runs.
     pub(crate) start: Start,
 }
 
-/// When a controller runs without being named.
+/// Whether `*` in `--controllers` enables a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// With `*`.
+    /// `*` enables it.
     Default,
-    /// Only when it is named.
+    /// It runs only if it is named.
     Disabled,
-    /// With `*`, once a feature gate is switched on that is off by default.
+    /// `*` enables it only together with a feature gate that is off by default.
     Gated,
-    /// Never: it moved to the cloud-controller-manager, and its name is accepted.
+    /// It never runs: it moved to the cloud-controller-manager. Its name is still accepted.
     Cloud,
 }
 
-/// The canonical name of a controller of kube-controller-manager, whatever it is called by.
+/// Returns the canonical name of a controller, given its name or an alias.
 pub(crate) fn canonical(name: &str) -> Option<&'static str> {
     find(name).map(|known| known.name)
 }
 
-/// The controller with this name or alias.
+/// Returns the controller with this name or alias.
 pub(crate) fn find(name: &str) -> Option<&'static Known> {
     KNOWN
         .iter()
         .find(|known| known.name == name || known.aliases.contains(&name))
 }
 
-/// All of them.
 pub(crate) const KNOWN: &[Known] = &[
     known(
         "bootstrap-signer-controller",
@@ -241,13 +239,13 @@ mod tests {
     const GOLDEN: &str = include_str!("../../testdata/kcm-1.36-controllers.txt");
 
     #[test]
-    fn the_table_is_what_kube_controller_manager_says() {
+    fn the_table_equals_kube_controller_managers() {
         let lines = GOLDEN.lines().filter(|line| !line.starts_with('#'));
         let golden: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
         assert_eq!(golden.len(), KNOWN.len());
         for (golden, known) in golden.iter().zip(KNOWN) {
             let [name, aliases, disabled, cloud, gates] = golden[..] else {
-                panic!("{golden:?} has not five columns")
+                panic!("{golden:?} does not have five columns")
             };
             assert_eq!(
                 (name, aliases),
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_found_by_any_of_its_names() {
+    fn a_controller_is_found_by_its_name_and_its_aliases() {
         assert_eq!(canonical("podgc"), Some("pod-garbage-collector-controller"));
         assert_eq!(
             canonical("pod-garbage-collector-controller"),

@@ -492,7 +492,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_what_kube_controller_manager_says() {
+    fn the_table_equals_kube_controller_managers() {
         let golden = include_str!("../../testdata/kcm-1.36-flags.txt")
             .lines()
             .filter(|line| !line.starts_with('#'));

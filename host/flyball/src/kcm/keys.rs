@@ -1,18 +1,18 @@
-//! What flags of kube-controller-manager name private keys for: the host loads them and signs for guests, which never see
-//! them.
+//! The private keys that kube-controller-manager's flags name. The host loads them and signs for guests; guests never
+//! see the keys.
 
 use anyhow::Context;
 use flyball_manager::Signer;
 
 use crate::config::RunConfig;
 
-/// The key that signs tokens of service accounts.
+/// Name of the key that signs tokens of service accounts.
 const SERVICE_ACCOUNT: &str = "service-account";
 
-/// The keys of the files that flags name.
+/// Loads the keys from the files that flags name.
 ///
 /// # Errors
-/// A file can't be read, or holds no key that can sign.
+/// Fails if a file can't be read or contains no key that can sign.
 pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
     if let Some(file) = &config.service_account_key_file {
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_flag_signs_for_service_accounts() {
+    fn the_flag_adds_the_service_account_key() {
         assert_eq!(format!("{:?}", read(&[]).unwrap()), "{}");
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -46,18 +46,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_of_no_use_is_named_with_the_reason() {
-        let said = |file: &str| {
+    fn an_unusable_file_is_named_with_the_reason() {
+        let error = |file: &str| {
             let error = read(&[&format!("--service-account-private-key-file={file}")]).unwrap_err();
             format!("{error:#}")
         };
-        assert!(said("/nowhere").starts_with(
+        assert!(error("/nowhere").starts_with(
             "--service-account-private-key-file=/nowhere: can't read it: No such file"
         ));
         let public = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../manager/testdata/keys/rsa-public.pem"
         );
-        assert!(said(public).ends_with("rsa-public.pem: it holds no RSA or EC private key"));
+        assert!(error(public).ends_with("rsa-public.pem: it holds no RSA or EC private key"));
     }
 }

@@ -1,5 +1,5 @@
-//! What flags of kube-controller-manager tell single controllers, as values of their configuration. `--plugin-config` wins
-//! over them.
+//! Configuration values of controllers that come from kube-controller-manager's flags. `--plugin-config` takes
+//! precedence over them.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,11 @@ use crate::config::RunConfig;
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
-/// The operator's values, and those that follow from flags and from the cluster's connection.
+/// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
+/// flags and from the connection to the API server.
 ///
 /// # Errors
-/// A file that a flag names can't be read, or holds no certificate.
+/// Fails if the file of `--root-ca-file` can't be read or contains no certificate.
 pub(crate) fn values(
     config: &RunConfig,
     cluster: &kube::Config,
@@ -37,8 +38,8 @@ pub(crate) fn values(
     Ok(values)
 }
 
-/// The bundle by which pods trust the API server: `--root-ca-file`, else what this process trusts it by. Empty if it trusts
-/// whatever answers.
+/// Returns the CA bundle that pods use for the API server: `--root-ca-file`, or else the one of this process's
+/// connection. It is empty if that connection has no CA bundle either.
 fn root_ca(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<String> {
     let Some(file) = &config.root_ca_file else {
         let certificates = cluster
@@ -46,20 +47,20 @@ fn root_ca(config: &RunConfig, cluster: &kube::Config) -> anyhow::Result<String>
             .iter()
             .flatten()
             .map(|der| pem::Pem::new("CERTIFICATE", der.as_slice()));
-        let as_files_are = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+        let unix_newlines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
         return Ok(pem::encode_many_config(
             &certificates.collect::<Vec<_>>(),
-            as_files_are,
+            unix_newlines,
         ));
     };
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("--root-ca-file={}: can't read it", file.display()))?;
     let parsed = pem::parse_many(&text)
-        .with_context(|| format!("--root-ca-file={} is no PEM", file.display()))?;
-    let holds_one = parsed.iter().any(|part| part.tag() == "CERTIFICATE");
+        .with_context(|| format!("--root-ca-file={} is not PEM", file.display()))?;
+    let has_certificate = parsed.iter().any(|part| part.tag() == "CERTIFICATE");
     ensure!(
-        holds_one,
-        "--root-ca-file={} holds no certificate",
+        has_certificate,
+        "--root-ca-file={} contains no certificate",
         file.display()
     );
     Ok(text)
@@ -70,18 +71,18 @@ mod tests {
     use super::*;
     use crate::cli::parse_run;
 
-    /// Some bytes stand for a certificate: nothing here looks into it.
+    /// The content of a certificate is not parsed here, so any bytes do.
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 
     fn read(args: &[&str]) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
         let config = RunConfig::read(&parse_run(args).expect("it parses")).expect("it is accepted");
-        let mut cluster = kube::Config::new("https://127.0.0.1".parse().expect("it is an URL"));
+        let mut cluster = kube::Config::new("https://127.0.0.1".parse().expect("a URL"));
         cluster.root_cert = Some(vec![vec![1, 2, 3]]);
         values(&config, &cluster)
     }
 
     #[test]
-    fn pods_get_the_bundle_that_is_given_else_that_of_the_connection() {
+    fn pods_get_the_bundle_of_the_flag_or_else_of_the_connection() {
         let of_connection = read(&[]).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("of the file\n{PEM}")).unwrap();
@@ -93,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_without_a_certificate_is_refused() {
+    fn a_bundle_without_a_certificate_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let flag = format!("--root-ca-file={}", file.path().display());
         assert!(
             read(&[&flag])
                 .unwrap_err()
                 .to_string()
-                .ends_with("holds no certificate")
+                .ends_with("contains no certificate")
         );
         assert!(
             read(&["--root-ca-file=/nowhere"])
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_given_wins_over_a_flags() {
+    fn plugin_config_takes_precedence_over_other_flags() {
         let flag = "--legacy-service-account-token-clean-up-period=1h30m";
         assert_eq!(
             read(&[flag]).unwrap()[TOKEN_CLEANER]["clean-up-period"],

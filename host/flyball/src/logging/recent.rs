@@ -10,17 +10,18 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// The fields by which a line says which plugin it is about.
-const NAMES: [&str; 2] = ["controller", "plugin"];
-/// How many lines are remembered of each plugin, and of how many plugins.
-const LINES: usize = 256;
-const PLUGINS: usize = 4096;
-/// Bytes of a line.
-const LINE: usize = 4096;
-/// Lines that a reader may lag behind before it misses some.
-const LAG: usize = 1024;
+/// The fields that name the plugin that a line is about.
+const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
+/// Lines that are kept of each plugin.
+const MAX_LINES: usize = 256;
+/// Plugins whose lines are kept; lines about further plugins are dropped.
+const MAX_PLUGINS: usize = 4096;
+/// Maximum length of a line in bytes; longer lines are truncated.
+const MAX_LINE_BYTES: usize = 4096;
+/// Lines that a follower may lag behind before it misses some.
+const MAX_LAG: usize = 1024;
 
-/// The last lines about each plugin. A clone knows the same.
+/// The last lines about each plugin. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Recent {
     plugins: Arc<Mutex<BTreeMap<String, Lines>>>,
@@ -32,10 +33,10 @@ struct Lines {
     followers: Vec<mpsc::Sender<String>>,
 }
 
-/// What fills it.
+/// The layer that adds the log's lines to [`Recent`].
 pub(crate) struct RecentLayer(Recent);
 
-/// A line as it is put together.
+/// The parts of a line, collected from the fields of an event.
 #[derive(Default)]
 struct Line {
     plugin: String,
@@ -44,12 +45,12 @@ struct Line {
 }
 
 impl Recent {
-    /// What takes note of the log's lines.
+    /// Returns the layer that adds the log's lines.
     pub(crate) fn layer(&self) -> RecentLayer {
         RecentLayer(self.clone())
     }
 
-    /// The last lines about a plugin, the oldest first.
+    /// Returns the last lines about a plugin, the oldest first.
     pub(crate) fn lines(&self, plugin: &str) -> Vec<String> {
         self.all()
             .get(plugin)
@@ -57,9 +58,9 @@ impl Recent {
             .unwrap_or_default()
     }
 
-    /// Each further line about a plugin.
+    /// Returns a channel that receives each further line about a plugin.
     pub(crate) fn follow(&self, plugin: &str) -> mpsc::Receiver<String> {
-        let (sender, lines) = mpsc::channel(LAG);
+        let (sender, lines) = mpsc::channel(MAX_LAG);
         self.all()
             .entry(plugin.to_owned())
             .or_default()
@@ -70,7 +71,7 @@ impl Recent {
 
     fn add(&self, plugin: String, line: String) {
         let mut all = self.all();
-        if all.len() >= PLUGINS && !all.contains_key(&plugin) {
+        if all.len() >= MAX_PLUGINS && !all.contains_key(&plugin) {
             return;
         }
         let lines = all.entry(plugin).or_default();
@@ -79,7 +80,7 @@ impl Recent {
             .followers
             .iter()
             .for_each(|follower| drop(follower.try_send(line.clone())));
-        if lines.last.len() == LINES {
+        if lines.last.len() == MAX_LINES {
             lines.last.pop_front();
         }
         lines.last.push_back(line);
@@ -93,20 +94,23 @@ impl Recent {
 impl<S: Subscriber> Layer<S> for RecentLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let fields = event.metadata().fields();
-        if NAMES.iter().all(|name| fields.field(name).is_none()) {
+        if PLUGIN_FIELDS
+            .iter()
+            .all(|name| fields.field(name).is_none())
+        {
             return;
         }
         let mut line = Line::default();
         event.record(&mut line);
-        let at = jiff::Timestamp::now();
+        let time = jiff::Timestamp::now();
         let mut text = format!(
-            "{at:.3} {:>5} {}{}",
+            "{time:.3} {:>5} {}{}",
             event.metadata().level(),
             line.message,
             line.fields
         );
-        if text.len() > LINE {
-            let end = (0..=LINE)
+        if text.len() > MAX_LINE_BYTES {
+            let end = (0..=MAX_LINE_BYTES)
                 .rev()
                 .find(|end| text.is_char_boundary(*end))
                 .unwrap_or_default();
@@ -120,7 +124,7 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
 impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            name if NAMES.contains(&name) => self.plugin = value.to_owned(),
+            name if PLUGIN_FIELDS.contains(&name) => self.plugin = value.to_owned(),
             "message" => self.message = value.to_owned(),
             name => drop(write!(self.fields, " {name}={value:?}")),
         }
@@ -128,7 +132,7 @@ impl Visit for Line {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
-            name if NAMES.contains(&name) => self.plugin = format!("{value:?}"),
+            name if PLUGIN_FIELDS.contains(&name) => self.plugin = format!("{value:?}"),
             "message" => self.message = format!("{value:?}"),
             name => drop(write!(self.fields, " {name}={value:?}")),
         }
@@ -142,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_found_by_the_plugin_that_they_are_about() {
+    fn lines_are_kept_by_plugin() {
         let recent = Recent::default();
         let mut followed = recent.follow("hello");
         tracing::subscriber::with_default(
@@ -150,8 +154,8 @@ mod tests {
             || {
                 tracing::info!(plugin = "hello", key = "demo/web", "greeted");
                 tracing::info!(controller = %"other", "did not");
-                tracing::info!("about nobody");
-                tracing::warn!(controller = "hello", "{}", "é".repeat(LINE));
+                tracing::info!("about no plugin");
+                tracing::warn!(controller = "hello", "{}", "é".repeat(MAX_LINE_BYTES));
             },
         );
         let lines = recent.lines("hello");
@@ -161,21 +165,21 @@ mod tests {
             "{}",
             lines[0]
         );
-        assert!(lines[1].len() <= LINE + 3 && lines[1].ends_with('…'));
+        assert!(lines[1].len() <= MAX_LINE_BYTES + 3 && lines[1].ends_with('…'));
         assert_eq!(recent.lines("other").len(), 1);
         assert_eq!(followed.try_recv().ok().as_ref(), lines.first());
     }
 
     #[test]
-    fn the_oldest_lines_are_forgotten() {
+    fn the_oldest_lines_are_dropped() {
         let recent = Recent::default();
-        (0..LINES + 1).for_each(|number| recent.add("hello".into(), number.to_string()));
+        (0..MAX_LINES + 1).for_each(|number| recent.add("hello".into(), number.to_string()));
         assert_eq!(
             (
                 recent.lines("hello").len(),
                 recent.lines("hello")[0].as_str()
             ),
-            (LINES, "1")
+            (MAX_LINES, "1")
         );
     }
 }

@@ -1,5 +1,5 @@
-//! `flyball build`: a project in Rust, as a component. Cargo compiles it for a WebAssembly target that is installed; of a core
-//! module a component is made here, and what comes out is tried as the host would.
+//! `flyball build`: builds a Rust project into a component. Cargo compiles it for an installed WebAssembly target. A
+//! core module is then encoded as a component, and the component is validated as the host would.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,12 +8,13 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
-use super::trial::trial;
+use super::load::load;
 
-/// What guests are compiled for, the best first: the second one's guests import WASI, which the host answers with nothing.
+/// The compilation targets, in order of preference. Guests of the second one import WASI, for which the host has only
+/// stubs.
 const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "wasm32-wasip2"];
-/// The toolchain that `cargo xtask` links where rustup can't add a target.
-const LINKED: &str = "rust-wasm";
+/// The toolchain that `cargo xtask` links if rustup can't add a target.
+const LINKED_TOOLCHAIN: &str = "rust-wasm";
 
 /// Builds the project in `dir`.
 pub(super) async fn run(
@@ -24,7 +25,7 @@ pub(super) async fn run(
     let manifest = dir.join("Cargo.toml");
     ensure!(
         manifest.is_file(),
-        "there is no project in {}: it has no Cargo.toml; name its folder, or make one with `flyball new`",
+        "{} is not a project: it has no Cargo.toml; name another folder, or create a project with `flyball new`",
         dir.display()
     );
     let (toolchain, target) = choose(dir, toolchain)?;
@@ -32,11 +33,11 @@ pub(super) async fn run(
     let bytes = std::fs::read(&module.path)
         .with_context(|| format!("can't read {}", module.path.display()))?;
     let component = component(&bytes)
-        .with_context(|| format!("can't make a component of {}", module.path.display()))?;
+        .with_context(|| format!("can't encode {} as a component", module.path.display()))?;
     let output = output.unwrap_or_else(|| dir.join(format!("{}.wasm", module.name)));
     std::fs::write(&output, &component)
         .with_context(|| format!("can't write {}", output.display()))?;
-    let description = trial(&output).await?.description;
+    let description = load(&output).await?.description;
     Ok(format!(
         "built {} {}: {}, {} bytes\n",
         description.name,
@@ -46,7 +47,7 @@ pub(super) async fn run(
     ))
 }
 
-/// A toolchain, none for the one in use, and a target that it has.
+/// Chooses a toolchain (none is the active one) and a target that it has.
 fn choose<'a>(
     dir: &Path,
     toolchain: Option<&'a str>,
@@ -54,7 +55,7 @@ fn choose<'a>(
     let toolchains: &[Option<&str>] = if toolchain.is_some() {
         &[toolchain]
     } else {
-        &[None, Some(LINKED)]
+        &[None, Some(LINKED_TOOLCHAIN)]
     };
     for &toolchain in toolchains {
         for target in TARGETS {
@@ -69,22 +70,22 @@ fn choose<'a>(
     bail!(
         "can't build {}: {} has no target for WebAssembly; install it with `rustup target add{of} {}`",
         dir.display(),
-        toolchain.map_or("the Rust toolchain in use".into(), |name| format!(
+        toolchain.map_or("the active Rust toolchain".into(), |name| format!(
             "the toolchain {name}"
         )),
         TARGETS[0]
     )
 }
 
-/// Whether the standard library of a toolchain is there for a target. A toolchain that is not there has none.
+/// Whether a toolchain is installed with the standard library for a target.
 fn has_target(dir: &Path, toolchain: Option<&str>, target: &str) -> anyhow::Result<bool> {
     let mut rustc = tool("rustc", toolchain, dir);
     rustc.args(["--print", "target-libdir", "--target", target]);
-    let answer = rustc
+    let output = rustc
         .output()
         .context("can't run `rustc`: install Rust with rustup")?;
-    let folder = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
-    Ok(answer.status.success()
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    Ok(output.status.success()
         && folder
             .read_dir()
             .is_ok_and(|mut files| files.next().is_some()))
@@ -98,14 +99,14 @@ fn tool(name: &str, toolchain: Option<&str>, dir: &Path) -> Command {
     command
 }
 
-/// What cargo compiled.
+/// The core module or component that cargo compiled.
 struct Module {
     /// The package's name.
     name: String,
     path: PathBuf,
 }
 
-/// A message of cargo's about what it made.
+/// A message of cargo about an artifact.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -138,7 +139,7 @@ fn compile(dir: &Path, toolchain: Option<&str>, target: &str) -> anyhow::Result<
         .context("can't run `cargo`: install Rust with rustup")?;
     ensure!(
         built.status.success(),
-        "can't build {}: cargo failed, and says why above",
+        "can't build {}: cargo failed with the errors above",
         dir.display()
     );
     let text = String::from_utf8_lossy(&built.stdout);
@@ -164,7 +165,7 @@ fn compile(dir: &Path, toolchain: Option<&str>, target: &str) -> anyhow::Result<
     });
     let path = path.with_context(|| {
         format!(
-            "{} is no plugin: its Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under `[lib]`",
+            "{} is not a plugin: its Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under `[lib]`",
             dir.display()
         )
     })?;
@@ -187,11 +188,11 @@ fn package_name(dir: &Path) -> anyhow::Result<String> {
     let text =
         std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     let manifest: Manifest =
-        toml::from_str(&text).with_context(|| format!("{} names no package", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} has no package name", path.display()))?;
     Ok(manifest.package.name)
 }
 
-/// The component of a core module; a component as it is.
+/// Encodes a core module as a component. Returns a component unchanged.
 fn component(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     if bytes.get(4..8) != Some(&[1, 0, 0, 0]) {
         return Ok(bytes.to_owned());
@@ -205,11 +206,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_folder_without_a_project_is_told() {
+    async fn a_folder_without_a_project_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = run(folder.path(), None, None)
             .await
-            .expect_err("there is nothing")
+            .expect_err("the folder is empty")
             .to_string();
         assert!(
             error.contains("has no Cargo.toml") && error.contains("flyball new"),
@@ -218,9 +219,9 @@ mod tests {
     }
 
     #[test]
-    fn a_toolchain_without_a_target_is_told_with_what_installs_it() {
+    fn a_missing_target_is_an_error_that_says_how_to_install_it() {
         let error = choose(Path::new("."), Some("no-such-toolchain"))
-            .expect_err("it is not there")
+            .expect_err("the toolchain does not exist")
             .to_string();
         assert!(
             error

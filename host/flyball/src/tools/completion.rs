@@ -1,17 +1,17 @@
-//! `flyball completion`: the scripts that clap makes.
+//! `flyball completion`: generates completion scripts with clap.
 
-use clap_complete::{Shell as Known, generate};
+use clap_complete::{Shell as ClapShell, generate};
 
 use super::Shell;
 
-/// The script for a shell.
+/// Returns the completion script for a shell.
 pub(super) fn script(shell: Shell, mut command: clap::Command) -> String {
-    let known = match shell {
-        Shell::Bash => Known::Bash,
-        Shell::Zsh => Known::Zsh,
-        Shell::Fish => Known::Fish,
+    let shell = match shell {
+        Shell::Bash => ClapShell::Bash,
+        Shell::Zsh => ClapShell::Zsh,
+        Shell::Fish => ClapShell::Fish,
     };
     let mut script = Vec::new();
-    generate(known, &mut command, "flyball", &mut script);
+    generate(shell, &mut command, "flyball", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_printed_policy_reads_back_as_what_trust_grants() {
+    fn a_printed_policy_grants_the_same_as_trust() {
         let document = r#"{
             "format": 1, "name": "full", "version": "1\n[plugins.evil]", "queues": [{"name": "q"}], "concurrency": 3,
             "watches": [{"kind": "v1/Pod"}, {"discovered": {"periodMs": 1}}],
@@ -142,7 +142,7 @@ mod tests {
             (&trusted.allow, &trusted.imports)
         );
         assert_eq!(read.service_account.as_deref(), Some("flyball-system/full"));
-        // All else is as where nothing is said.
+        // All other settings have their defaults.
         assert_eq!(
             (read.concurrency, read.config.len(), read.signer_keys.len()),
             (None, 0, 0)

@@ -1,4 +1,4 @@
-//! `flyball inspect`: what a plugin is, what it reads and what it asks for.
+//! `flyball inspect`: shows what a plugin is, what it reads and what it asks for.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,25 +9,25 @@ use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue,
 use flyball_types::printable;
 use serde_json::json;
 
-use super::producers::{self, Outside};
-use super::trial::trial;
+use super::load::load;
+use super::producers::{self, Interface};
 use super::{Format, output};
 
-/// The package of the world that guests are compiled against, in the name of what they export.
+/// The name of the export of every guest, up to the version of the world that it was compiled against.
 const GUEST: &str = "flyball:controller/guest@";
 
-/// Looks at a file.
+/// Inspects a file.
 pub(super) async fn run(file: &Path, format: Format) -> anyhow::Result<String> {
-    let trial = trial(file).await?;
-    let outside = producers::read(&trial.wasm);
+    let inspection = load(file).await?;
+    let interface = producers::read(&inspection.wasm);
     Ok(match format {
-        Format::Text => text(file, &trial, &outside),
-        Format::Json => json(file, &trial, &outside),
+        Format::Text => text(file, &inspection, &interface),
+        Format::Json => json(file, &inspection, &interface),
     })
 }
 
-fn world(outside: &Outside) -> String {
-    let version = outside
+fn world(interface: &Interface) -> String {
+    let version = interface
         .exports
         .iter()
         .find_map(|name| name.strip_prefix(GUEST))
@@ -35,31 +35,31 @@ fn world(outside: &Outside) -> String {
     format!("flyball:controller/controller@{version}")
 }
 
-fn json(file: &Path, trial: &Inspection, outside: &Outside) -> String {
+fn json(file: &Path, inspection: &Inspection, interface: &Interface) -> String {
     let document = json!({
         "file": file.display().to_string(),
-        "digest": format!("sha256:{}", trial.digest),
-        "bytes": trial.wasm.len(),
-        "world": world(outside),
-        "producers": outside.producers,
-        "imports": outside.imports,
-        "description": *trial.description,
+        "digest": format!("sha256:{}", inspection.digest),
+        "bytes": inspection.wasm.len(),
+        "world": world(interface),
+        "producers": interface.producers,
+        "imports": interface.imports,
+        "description": *inspection.description,
     });
     output::pretty_json(&document)
 }
 
-fn text(file: &Path, trial: &Inspection, outside: &Outside) -> String {
-    let description = &trial.description;
+fn text(file: &Path, inspection: &Inspection, interface: &Interface) -> String {
+    let description = &inspection.description;
     let mut page = Page::default();
     page.line("name", &description.name);
     page.line("version", &description.version);
     page.line(
         "file",
-        &format!("{}, {} bytes", file.display(), trial.wasm.len()),
+        &format!("{}, {} bytes", file.display(), inspection.wasm.len()),
     );
-    page.line("digest", &format!("sha256:{}", trial.digest));
-    page.line("world", &world(outside));
-    for (field, names) in &outside.producers {
+    page.line("digest", &format!("sha256:{}", inspection.digest));
+    page.line("world", &world(interface));
+    for (field, names) in &interface.producers {
         page.line(
             field,
             &names
@@ -69,7 +69,7 @@ fn text(file: &Path, trial: &Inspection, outside: &Outside) -> String {
                 .join(", "),
         );
     }
-    page.line("imports", &short_imports(outside));
+    page.line("imports", &short_imports(interface));
     page.line("concurrency", &description.concurrency.max(1).to_string());
     description
         .watches
@@ -113,7 +113,7 @@ fn text(file: &Path, trial: &Inspection, outside: &Outside) -> String {
     page.text
 }
 
-/// A table of two columns. What a plugin says of itself can't confuse a terminal.
+/// A table of two columns. Control characters in the plugin's texts are replaced.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -121,14 +121,14 @@ struct Page {
 }
 
 impl Page {
-    /// Adds a line, if there is something to say.
+    /// Adds a line, unless the value is empty.
     fn line(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             let _ = writeln!(self.text, "{:<13} {}", printable(name), printable(value));
         }
     }
 
-    /// Adds one of several values under one name; a value of several lines is indented.
+    /// Adds one of several values under one name. Further lines of a value are indented.
     fn item(&mut self, name: &'static str, value: &str) {
         let shown = if self.last == name { "" } else { name };
         self.last = name;
@@ -143,9 +143,8 @@ impl Page {
     }
 }
 
-/// The interfaces that the component imports, without the package and the version that all of them
-/// have.
-fn short_imports(outside: &Outside) -> String {
+/// Returns the interfaces that the component imports, without versions and without the package of the world.
+fn short_imports(interface: &Interface) -> String {
     let short = |name: &String| {
         let plain = name.split_once('@').map_or(name.as_str(), |(name, _)| name);
         plain
@@ -153,7 +152,7 @@ fn short_imports(outside: &Outside) -> String {
             .unwrap_or(plain)
             .to_owned()
     };
-    outside
+    interface
         .imports
         .iter()
         .map(short)
@@ -169,10 +168,10 @@ fn watch_of(watch: &Watch) -> String {
             let can = if verbs.is_empty() {
                 String::new()
             } else {
-                format!(" that one can {}", verbs.join(" and "))
+                format!(" that supports {}", verbs.join(" and "))
             };
             format!(
-                "every kind{can}, asked for every {}",
+                "every kind{can}, discovered every {}",
                 period(discovered.period_ms, &discovered.config)
             )
         }
@@ -188,12 +187,12 @@ fn watch_of(watch: &Watch) -> String {
         }
     }
     let fields = match watch.fields.iter().any(|field| field == ".") {
-        true => "all of it".to_owned(),
+        true => "all fields".to_owned(),
         false => watch.fields.join(", "),
     };
     match (fields.as_str(), watch.metadata_only) {
         ("", _) => {}
-        (fields, true) => drop(write!(text, "\nreads {fields} (metadata alone)")),
+        (fields, true) => drop(write!(text, "\nreads {fields} (metadata only)")),
         (fields, false) => drop(write!(text, "\nreads {fields}")),
     }
     for mapping in &watch.map {
@@ -207,7 +206,7 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Itself => "it".to_owned(),
         To::Controller { kind } => format!("the {kind} that controls it"),
         To::Owner { kind } => format!("each {kind} that owns it"),
-        To::Named { path, .. } => format!("what {path} names"),
+        To::Named { path, .. } => format!("the object that {path} names"),
         To::Selecting { kind, path, whose } => {
             let whose = whose
                 .iter()
@@ -222,14 +221,14 @@ fn mapping_of(mapping: &Mapping) -> String {
         To::Namespace => "its namespace".into(),
         To::Constant { key } => format!("the key {key:?}"),
         To::Reference => "a reference to it".into(),
-        To::Dependents => "what names it as an owner".into(),
+        To::Dependents => "the objects that name it as an owner".into(),
         To::OwnerReferences {
             which: Owners::Missing,
         } => "its owners that are missing".into(),
         To::OwnerReferences {
             which: Owners::Deleting,
         } => "its owners that are being deleted".into(),
-        To::Route => "what the plugin's `route` says".into(),
+        To::Route => "the keys that the plugin's `route` returns".into(),
     };
     if mapping.orphans {
         text.push_str(", if it has no controller");
@@ -260,9 +259,7 @@ fn mapping_of(mapping: &Mapping) -> String {
 fn queue_of(queue: &Queue) -> String {
     let retries = queue
         .max_retries
-        .map_or("without end".to_owned(), |retries| {
-            format!("{retries} times")
-        });
+        .map_or("forever".to_owned(), |retries| format!("{retries} times"));
     let name = &queue.name;
     let (first, last) = (millis(queue.base_delay_ms), millis(queue.max_delay_ms));
     format!("{name}: retries {retries}, after {first}, doubled up to {last}")
@@ -271,7 +268,10 @@ fn queue_of(queue: &Queue) -> String {
 fn period(ms: u32, config: &str) -> String {
     match config {
         "" => millis(ms),
-        key => format!("{}, or what the configuration says by {key}", millis(ms)),
+        key => format!(
+            "{}, or the value of the configuration key {key}",
+            millis(ms)
+        ),
     }
 }
 
@@ -279,7 +279,7 @@ fn millis(ms: u32) -> String {
     format!("{:?}", Duration::from_millis(ms.into()))
 }
 
-/// What must be granted, beside the watches.
+/// Returns the permissions and imports that need a grant.
 fn wants(description: &Description) -> Vec<String> {
     let permission = description.permissions.iter().map(|permission| {
         let verbs: Vec<&str> = permission.verbs.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! `flyball new`: a project that builds, with a controller that works and a test that passes.
+//! `flyball new`: creates a project with a working controller and a test.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 /// The SDK in the checkout that this binary was built from.
 const OWN_SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/sdk");
 
-/// The files of a project in Rust. `NAME`, `CRATE` and `SDK` in double braces are filled in.
+/// The files of a Rust project. `{{NAME}}`, `{{CRATE}}` and `{{SDK}}` are replaced.
 const FILES: [(&str, &str); 6] = [
     (
         "Cargo.toml",
@@ -33,10 +33,10 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
-/// Names that cargo refuses for a crate, though they would do for a plugin.
-const TAKEN: [&str; 6] = ["test", "core", "std", "alloc", "proc-macro", "flyball-sdk"];
+/// Valid names of plugins that cargo refuses as names of crates.
+const RESERVED: [&str; 6] = ["test", "core", "std", "alloc", "proc-macro", "flyball-sdk"];
 
-/// Makes a project, and says what comes next.
+/// Creates a project. Returns text with the next steps.
 pub(super) fn run(name: &str, dir: Option<PathBuf>, sdk: Option<&str>) -> anyhow::Result<String> {
     check(name)?;
     let dependency = dependency(sdk)?;
@@ -44,14 +44,14 @@ pub(super) fn run(name: &str, dir: Option<PathBuf>, sdk: Option<&str>) -> anyhow
     let is_empty = |dir: &Path| dir.read_dir().is_ok_and(|mut files| files.next().is_none());
     ensure!(
         !dir.exists() || is_empty(&dir),
-        "can't make a project in {}: it is there already, and not empty; name another with --dir",
+        "can't create a project in {}: the folder exists and is not empty; name another one with --dir",
         dir.display()
     );
     for (file, template) in FILES {
         let path = dir.join(file);
         let folder = path.parent().unwrap_or(&dir);
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("can't make {}", folder.display()))?;
+            .with_context(|| format!("can't create {}", folder.display()))?;
         let text = template
             .replace("{{CRATE}}", &name.replace('-', "_"))
             .replace("{{NAME}}", name);
@@ -59,7 +59,7 @@ pub(super) fn run(name: &str, dir: Option<PathBuf>, sdk: Option<&str>) -> anyhow
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(format!(
-        "made {dir}\n\n  cd {dir}\n  cargo test               # its test, without a cluster\n  flyball build            # {name}.wasm\n  \
+        "created {dir}\n\n  cd {dir}\n  cargo test               # runs its test, without a cluster\n  flyball build            # builds {name}.wasm\n  \
          flyball policy {name}.wasm\n",
         dir = dir.display()
     ))
@@ -77,13 +77,13 @@ fn check(name: &str) -> anyhow::Result<()> {
         "`{name}` can't be a plugin's name: use lower-case letters, digits and dashes, a letter first"
     );
     ensure!(
-        !TAKEN.contains(&name) && !is_keyword(name),
-        "`{name}` can't be a crate's name: Rust has it for itself; choose another"
+        !RESERVED.contains(&name) && !is_keyword(name),
+        "`{name}` can't be a crate's name, because Rust or cargo reserves it: choose another name"
     );
     Ok(())
 }
 
-/// Words of Rust that no crate may be called.
+/// Whether the name is a keyword of Rust, which no crate may have as its name.
 fn is_keyword(name: &str) -> bool {
     const KEYWORDS: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final \
                             fn for gen if impl in let loop macro match mod move mut override priv pub ref return self static \
@@ -91,12 +91,12 @@ fn is_keyword(name: &str) -> bool {
     KEYWORDS.split_whitespace().any(|keyword| keyword == name)
 }
 
-/// The SDK as a dependency in `Cargo.toml`.
+/// Returns the SDK as a dependency for `Cargo.toml`. `sdk` is a folder or a URL.
 fn dependency(sdk: Option<&str>) -> anyhow::Result<String> {
     let is_url = |text: &str| {
         ["https://", "http://", "ssh://", "git://", "file://"]
             .iter()
-            .any(|at| text.starts_with(at))
+            .any(|scheme| text.starts_with(scheme))
     };
     if let Some(url) = sdk.filter(|sdk| is_url(sdk)) {
         return Ok(format!("{{ git = {} }}", json!(url)));
@@ -111,8 +111,8 @@ fn dependency(sdk: Option<&str>) -> anyhow::Result<String> {
             bail!("--sdk {given} is not Flyball's SDK: name the folder `guests/sdk` of a checkout")
         }
         (false, None) => bail!(
-            "the SDK is not published yet, and the checkout that this binary was built from is gone: name the folder \
-             `guests/sdk` of another with --sdk, or the URL of its git repository"
+            "the SDK is not published yet, and the checkout that this binary was built from does not exist any more: name the \
+             folder `guests/sdk` of another checkout, or the URL of its git repository, with --sdk"
         ),
     }
     let path = path
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_plugin_or_crate_can_have_are_refused() {
+    fn invalid_names_of_plugins_and_crates_are_errors() {
         for name in ["", "A", "1a", "a_b", "a-", "a--b", "match", "test", "../x"] {
             assert!(check(name).is_err(), "{name}");
         }
@@ -150,7 +150,7 @@ mod tests {
                 .ends_with("guests/sdk\" }")
         );
         let error = dependency(Some("/no/such"))
-            .expect_err("it is not there")
+            .expect_err("it does not exist")
             .to_string();
         assert!(
             error.contains("--sdk /no/such is not Flyball's SDK"),
@@ -159,14 +159,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_written_over() {
+    fn existing_files_are_not_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("Cargo.toml");
         std::fs::write(&file, "mine").expect("it is written");
         let error = run("a", Some(folder.path().into()), None)
-            .expect_err("it is refused")
+            .expect_err("the folder is not empty")
             .to_string();
         assert!(error.contains("not empty"), "{error}");
-        assert_eq!(std::fs::read_to_string(file).expect("it is there"), "mine");
+        assert_eq!(
+            std::fs::read_to_string(file).expect("the file exists"),
+            "mine"
+        );
     }
 }

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flyball_registry::{Options, Package, PackageReference, PublicKey};
 
+use super::load::load;
 use super::producers;
-use super::trial::trial;
 
-/// Pushes a file, and prints where it is.
+/// Pushes a file. Returns the pinned reference of the package.
 pub(super) async fn push(file: &Path, to: &str, plain_http: bool) -> anyhow::Result<String> {
     let to: PackageReference = to.parse()?;
-    let trial = trial(file).await?;
-    let outside = producers::read(&trial.wasm);
+    let inspection = load(file).await?;
+    let interface = producers::read(&inspection.wasm);
     let annotations = [
-        ("title", &trial.description.name),
-        ("version", &trial.description.version),
+        ("title", &inspection.description.name),
+        ("version", &inspection.description.version),
     ];
     let annotations = annotations
         .map(|(name, value)| (format!("org.opencontainers.image.{name}"), value.clone()));
     let package = Package {
-        wasm: trial.wasm,
-        exports: outside.exports,
-        imports: outside.imports,
+        wasm: inspection.wasm,
+        exports: interface.exports,
+        imports: interface.imports,
         annotations: BTreeMap::from(annotations),
     };
     let pinned = flyball_registry::push(
@@ -38,7 +38,7 @@ pub(super) async fn push(file: &Path, to: &str, plain_http: bool) -> anyhow::Res
     Ok(format!("{pinned}\n"))
 }
 
-/// Pulls a package into a file, and prints what it is.
+/// Pulls a package into a file. Returns the file's path and the pinned reference of the package.
 pub(super) async fn pull(
     from: &str,
     output: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub(super) async fn pull(
     std::fs::write(&output, &pulled.wasm)
         .with_context(|| format!("can't write {}", output.display()))?;
     let signed = if key.is_some() {
-        ", signed by the key"
+        ", signed with the key"
     } else {
         ""
     };

@@ -1,25 +1,25 @@
-//! What RBAC calls the kinds: their plurals, and whether they lie in namespaces. Of the built-in kinds it is known; of others
-//! only the usual plural can be told without asking the cluster.
+//! The plurals of kinds, as RBAC rules name them, and whether kinds are namespaced. Both are known for built-in kinds.
+//! For other kinds the plural is guessed, because the tools don't connect to a cluster.
 
 use std::any::TypeId;
 
 use flyball_types::Kind;
 use k8s_openapi::{ClusterResourceScope, Resource};
 
-/// What is known of a kind, whatever its version.
+/// The plural and the scope of a kind in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plural {
     /// As in `deployments`.
     pub(super) resource: String,
-    /// Whether its objects lie in namespaces; none if the kind is not a built-in one, and the plural a guess.
+    /// None if the kind is not built-in; the plural is then a guess.
     pub(super) namespaced: Option<bool>,
 }
 
-/// The plural of a kind.
+/// Returns the plural of a kind.
 pub(super) fn of(kind: &Kind) -> Plural {
     let known = BUILT_IN
         .iter()
-        .map(|of| of())
+        .map(|entry| entry())
         .find(|known| known.group == kind.group && known.kind == kind.kind);
     match known {
         Some(known) => Plural {
@@ -27,14 +27,14 @@ pub(super) fn of(kind: &Kind) -> Plural {
             namespaced: Some(known.namespaced),
         },
         None => Plural {
-            resource: usual(&kind.kind),
+            resource: guess(&kind.kind),
             namespaced: None,
         },
     }
 }
 
-/// Of lower case, and with the ending that English has.
-fn usual(kind: &str) -> String {
+/// Returns the kind in lower case with a regular English plural ending.
+fn guess(kind: &str) -> String {
     let lower = kind.to_ascii_lowercase();
     match lower.as_bytes() {
         [.., b's' | b'x'] | [.., b'c' | b's', b'h'] => format!("{lower}es"),
@@ -61,7 +61,7 @@ fn known<K: Resource<Scope: 'static>>() -> Known {
     }
 }
 
-/// Kinds by their modules.
+/// Lists kinds by their modules in `k8s_openapi`.
 macro_rules! kinds {
     ($($module:path => [$($kind:ident),* $(,)?],)*) => {
         &[$($({ use $module as module; known::<module::$kind> }),*),*]
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn built_in_kinds_are_known_in_each_of_their_versions() {
+    fn built_in_kinds_are_known_in_every_version() {
         for (kind, plural, namespaced) in [
             ("v1/Endpoints", "endpoints", true),
             (
@@ -158,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn the_guess_is_right_for_all_built_in_kinds_but_one() {
+    fn the_guess_is_right_for_all_built_in_kinds_except_one() {
         let wrong: Vec<&str> = BUILT_IN
             .iter()
-            .map(|of| of())
-            .filter(|known| usual(known.kind) != known.plural)
+            .map(|entry| entry())
+            .filter(|known| guess(known.kind) != known.plural)
             .map(|k| k.kind)
             .collect();
         assert_eq!(wrong, ["Endpoints"]);

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_what_is_needed() {
+    fn the_rules_cover_what_the_plugin_asks_for() {
         let (everywhere, within, notes) = needs(DOCUMENT, None);
         let [core_events, events] = events();
         let expected = json!([
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_policy_leaves_out_is_left_out_and_told() {
+    fn what_the_policy_does_not_grant_is_left_out_with_a_note() {
         let policy = r#"
             [[plugins.a.allow]]
             kinds = ["v1/Namespace", "v1/Secret"]
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_all_kinds_it_gets_those_that_the_policy_names() {
+    fn a_permission_on_all_kinds_becomes_rules_on_the_kinds_of_the_policy() {
         let document = r#"{
             "format": 1, "name": "a", "queues": [{"name": "q"}], "watches": [{"discovered": {"periodMs": 1}}],
             "permissions": [{"kind": "*", "verbs": ["delete"]}, {"kind": "*", "subresource": "status", "verbs": ["patch"]}]
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_without_namespaces_need_no_role_in_one() {
+    fn a_cluster_scoped_kind_needs_no_role_in_a_namespace() {
         let policy = "[[plugins.a.allow]]\nkinds = [\"v1/Namespace\"]\nverbs = [\"watch\"]\nnamespaces = [\"one\"]";
         let (_, within, notes) = needs(DOCUMENT, Some(policy));
         assert_eq!(within, json!({}));
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_a_policy_can_not_add_a_document() {
+    fn names_in_a_policy_can_not_inject_a_document() {
         let namespace = "one\n---\nkind: Secret";
         let policy = format!(
             "[[plugins.a.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"watch\"]\nnamespaces = [{namespace:?}]"

@@ -1,4 +1,4 @@
-//! `flyball validate`: whether the host could load these files, and if not, why.
+//! `flyball validate`: checks whether the host could load files.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,30 +6,30 @@ use std::process::ExitCode;
 use flyball_manager::policy::Policy;
 use serde_json::{Value, json};
 
-use super::trial::engine;
+use super::load::engine;
 use super::{Done, Format, output};
 use crate::sentence;
 
-/// Checks files, each for itself.
+/// Checks each file on its own.
 pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::Result<Done> {
     let engine = engine()?;
-    let mut found: Vec<(&Path, anyhow::Result<Value>)> = Vec::new();
+    let mut results: Vec<(&Path, anyhow::Result<Value>)> = Vec::new();
     for file in files.iter().map(AsRef::as_ref) {
         let is_policy = file.is_dir()
             || file
                 .extension()
                 .is_some_and(|extension| extension == "toml");
         let checked = match is_policy {
-            true => Policy::read(file).map(|policy| of_policy(&policy)).map_err(anyhow::Error::from),
-            false => flyball_manager::inspect(&engine, file, &Policy::default()).await.map_err(anyhow::Error::from).map(|trial| {
-                let description = &trial.description;
-                let digest = format!("sha256:{}", trial.digest);
+            true => Policy::read(file).map(|policy| policy_document(&policy)).map_err(anyhow::Error::from),
+            false => flyball_manager::inspect(&engine, file, &Policy::default()).await.map_err(anyhow::Error::from).map(|inspection| {
+                let description = &inspection.description;
+                let digest = format!("sha256:{}", inspection.digest);
                 json!({"kind": "plugin", "name": description.name, "version": description.version, "digest": digest})
             }),
         };
-        found.push((file, checked));
+        results.push((file, checked));
     }
-    let code = if found.iter().all(|(_, checked)| checked.is_ok()) {
+    let code = if results.iter().all(|(_, checked)| checked.is_ok()) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -37,20 +37,20 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
     let (mut out, mut err) = (String::new(), String::new());
     match format {
         Format::Text => {
-            for (file, checked) in &found {
+            for (file, checked) in &results {
                 match checked {
-                    Ok(fine) => out.push_str(&format!("{}: {}\n", file.display(), praise(fine))),
-                    // The sentence names the file.
+                    Ok(valid) => out.push_str(&format!("{}: {}\n", file.display(), summary(valid))),
+                    // The error names the file.
                     Err(error) => err.push_str(&format!("{}\n", sentence(error))),
                 }
             }
         }
         Format::Json => {
-            let documents = found.iter().map(|(file, checked)| {
+            let documents = results.iter().map(|(file, checked)| {
                 let file = file.display().to_string();
                 match checked {
-                    Ok(fine) => {
-                        let mut document = fine.clone();
+                    Ok(valid) => {
+                        let mut document = valid.clone();
                         document["file"] = file.into();
                         document["valid"] = true.into();
                         document
@@ -64,17 +64,17 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
     Ok(Done { out, err, code })
 }
 
-fn of_policy(policy: &Policy) -> Value {
+fn policy_document(policy: &Policy) -> Value {
     json!({"kind": "policy", "plugins": policy.plugins.keys().collect::<Vec<_>>()})
 }
 
-/// What is there, in a sentence.
-fn praise(fine: &Value) -> String {
-    let word = |name: &str| fine[name].as_str().unwrap_or_default();
+/// Returns a sentence about a valid file.
+fn summary(valid: &Value) -> String {
+    let word = |name: &str| valid[name].as_str().unwrap_or_default();
     if word("kind") == "plugin" {
         return format!("valid: the plugin {} {}", word("name"), word("version"));
     }
-    let plugins: Vec<&str> = fine["plugins"]
+    let plugins: Vec<&str> = valid["plugins"]
         .as_array()
         .into_iter()
         .flatten()

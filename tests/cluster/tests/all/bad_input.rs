@@ -1,5 +1,5 @@
-//! Mistakes of an operator: the host names each in one sentence and exits with code 1, or runs
-//! without one plugin.
+//! Mistakes of an operator. The host either reports the mistake in one sentence and exits with code
+//! 1, or runs without the faulty plugin.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, finish, greeted, guest, host, log_of};
 use flyball_controlplane::Options;
 
-/// The error of a host that can't start: its only log line at that level.
+/// The error of a host that can't start. Fails unless the host prints exactly one.
 fn refusal(args: &[&str]) -> Result<String> {
     let mut command = Command::new(host()?);
     command
@@ -17,7 +17,7 @@ fn refusal(args: &[&str]) -> Result<String> {
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env_remove("RUST_LOG");
     let output = command.output().context("can't run the host")?;
-    let said = String::from_utf8(output.stderr).context("its output is no text")?;
+    let said = String::from_utf8(output.stderr).context("the output is not UTF-8")?;
     ensure!(
         output.status.code() == Some(1),
         "{args:?} ended with {}: {said}",
@@ -33,7 +33,7 @@ fn refusal(args: &[&str]) -> Result<String> {
         .collect();
     ensure!(
         sentences.len() == 1,
-        "{args:?} is answered by {} sentences: {said}",
+        "for {args:?} the host prints {} errors: {said}",
         sentences.len()
     );
     Ok(sentences[0].to_owned())
@@ -53,14 +53,14 @@ fn kubeconfig(name: &str) -> Result<String> {
 fn a_missing_kubeconfig_is_named() -> Result<()> {
     let said = refusal(&["--kubeconfig=/no/such"])?;
     ensure!(
-        said == "flyball: there is no kubeconfig /no/such: name one that exists",
+        said == "flyball: the kubeconfig /no/such does not exist: name another one",
         "{said}"
     );
     Ok(())
 }
 
 #[test]
-fn a_kubeconfig_that_is_none_is_named() -> Result<()> {
+fn an_invalid_kubeconfig_is_named() -> Result<()> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-kubeconfig");
     std::fs::write(&path, "clusters: 7\n")?;
     let said = refusal(&[&format!("--kubeconfig={}", path.display())])?;
@@ -69,7 +69,7 @@ fn a_kubeconfig_that_is_none_is_named() -> Result<()> {
 }
 
 #[test]
-fn an_unknown_context_is_answered_with_those_that_are_there() -> Result<()> {
+fn the_error_for_an_unknown_context_lists_the_contexts() -> Result<()> {
     let said = refusal(&[&kubeconfig("context")?, "--context=their"])?;
     ensure!(
         said.contains("has no context \"their\": its contexts are there"),
@@ -86,7 +86,7 @@ fn an_unknown_flag_is_named() -> Result<()> {
 }
 
 #[test]
-fn a_value_that_makes_no_sense_is_named_with_its_flag() -> Result<()> {
+fn an_invalid_value_is_named_with_its_flag() -> Result<()> {
     let said = refusal(&["--secure-port=many"])?;
     ensure!(
         said.contains("'many'") && said.contains("--secure-port"),
@@ -96,7 +96,7 @@ fn a_value_that_makes_no_sense_is_named_with_its_flag() -> Result<()> {
 }
 
 #[test]
-fn an_unknown_controller_is_answered_with_the_nearest() -> Result<()> {
+fn the_error_for_an_unknown_controller_suggests_the_nearest_name() -> Result<()> {
     let said = refusal(&[
         &kubeconfig("controller")?,
         "--controllers=deploymnt-controller",
@@ -125,7 +125,7 @@ fn a_port_in_use_is_named() -> Result<()> {
 }
 
 #[test]
-fn a_policy_that_is_none_is_named() -> Result<()> {
+fn an_invalid_policy_is_named() -> Result<()> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-policy.toml");
     std::fs::write(&path, "[plugins.greeter]\nservice-acount = \"a/b\"\n")?;
     let said = refusal(&[
@@ -141,7 +141,7 @@ fn a_policy_that_is_none_is_named() -> Result<()> {
 }
 
 #[tokio::test]
-async fn files_that_are_no_plugins_are_left_out_and_the_others_run() -> Result<()> {
+async fn files_that_are_not_plugins_are_reported_and_the_others_run() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -181,7 +181,7 @@ async fn files_that_are_no_plugins_are_left_out_and_the_others_run() -> Result<(
             let lines: Vec<&str> = log.lines().filter(|line| line.contains(name)).collect();
             ensure!(
                 lines.len() == 1 && lines[0].contains(why),
-                "of {name} the host says {lines:?}"
+                "the host logs about {name}: {lines:?}"
             );
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! The engine for looking at files: the host's own settings, with little room, and with its cache of compiled plugins.
+//! Loads plugins for the tools, with the host's engine settings and its cache of compiled plugins, but with memory for
+//! only a few instances.
 
 use std::path::Path;
 
@@ -9,16 +10,17 @@ use flyball_plugin::{Engine, EngineError, EngineOptions};
 use crate::admin;
 use crate::manager::cache_folder;
 
-/// Instances at once: one is described at a time, and an instance with several memories counts for as many.
-const INSTANCES: u32 = 16;
+/// Maximum number of concurrent instances. Only one plugin is described at a time, but an instance with several
+/// memories counts once for each.
+const MAX_INSTANCES: u32 = 16;
 
-/// An engine to try files out with.
+/// Creates an engine to load plugins with.
 pub(super) fn engine() -> Result<Engine, EngineError> {
     let options = EngineOptions {
-        max_instances: INSTANCES,
+        max_instances: MAX_INSTANCES,
         ..EngineOptions::default()
     };
-    // Without the cache a file is compiled anew: slower, and nothing else.
+    // Without the cache, each file is compiled again, which is only slower.
     Engine::new(EngineOptions {
         cache: cache_folder(),
         ..options.clone()
@@ -26,21 +28,24 @@ pub(super) fn engine() -> Result<Engine, EngineError> {
     .or_else(|_| Engine::new(options))
 }
 
-/// Loads a file as the host would, up to its checked description.
-pub(super) async fn trial(file: &Path) -> anyhow::Result<Inspection> {
+/// Loads a file as the host would, up to its validated description.
+pub(super) async fn load(file: &Path) -> anyhow::Result<Inspection> {
     Ok(flyball_manager::inspect(&engine()?, file, &Policy::default()).await?)
 }
 
-/// What is known of a file, or of a plugin of the running host.
-pub(super) async fn known(plugin: &Path, host: &admin::Host) -> anyhow::Result<PluginDescription> {
+/// Returns the description of a file, or the description and policy of a plugin of the running host.
+pub(super) async fn describe(
+    plugin: &Path,
+    host: &admin::Host,
+) -> anyhow::Result<PluginDescription> {
     match plugin.to_str() {
-        // Names of plugins have neither dots nor slashes.
+        // Names of plugins contain neither dots nor slashes.
         Some(name) if !plugin.exists() && !name.contains(['.', '/']) => {
             let (host, name) = (host.clone(), name.to_owned());
             tokio::task::spawn_blocking(move || admin::describe(&host, &name)).await?
         }
         _ => {
-            let description = (*trial(plugin).await?.description).clone();
+            let description = (*load(plugin).await?.description).clone();
             Ok(PluginDescription {
                 description,
                 policy: None,
