@@ -1,7 +1,7 @@
-"""A ConfigMap kept in step with an annotated Namespace.
+"""Keeps a ConfigMap in step with an annotated Namespace.
 
-A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose `data.greeting` is TEXT. It
-follows changes of either, and is deleted when the annotation is removed."""
+A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose `data.greeting` is TEXT.
+Changes of either are corrected, and removing the annotation deletes the ConfigMap."""
 
 import flyball
 

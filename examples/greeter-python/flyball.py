@@ -1,4 +1,5 @@
-"""What a controller in Python needs of the world: objects as dicts, one write at a time, and no exception that escapes."""
+"""The functions that a controller in Python needs: reads of objects as dicts, single writes, and a `Guest` that catches
+exceptions."""
 
 import json
 import traceback
@@ -10,7 +11,7 @@ from wit_world.imports.types import Error
 
 
 class ApiError(Exception):
-    """Why a call failed: the API server's answer, or the host's."""
+    """An error of the API server or the host."""
 
     def __init__(self, error: Error):
         super().__init__(f"{error.message} ({error.status} {error.reason})")
@@ -20,7 +21,7 @@ class ApiError(Exception):
 
 
 def get(kind, namespace, name):
-    """The cached object, with the fields that were declared; None if there is none."""
+    """Returns the cached object with the declared fields; None if it does not exist."""
     try:
         found = lister.get(kind, namespace, name, [])
     except Err as error:
@@ -34,22 +35,22 @@ def create(kind, namespace, body):
 
 
 def update(kind, meta, change):
-    """Updates the object that was read with this metadata: `change` is a JSON merge patch."""
+    """Updates the object that was read with this metadata by a JSON merge patch."""
     target = _target(kind, meta["namespace"], meta["name"])
     _write(lambda batch: batch.update(target, meta["resourceVersion"], _bytes(change), b"", []))
 
 
 def delete(kind, meta):
-    """Deletes the object that was read with this metadata, and no other of its name."""
+    """Deletes the object that was read with this metadata, with its UID as a precondition."""
     target = _target(kind, meta["namespace"], meta["name"])
     options = _bytes({"preconditions": {"uid": meta["uid"]}})
     _write(lambda batch: batch.delete(target, options, []))
 
 
 def guest(describe, reconcile):
-    """The exports of a controller: `describe() -> dict` and `reconcile(namespace, name)`. A class named `Guest`.
+    """Returns the class `Guest` that exports a controller: `describe() -> dict` and `reconcile(namespace, name)`.
 
-    An exception that escapes would end the instance, so all are caught."""
+    It catches all exceptions, because one that escapes would end the instance."""
 
     class Guest:
         def describe(self):

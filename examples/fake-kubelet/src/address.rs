@@ -1,32 +1,34 @@
-//! Addresses: `172.16.0.0/12` is for nodes, and `10.0.0.0/8` is divided among them for their pods.
+//! Addresses: nodes are in `172.16.0.0/12`; their pods share `10.0.0.0/8`, which is divided into
+//! one range per node.
 
 use std::net::Ipv4Addr;
 
 use flyball_sdk::hash::fnv32a;
 
-/// How many addresses are tried before one is taken though another pod has it.
+/// Number of addresses to try before an address in use is assigned anyway.
 pub const ATTEMPTS: u32 = 16;
 
 const NODES: u32 = u32::from_be_bytes([172, 16, 0, 0]);
 const PODS: u32 = u32::from_be_bytes([10, 0, 0, 0]);
-/// The bits of an address that `10.0.0.0/8` leaves free.
+/// Number of host bits of `10.0.0.0/8`.
 const FREE_BITS: u32 = 24;
 
-/// The addresses of one node's pods.
+/// The address range of a node's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     first: u32,
-    /// How many bits the range leaves free.
+    /// Number of host bits.
     bits: u32,
 }
 
-/// The address of the node of this number.
+/// Returns the address of a node, given its number.
 pub fn of_node(node: u32) -> String {
     Ipv4Addr::from(NODES + node + 1).to_string()
 }
 
-/// The range of the node of this number, of so many in all. As large as can be: pods that start at
-/// the same moment don't see each other's addresses, and must not choose the same.
+/// Returns the pod range of a node, given its number and the number of nodes. Ranges are as large
+/// as possible: pods that start at the same time don't see each other's addresses, so collisions
+/// must be unlikely.
 pub fn pods_of_node(node: u32, nodes: u32) -> Range {
     let bits = FREE_BITS - nodes.max(1).next_power_of_two().trailing_zeros();
     Range {
@@ -36,13 +38,13 @@ pub fn pods_of_node(node: u32, nodes: u32) -> Range {
 }
 
 impl Range {
-    /// As in `10.0.0.0/10`.
+    /// Returns the range in CIDR notation, such as `10.0.0.0/10`.
     pub fn cidr(self) -> String {
         format!("{}/{}", Ipv4Addr::from(self.first), 32 - self.bits)
     }
 
-    /// An address for the pod of this UID; each attempt gives another one. Neither the first nor
-    /// the last of the range.
+    /// Returns an address for the pod with this UID, different for each attempt. The first and last
+    /// address of the range are never used.
     pub fn choose(self, uid: &str, attempt: u32) -> String {
         let hash = fnv32a(format!("{uid}/{attempt}").as_bytes());
         let usable = (1 << self.bits) - 2;
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_node_has_an_address_and_a_range_of_its_own() {
+    fn each_node_has_its_own_address_and_range() {
         assert_eq!(
             (of_node(0), of_node(255)),
             ("172.16.0.1".into(), "172.16.1.0".into())
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_pods_lie_in_the_range_and_hardly_collide() {
+    fn pod_addresses_are_in_the_range_and_rarely_collide() {
         let range = pods_of_node(2, 3);
         let chosen: BTreeSet<String> = (0..1000)
             .map(|pod| range.choose(&format!("uid-{pod}"), 0))

@@ -1,4 +1,4 @@
-//! Keeps the nodes there and alive: each when it changes, and all of them at each heartbeat.
+//! Registers nodes and keeps them alive: one node when it changes, and all nodes at each heartbeat.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,13 @@ use flyball_sdk::prelude::*;
 use crate::node::{self, LEASE, LEASES, Node};
 use crate::settings::Settings;
 
-/// The key of all nodes. No node has that name, because a node's name ends in its number.
+/// The key for all nodes. It can't be a node's name, because those end in a number.
 pub const ALL: &str = "all";
 
-/// Registers the nodes that are missing, renews the leases of the others, and mends what is not as
-/// it should be.
+/// Registers missing nodes, renews the leases of the others, and corrects their taints and status.
 ///
 /// # Errors
-/// A write failed. All others have been tried.
+/// A write failed. All other writes were attempted.
 pub fn reconcile(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome, Error> {
     let (present, missing) = nodes(host, settings, key)?;
     let now = host.now();
@@ -24,7 +23,8 @@ pub fn reconcile(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome,
     Error::join(errors).map_or(Ok(Outcome::Done), Err)
 }
 
-/// The nodes that the key is about, by their numbers: those that are there, and those that are not.
+/// Returns the nodes that the key refers to: the existing ones by number, and the numbers of the
+/// missing ones.
 fn nodes(
     host: &Host,
     settings: &Settings,
@@ -49,7 +49,7 @@ fn nodes(
     Ok((present, missing))
 }
 
-/// Creates nodes. Once the cache sees them they get their leases.
+/// Creates nodes. They get their leases once they are in the cache.
 fn register(host: &Host, settings: &Settings, missing: &[u32], now: Time) -> Vec<Error> {
     let creations = missing
         .iter()
@@ -62,7 +62,7 @@ fn register(host: &Host, settings: &Settings, missing: &[u32], now: Time) -> Vec
         .collect()
 }
 
-/// Renews the nodes' leases, and creates those that are missing.
+/// Renews the nodes' leases and creates missing ones.
 fn renew(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Time) -> Vec<Error> {
     let lease = |node: &Node| node::lease(&node.meta, settings.heartbeat_period, now);
     let renewals = present.values().map(|node| {
@@ -94,8 +94,8 @@ fn renew(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: T
         .collect()
 }
 
-/// Takes the taint of admission away, and writes each status that is stale. A node that was deleted
-/// meanwhile comes back through its own key.
+/// Removes the admission taint and writes stale statuses. A node that was deleted in the meantime
+/// is enqueued by that change.
 fn mend(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Time) -> Vec<Error> {
     let writes = present.iter().flat_map(|(&index, node)| {
         [untaint(settings, node), refresh(settings, index, node, now)]
@@ -110,8 +110,8 @@ fn mend(host: &Host, settings: &Settings, present: &BTreeMap<u32, Node>, now: Ti
         .collect()
 }
 
-/// The patch of a node that has the taint of admission. The list is replaced as a whole, so nobody
-/// may change it meanwhile.
+/// Returns the patch that removes the admission taint, if the node has it. The patch replaces the
+/// whole list, so it requires an unchanged node.
 fn untaint(settings: &Settings, node: &Node) -> Option<Write> {
     let left = node::without_not_ready(&node.taints).filter(|_| settings.remove_not_ready_taint)?;
     let patch = json!({"metadata": {"resourceVersion": node.meta.resource_version}, "spec": {"taints": left}});
@@ -124,7 +124,7 @@ fn untaint(settings: &Settings, node: &Node) -> Option<Write> {
     ))
 }
 
-/// The patch of a node whose status is stale.
+/// Returns the patch of a stale status.
 fn refresh(settings: &Settings, index: u32, node: &Node, now: Time) -> Option<Write> {
     node::is_stale(node, settings.status_period, now).then(|| {
         let patch = json!({"status": node::status(settings, index, &node.conditions, now)});

@@ -1,12 +1,12 @@
-//! A kubelet without containers: nodes and pods that behave as annotations say.
+//! A kubelet without containers: nodes, and pods whose behaviour is scripted by annotations.
 //!
-//! It registers nodes and keeps them alive ([`node`], [`heartbeat`]), and makes the pods bound to
-//! them what their annotations ask for: a [`script`] is read, the [`lifecycle`] says what the pod's
-//! status should be by now, and what differs is written. `README.md` lists the configuration and
-//! the annotations.
+//! The plugin registers nodes and keeps them alive ([`node`], [`heartbeat`]). For the pods bound to
+//! them it parses a [`script`] from their annotations, computes from it what the status should be
+//! now ([`lifecycle`]), and writes the difference. `README.md` lists the configuration and the
+//! annotations.
 //!
-//! The guest remembers nothing: when a container started, how often it was restarted and what is
-//! due next are all told by the pod's own status.
+//! The plugin keeps no state: the pod's status contains when its containers started, how often they
+//! were restarted and what is due next.
 
 use flyball_sdk::describe::Ticker;
 use flyball_sdk::prelude::*;
@@ -25,14 +25,13 @@ use script::Script;
 use settings::Settings;
 use status::Status;
 
-/// The queue of pods, by their keys.
+/// The queue of pods.
 pub const PODS: &str = "pods";
-/// The queue of nodes, by their names, and of [`heartbeat::ALL`].
+/// The queue of nodes and of [`heartbeat::ALL`].
 pub const NODES: &str = "nodes";
-/// The index of pods by their address.
+/// The index of pods by IP address.
 const BY_ADDRESS: &str = "pod-ip";
 
-/// The kubelet of all the fake nodes.
 pub struct FakeKubelet;
 
 export!(FakeKubelet);
@@ -66,7 +65,7 @@ impl Controller for FakeKubelet {
     }
 }
 
-/// Makes a pod what it should be by now, and comes back when the next change is due.
+/// Updates a pod's status and requeues it for its next change.
 fn reconcile_pod(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome, Error> {
     let Some(pod) = host.get_key::<Pod>(key)? else {
         return Ok(Outcome::Done);
@@ -86,8 +85,8 @@ fn reconcile_pod(host: &Host, settings: &Settings, key: &Key) -> Result<Outcome,
         .map_or(Outcome::Done, |at| Outcome::RequeueAfter(at.from_now(now))))
 }
 
-/// What the pod's annotations ask for. A pod that is being deleted must not stay because of a
-/// typing error.
+/// Returns the script in the pod's annotations. For a pod being deleted, invalid annotations are
+/// ignored so that they can't block the deletion.
 fn script_of(pod: &Pod) -> Result<Script, Error> {
     match Script::read(&pod.meta.annotations) {
         Ok(script) => Ok(script),
@@ -96,7 +95,7 @@ fn script_of(pod: &Pod) -> Result<Script, Error> {
     }
 }
 
-/// Chooses an address that no other pod has, of those of the node.
+/// Assigns an address from the node's range that no other pod has.
 fn give_address(
     host: &Host,
     settings: &Settings,
@@ -121,8 +120,8 @@ fn give_address(
     Ok(())
 }
 
-/// Writes what differs, and then takes away a pod that has ended and is being deleted. A pod that
-/// is gone needs neither.
+/// Writes the status if it differs, then deletes the pod if it has ended and is being deleted. If
+/// the pod no longer exists, both are skipped.
 fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
     let meta = &pod.meta;
     let status = pod.status.patch_to(&plan.status, &meta.uid).map(|patch| {
@@ -154,7 +153,7 @@ fn write(host: &Host, pod: &Pod, plan: &lifecycle::Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The pods that are bound to a node. Their status does not count: this controller writes it.
+/// Pods bound to a node. Changes of their status are ignored, because this controller writes it.
 fn pods() -> Watch {
     watch::<Pod>()
         .field_selector("spec.nodeName!=")
@@ -171,16 +170,15 @@ fn pods() -> Watch {
         )
 }
 
-/// The nodes. A deleted node is created again, and a node that was tainted when it was created
-/// loses the taint.
+/// Nodes. A deleted node is recreated, and the taint that a new node gets is removed.
 fn nodes() -> Watch {
     watch::<node::Node>()
         .when_at(&["spec.taints"])
         .enqueue(Mapping::itself().queue(NODES))
 }
 
-/// The first heartbeat waits for the namespace of the leases, which a new API server creates a
-/// moment after it starts.
+/// Triggers the first heartbeat when the namespace of the leases exists: a new API server creates
+/// it shortly after it starts.
 fn namespace_of_leases() -> Watch {
     watch_kind("v1/Namespace")
         .metadata_only()

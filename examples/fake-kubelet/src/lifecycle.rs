@@ -1,4 +1,4 @@
-//! The life of a pod: what its status should be by now, and when that changes next. Pure functions
+//! The lifecycle of a pod: what its status should be now, and when it changes next. Pure functions
 //! of the pod, its script and the time.
 
 use flyball_sdk::prelude::*;
@@ -8,24 +8,23 @@ use crate::script::Script;
 use crate::settings::Settings;
 use crate::status::{Condition, ContainerStatus, State, Status};
 
-/// What containers exit with when their pod is deleted: 128 and the number of SIGTERM, as of a
-/// process that does not handle it.
+/// Exit code of containers when their pod is deleted: 128 + SIGTERM, as for a process without a
+/// handler.
 pub const TERMINATED: i32 = 143;
-/// What containers exit with when they are killed, or never ran: 128 and the number of SIGKILL.
+/// Exit code of containers that are killed or never ran: 128 + SIGKILL.
 pub const KILLED: i32 = 137;
 
-/// What is to be done about a pod now, and when to look again.
+/// What to do with a pod now, and when to check it again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What its status should be.
     pub status: Status,
-    /// Whether the object is to be deleted, once the status is written.
+    /// Whether to delete the object after the status is written.
     pub delete: bool,
-    /// When something changes next.
+    /// When the pod changes next.
     pub wake: Option<Time>,
 }
 
-/// What is to be done about a pod now.
+/// Returns what to do with a pod now.
 pub fn plan(pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Plan {
     let mut plan = Plan {
         status: pod.status.clone(),
@@ -55,20 +54,20 @@ pub fn plan(pod: &Pod, script: &Script, settings: &Settings, now: Time) -> Plan 
         }
         conclude(&mut plan.status, pod, script, now);
     }
-    // With a grace period of 0 the server needs no more of us: only finalizers keep the object.
+    // With a grace period of 0 the API server deletes the object itself; only finalizers keep it.
     plan.delete = plan.status.has_ended()
         && pod.meta.is_deleting()
         && pod.meta.deletion_grace_period_seconds != Some(0);
     plan
 }
 
-/// When a pod that is being deleted has ended; none if it is not being deleted.
+/// When a pod being deleted ends; `None` if it is not being deleted.
 fn end_of_deletion(pod: &Pod, script: &Script) -> Option<Time> {
-    let (asked, grace) = pod.deletion()?;
-    Some(asked + script.terminate_after.min(grace))
+    let (requested, grace) = pod.deletion()?;
+    Some(requested + script.terminate_after.min(grace))
 }
 
-/// When the pod starts; none if it has, or if it can't be told since when it waits.
+/// When the pod starts; `None` if it has started, or if the time of its binding is unknown.
 fn start_of(pod: &Pod, script: &Script) -> Option<Time> {
     match pod.status.start_time {
         Some(_) => None,
@@ -76,7 +75,7 @@ fn start_of(pod: &Pod, script: &Script) -> Option<Time> {
     }
 }
 
-/// Starts the pod if it has not started, and goes on with each of its containers.
+/// Starts the pod if needed, and advances each of its containers.
 fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: Time) {
     let status = &mut plan.status;
     let start = *status.start_time.get_or_insert(now.to_second());
@@ -90,7 +89,7 @@ fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: T
         status.init_container_statuses = pod
             .init_containers
             .iter()
-            .map(|init| initialize(pod, init, now))
+            .map(|init| init_status(pod, init, now))
             .collect();
     }
     let mut containers = Vec::new();
@@ -102,7 +101,7 @@ fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: T
         let mut new = old
             .cloned()
             .unwrap_or_else(|| ContainerStatus::created(container));
-        let due = go_on(&mut new, pod, script, settings, now);
+        let due = advance(&mut new, pod, script, settings, now);
         plan.wake = [plan.wake, due].into_iter().flatten().min();
         containers.push(new);
     }
@@ -117,8 +116,9 @@ fn live(plan: &mut Plan, pod: &Pod, script: &Script, settings: &Settings, now: T
     }
 }
 
-/// An init container, once the containers start: a sidecar runs, any other one has ended well.
-fn initialize(pod: &Pod, container: &Container, now: Time) -> ContainerStatus {
+/// Returns the status of an init container when the containers start: a sidecar is running, any
+/// other one has completed.
+fn init_status(pod: &Pod, container: &Container, now: Time) -> ContainerStatus {
     let mut status = ContainerStatus::created(container);
     status.start(&pod.meta.uid, now);
     if !container.is_sidecar() {
@@ -128,9 +128,8 @@ fn initialize(pod: &Pod, container: &Container, now: Time) -> ContainerStatus {
     status
 }
 
-/// Goes on with a container: starts it if that is due, ends it if that is due, and says when
-/// something is due next.
-fn go_on(
+/// Advances a container: starts or ends it if that is due. Returns when it changes next.
+fn advance(
     container: &mut ContainerStatus,
     pod: &Pod,
     script: &Script,
@@ -152,7 +151,7 @@ fn go_on(
     let exit = script
         .exit
         .as_ref()
-        .filter(|exit| exit.concerns(&container.name, container.restart_count));
+        .filter(|exit| exit.applies_to(&container.name, container.restart_count));
     let end = exit.map(|exit| (started + exit.after, exit.code));
     if let Some((_, code)) = end.filter(|&(at, _)| now >= at) {
         end_or_restart(container, pod, code, now);
@@ -165,11 +164,11 @@ fn go_on(
     [ready, end.map(|(at, _)| at)].into_iter().flatten().min()
 }
 
-/// When a container that waits for its restart starts again.
+/// When a container in backoff restarts.
 fn restart_of(container: &ContainerStatus, script: &Script, settings: &Settings) -> Option<Time> {
     container.state.waiting.as_ref()?;
     let finished = container.last_state.terminated.as_ref()?.finished_at?;
-    // The status keeps times to the second only: that of the scripted exit may be known better.
+    // The status has whole seconds only. The time of a scripted exit can be more precise.
     let scripted = script
         .exit
         .as_ref()
@@ -178,7 +177,7 @@ fn restart_of(container: &ContainerStatus, script: &Script, settings: &Settings)
     Some(finished + settings.backoff(container.restart_count))
 }
 
-/// A container exits: for good, or to be started again.
+/// Ends a container, or puts it into backoff if it restarts.
 fn end_or_restart(container: &mut ContainerStatus, pod: &Pod, code: i32, now: Time) {
     container.end(code, if code == 0 { "Completed" } else { "Error" }, now);
     if pod.restarts(code) {
@@ -192,7 +191,7 @@ fn end_or_restart(container: &mut ContainerStatus, pod: &Pod, code: i32, now: Ti
     }
 }
 
-/// Ends a pod because its node lacks something, whatever its restart policy.
+/// Evicts a pod, whatever its restart policy.
 fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     end_all(status, pod, KILLED, now);
     status.phase = "Failed".into();
@@ -216,8 +215,8 @@ fn evict(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     );
 }
 
-/// Ends all containers that have not ended; one that never ran as a kubelet says it of a container
-/// that it has lost.
+/// Ends all containers. Containers that never ran get the status that a kubelet gives to a
+/// container it has lost.
 fn end_all(status: &mut Status, pod: &Pod, code: i32, now: Time) {
     let mut containers = Vec::new();
     for container in &pod.containers {
@@ -252,7 +251,7 @@ fn end_sidecars(status: &mut Status, now: Time) {
     }
 }
 
-/// Draws phase and conditions from the containers.
+/// Derives phase and conditions from the containers.
 fn conclude(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     if !status.has_ended() {
         status.phase = phase(&status.container_statuses).into();
@@ -273,7 +272,7 @@ fn conclude(status: &mut Status, pod: &Pod, script: &Script, now: Time) {
     }
 }
 
-/// The phase of a pod that has started.
+/// Returns the phase of a pod that has started.
 fn phase(containers: &[ContainerStatus]) -> &'static str {
     let codes: Option<Vec<i32>> = containers.iter().map(ContainerStatus::exit_code).collect();
     match codes {
@@ -283,7 +282,7 @@ fn phase(containers: &[ContainerStatus]) -> &'static str {
     }
 }
 
-/// The conditions that kubelets set.
+/// Returns the conditions that kubelets set.
 fn conditions(status: &Status) -> [Condition; 4] {
     let unready: Vec<&str> = status
         .container_statuses
@@ -325,7 +324,7 @@ fn condition(condition_type: &str, is_true: bool, reason: &str, message: &str) -
     }
 }
 
-/// The generation that the status is for; none of a server that counts none for pods.
+/// The generation that the status reflects; `None` if the API server sets none for pods.
 fn generation(pod: &Pod) -> Option<i64> {
     Some(pod.meta.generation).filter(|&generation| generation > 0)
 }

@@ -1,4 +1,4 @@
-//! Nodes: the object, its status and its lease. Pure functions of the settings and the time.
+//! Nodes: the object, its status and its lease, as pure functions of the settings and the time.
 
 use std::time::Duration;
 
@@ -9,16 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::address;
 use crate::settings::Settings;
 
-/// The namespace of the nodes' leases.
+/// The namespace of node leases.
 pub const LEASES: &str = "kube-node-lease";
-/// The kind of a node's lease.
 pub const LEASE: &str = "coordination.k8s.io/v1/Lease";
-/// The taint that the API server's admission puts on each new node.
+/// The taint that an admission plugin of the API server adds to each new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// For so many periods of its renewal a lease holds, as with kubelets: 40 s by default.
+/// A lease lasts this many renewal periods, as with kubelets: 40 s by default.
 const LEASE_PERIODS: u32 = 4;
 
-/// A node, as far as it concerns us.
+/// A node, reduced to the fields that are used.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Node")]
 pub struct Node {
@@ -33,7 +32,7 @@ pub struct Node {
     pub conditions: Vec<Health>,
 }
 
-/// A taint. All of it is read, because a patch carries the whole list.
+/// A taint with all of its fields, because a patch contains the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
@@ -55,7 +54,7 @@ pub struct Health {
     pub last_heartbeat_time: Option<Time>,
 }
 
-/// The conditions that a healthy node has: type, status, reason, message.
+/// The conditions of a healthy node: type, status, reason, message.
 const CONDITIONS: [(&str, &str, &str, &str); 4] = [
     (
         "MemoryPressure",
@@ -83,7 +82,7 @@ const CONDITIONS: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
-/// The node of this number, to be created.
+/// Returns the node with this number, to be created.
 pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
     let name = settings.node_name(index);
     let cidr = address::pods_of_node(index, settings.nodes).cidr();
@@ -108,9 +107,8 @@ pub fn object(settings: &Settings, index: u32, now: Time) -> Value {
     })
 }
 
-/// The status of a node that has these conditions now. A condition keeps the time of its
-/// transition, which strategic merge patches leave alone where they don't name it, unless its
-/// status changes.
+/// Returns the status of a node whose current conditions are `old`. A condition's transition time
+/// is only set if its status changes; otherwise the strategic merge patch leaves it unchanged.
 pub fn status(settings: &Settings, index: u32, old: &[Health], now: Time) -> Value {
     let name = settings.node_name(index);
     let conditions: Vec<Value> = CONDITIONS
@@ -146,8 +144,8 @@ pub fn status(settings: &Settings, index: u32, old: &[Health], now: Time) -> Val
     })
 }
 
-/// Whether a node's status is to be written: it is not healthy, or its last heartbeat was `period`
-/// ago.
+/// Whether a node's status must be written: the node is not healthy, or its last heartbeat is at
+/// least `period` old.
 pub fn is_stale(node: &Node, period: Duration, now: Time) -> bool {
     !CONDITIONS.iter().all(|&(name, status, ..)| {
         node.conditions.iter().any(|own| {
@@ -157,17 +155,18 @@ pub fn is_stale(node: &Node, period: Duration, now: Time) -> bool {
     })
 }
 
-/// The taints of a node without the one that says that it is not ready and that nothing may be
-/// scheduled there; none if it does not have it.
+/// Returns the node's taints without the not-ready `NoSchedule` taint; `None` if the node does not
+/// have it.
 pub fn without_not_ready(taints: &[Taint]) -> Option<Vec<Taint>> {
-    let (gone, left): (Vec<_>, Vec<_>) = taints
+    let (not_ready, left): (Vec<_>, Vec<_>) = taints
         .iter()
         .cloned()
         .partition(|taint| taint.key == NOT_READY && taint.effect == "NoSchedule");
-    (!gone.is_empty()).then_some(left)
+    (!not_ready.is_empty()).then_some(left)
 }
 
-/// The lease of a node, renewed now: both to be created and, as a merge patch, to renew it.
+/// Returns the node's lease, renewed now. It can be created, or applied as a merge patch to renew
+/// the lease.
 pub fn lease(node: &Meta, period: Duration, now: Time) -> Value {
     let duration = (period * LEASE_PERIODS).as_secs().max(1);
     json!({
@@ -189,7 +188,7 @@ mod tests {
     const PERIOD: Duration = Duration::from_secs(300);
 
     fn settings(key: &str, value: &str) -> Settings {
-        Settings::read(|asked| (asked == key).then(|| value.into())).unwrap()
+        Settings::read(|name| (name == key).then(|| value.into())).unwrap()
     }
 
     fn registered(now: Time) -> Node {
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_a_name_room_addresses_and_is_ready() {
+    fn a_node_has_a_name_capacity_and_addresses_and_is_ready() {
         let node = object(&settings("cpu", "4"), 1, NOW);
         assert_eq!(
             node["metadata"]["labels"]["kubernetes.io/hostname"],
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_stale_after_its_period_or_when_someone_doubts_it() {
+    fn a_status_is_stale_after_its_period_or_when_a_condition_was_changed() {
         let mut node = registered(NOW);
         assert!(!is_stale(&node, PERIOD, NOW + Duration::from_secs(299)));
         assert!(is_stale(&node, PERIOD, NOW + Duration::from_secs(300)));
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_taint_of_admission_is_taken_away() {
+    fn only_the_admission_taint_is_removed() {
         let taint = |key: &str, effect: &str| Taint {
             key: key.into(),
             effect: effect.into(),
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_belongs_to_its_node_and_is_renewed_to_the_microsecond() {
+    fn a_lease_is_owned_by_its_node_and_renewed_with_microseconds() {
         let meta = Meta {
             name: "node-0".into(),
             uid: "1".into(),

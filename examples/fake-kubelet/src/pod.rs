@@ -1,4 +1,4 @@
-//! What the kubelet reads of a pod.
+//! The fields that the kubelet reads of a pod.
 
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
@@ -9,7 +9,6 @@ use crate::status::{SCHEDULED, Status};
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
-    /// Who it is, and whether it is to go.
     #[view(
         path = "metadata",
         fields(
@@ -26,18 +25,17 @@ pub struct Pod {
     /// Whether the pod uses the node's address.
     #[view(path = "spec.hostNetwork")]
     pub host_network: bool,
-    /// `Always` (as is the API's default), `OnFailure` or `Never`.
+    /// `Always` (the API's default), `OnFailure` or `Never`.
     #[view(path = "spec.restartPolicy")]
     pub restart_policy: String,
     #[view(path = "spec.containers", fields("[*].name", "[*].image"))]
     pub containers: Vec<Container>,
-    /// Its init containers.
     #[view(
         path = "spec.initContainers",
         fields("[*].name", "[*].image", "[*].restartPolicy")
     )]
     pub init_containers: Vec<Container>,
-    /// The last status that was written, mostly by this controller.
+    /// The last status, usually written by this controller.
     #[view(
         path = "status",
         fields(
@@ -59,12 +57,12 @@ pub struct Pod {
 pub struct Container {
     pub name: String,
     pub image: String,
-    /// Of an init container: `Always` makes it a sidecar, which runs beside the containers.
+    /// For an init container: `Always` makes it a sidecar.
     pub restart_policy: Option<String>,
 }
 
 impl Pod {
-    /// Since when it is bound to its node, as far as can be told: to a second.
+    /// When the pod was bound to its node, to the second; approximated by its creation.
     pub fn bound_at(&self) -> Option<Time> {
         let scheduled = self
             .status
@@ -73,7 +71,7 @@ impl Pod {
         scheduled.or(self.meta.creation_timestamp)
     }
 
-    /// Whether a container that exited with this code starts again.
+    /// Whether a container that exited with this code is restarted.
     pub fn restarts(&self, exit_code: i32) -> bool {
         match self.restart_policy.as_str() {
             "Never" => false,
@@ -82,7 +80,7 @@ impl Pod {
         }
     }
 
-    /// Since when its deletion was asked for, and how long it may take; none if it is not being
+    /// When the deletion was requested, and the grace period; `None` if the pod is not being
     /// deleted.
     pub fn deletion(&self) -> Option<(Time, std::time::Duration)> {
         let end = self.meta.deletion_timestamp?;
@@ -93,7 +91,6 @@ impl Pod {
 }
 
 impl Container {
-    /// Whether it is an init container that runs beside the containers.
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }

@@ -1,4 +1,4 @@
-//! Scripts: what the annotations of a pod ask it to do.
+//! Scripts: the behaviour that a pod's annotations define.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use flyball_sdk::{StringMap, duration};
 
-/// What all annotations begin with.
+/// The prefix of all annotations.
 pub const PREFIX: &str = "fake-kubelet.flyball.dev/";
-/// Where a Job says which of its indexes a pod is for.
+/// The annotation with the completion index of a Job's pod.
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The names of the annotations, without their prefix.
+/// The names of the annotations, without prefix.
 pub const NAMES: [&str; 13] = [
     "start-after",
     "ready",
@@ -28,59 +28,59 @@ pub const NAMES: [&str; 13] = [
     "terminate-exit-code",
 ];
 
-/// What a pod is asked to do. By default it starts at once, is ready, and runs until it is deleted.
+/// The scripted behaviour of a pod. By default it starts at once, becomes ready, and runs until it
+/// is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// How long after the pod was bound its containers start.
+    /// Delay between binding and the start of the containers.
     pub start_after: Duration,
-    /// Whether its containers never become ready.
+    /// Whether the containers never become ready.
     pub never_ready: bool,
-    /// How long after its start a container is ready; the setting `ready-delay`, if none.
+    /// Delay between a container's start and its readiness; the setting `ready-delay` if absent.
     pub ready_after: Option<Duration>,
-    /// Whether and how containers exit.
+    /// How containers exit; they don't if absent.
     pub exit: Option<Exit>,
-    /// How long after its start the pod is evicted.
+    /// Delay between the pod's start and its eviction.
     pub evict_after: Option<Duration>,
-    /// What the status of a failed pod gives as the reason.
+    /// `status.reason` of a failed pod.
     pub reason: Option<String>,
-    /// What the status of a failed pod gives as the message.
+    /// `status.message` of a failed pod.
     pub message: Option<String>,
-    /// How long its containers take to end once the pod is deleted; its grace period at most.
+    /// Time that containers take to end after the pod is deleted; at most the grace period.
     pub terminate_after: Duration,
-    /// What its containers exit with once the pod is deleted;
-    /// [`TERMINATED`](crate::lifecycle::TERMINATED), if none.
+    /// Exit code of the containers after the pod is deleted;
+    /// [`TERMINATED`](crate::lifecycle::TERMINATED) if absent.
     pub terminate_exit_code: Option<i32>,
 }
 
 /// How containers exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
-    /// How long after its start.
+    /// Delay after the container's start.
     pub after: Duration,
-    /// With what.
+    /// The exit code.
     pub code: i32,
-    /// Which container; all, if none.
+    /// The container that exits; all if absent.
     pub container: Option<String>,
-    /// How often; always, if none.
+    /// Number of exits; unlimited if absent.
     pub times: Option<u32>,
 }
 
-/// An annotation that makes no sense. Only whoever wrote it can help.
+/// An annotation is invalid. Only its author can fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// The annotation, without its prefix.
+    /// The annotation's name, without prefix.
     pub name: String,
-    /// Its value.
     pub value: String,
-    /// What it should be.
+    /// What the value should be.
     pub expected: &'static str,
 }
 
 impl Script {
-    /// Reads a pod's annotations.
+    /// Parses a pod's annotations.
     ///
     /// # Errors
-    /// One of them begins with [`PREFIX`] and makes no sense.
+    /// An annotation with [`PREFIX`] is unknown or has an invalid value.
     pub fn read(annotations: &StringMap) -> Result<Self, ScriptError> {
         let notes = Notes(annotations);
         notes.check_names()?;
@@ -101,8 +101,8 @@ impl Script {
 }
 
 impl Exit {
-    /// Whether a container exits that was restarted so often.
-    pub fn concerns(&self, container: &str, restarts: u32) -> bool {
+    /// Whether a container exits that has been restarted `restarts` times.
+    pub fn applies_to(&self, container: &str, restarts: u32) -> bool {
         self.container
             .as_deref()
             .is_none_or(|name| name == container)
@@ -114,7 +114,7 @@ impl Exit {
 struct Notes<'a>(&'a StringMap);
 
 impl Notes<'_> {
-    /// A name that we don't know is a typing error.
+    /// Fails for unknown names, which are typing errors.
     fn check_names(&self) -> Result<(), ScriptError> {
         let unknown = |key: &&String| {
             key.strip_prefix(PREFIX)
@@ -127,14 +127,15 @@ impl Notes<'_> {
                 Err(ScriptError {
                     name,
                     value: self.0[key].clone(),
-                    expected: "an annotation that the fake kubelet knows",
+                    expected: "one of the annotations of the fake kubelet",
                 })
             }
         }
     }
 
-    /// Containers exit if anything is said about how. A pod that `fail-index` does not name exits
-    /// well; one that it names, or that is to be restarted, does not.
+    /// Containers exit if any annotation about exits is present. The exit code defaults to 0, and
+    /// to 1 for pods that `fail-index` lists or that are to be restarted. Pods of other indexes
+    /// exit with 0.
     fn exit(&self) -> Result<Option<Exit>, ScriptError> {
         let after = self.time("exit-after")?;
         let code = self.number("exit-code")?;
@@ -206,7 +207,7 @@ impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the annotation `{PREFIX}{}` is `{}`, but must be {}",
+            "invalid annotation `{PREFIX}{}` with value `{}`: must be {}",
             self.name, self.value, self.expected
         )
     }
@@ -231,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn without_annotations_a_pod_just_runs() {
+    fn without_annotations_a_pod_runs() {
         assert_eq!(read(&[]), Ok(Script::default()));
     }
 
     #[test]
-    fn a_container_exits_if_anything_is_said_of_it() {
+    fn a_container_exits_if_any_annotation_about_exits_is_present() {
         assert_eq!(code(&[("ready-after", "1s")]), None);
         assert_eq!(code(&[("exit-after", "1s")]), Some(0));
         assert_eq!(code(&[("exit-code", "3")]), Some(3));
@@ -264,18 +265,18 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_concerns_the_named_container_and_so_many_times() {
+    fn an_exit_applies_to_the_named_container_for_the_given_number_of_times() {
         let exit = Exit {
             container: Some("a".into()),
             times: Some(2),
             ..Exit::default()
         };
-        assert!(exit.concerns("a", 1) && !exit.concerns("a", 2) && !exit.concerns("b", 0));
-        assert!(Exit::default().concerns("b", 9));
+        assert!(exit.applies_to("a", 1) && !exit.applies_to("a", 2) && !exit.applies_to("b", 0));
+        assert!(Exit::default().applies_to("b", 9));
     }
 
     #[test]
-    fn an_annotation_that_makes_no_sense_is_named() {
+    fn the_error_names_the_invalid_annotation() {
         for (name, value) in [
             ("ready", "no"),
             ("ready-after", "5"),

@@ -1,28 +1,27 @@
-//! The operator's settings: which nodes there are, what they offer, and how pods behave that say
-//! nothing themselves.
+//! The operator's settings: the number and capacity of nodes, and the default behaviour of pods.
 
 use std::fmt;
 use std::time::Duration;
 
 use flyball_sdk::{duration, prelude::*};
 
-/// The default of `heartbeat-period`: what kubelets have.
+/// The default of `heartbeat-period`, as of kubelets.
 pub const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
-/// As many nodes as there are ranges of 254 addresses for their pods.
-const MOST_NODES: u32 = 1 << 16;
+/// The number of pod ranges with 254 addresses each.
+const MAX_NODES: u32 = 1 << 16;
 
-/// Each key, its default and what it does.
+/// The configuration keys with their defaults and descriptions.
 pub const KEYS: &[(&str, &str, &str)] = &[
-    ("nodes", "3", "How many nodes there are; 65536 at most."),
+    ("nodes", "3", "Number of nodes; at most 65536."),
     (
         "node-prefix",
         "node-",
-        "What the nodes' names begin with; their number follows, from 0.",
+        "Prefix of the nodes' names; their number follows, starting at 0.",
     ),
     (
         "zones",
         "0",
-        "Over how many zones (zone-0, zone-1, …) the nodes are spread; 0 for no label of a zone.",
+        "Number of zones (zone-0, zone-1, …) that the nodes are spread over; 0 for no zone labels.",
     ),
     (
         "heartbeat-period",
@@ -32,39 +31,39 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "status-period",
         "5m",
-        "How often each node's status is written though nothing changed.",
+        "How often each node's unchanged status is written.",
     ),
-    ("pods-per-node", "110", "For how many pods a node has room."),
-    ("cpu", "32", "How much CPU a node has, as a quantity."),
+    ("pods-per-node", "110", "Pod capacity of a node."),
+    ("cpu", "32", "CPU capacity of a node, as a quantity."),
     (
         "memory",
         "256Gi",
-        "How much memory a node has, as a quantity.",
+        "Memory capacity of a node, as a quantity.",
     ),
     (
         "remove-not-ready-taint",
         "true",
-        "Whether the taint node.kubernetes.io/not-ready:NoSchedule, which the API server puts on each new node, is taken \
-         away: false where a node-lifecycle controller does it.",
+        "Whether to remove the taint node.kubernetes.io/not-ready:NoSchedule, which the API server adds to each new node; \
+         set it to false if a node-lifecycle controller does that.",
     ),
     (
         "ready-delay",
         "0s",
-        "How long after its start a container is ready, where the pod has no ready-after.",
+        "Time between a container's start and its readiness, for pods without ready-after.",
     ),
     (
         "restart-backoff",
         "1s",
-        "The wait before a container's second restart; doubled with each further one.",
+        "Backoff before a container's second restart; doubled with each further one.",
     ),
     (
         "restart-backoff-limit",
         "30s",
-        "The longest wait before a restart.",
+        "Maximum backoff before a restart.",
     ),
 ];
 
-/// The settings.
+/// The parsed settings; [`KEYS`] documents them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub nodes: u32,
@@ -81,17 +80,16 @@ pub struct Settings {
     pub restart_backoff_limit: Duration,
 }
 
-/// A setting that makes no sense. Only the operator can help.
+/// A setting has an invalid value. Only the operator can fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {
     pub key: &'static str,
-    /// Its value.
     pub value: String,
-    /// What it should be.
+    /// What the value should be.
     pub expected: &'static str,
 }
 
-/// Declares the keys.
+/// Adds the keys to a description.
 pub fn declare(description: Description) -> Description {
     KEYS.iter()
         .fold(description, |description, (key, default, help)| {
@@ -100,10 +98,10 @@ pub fn declare(description: Description) -> Description {
 }
 
 impl Settings {
-    /// Reads the settings; `get` answers the operator's values.
+    /// Reads the settings. `get` returns the operator's value of a key.
     ///
     /// # Errors
-    /// A value makes no sense.
+    /// A value is invalid.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let text = |key: &'static str| {
             let default = KEYS
@@ -121,13 +119,8 @@ impl Settings {
         let nodes = parse(
             "nodes",
             text("nodes"),
-            "a whole number, 65536 at most",
-            |value| {
-                value
-                    .parse()
-                    .ok()
-                    .filter(|&nodes: &u32| nodes <= MOST_NODES)
-            },
+            "a whole number, at most 65536",
+            |value| value.parse().ok().filter(|&nodes: &u32| nodes <= MAX_NODES),
         )?;
         Ok(Self {
             nodes,
@@ -150,19 +143,18 @@ impl Settings {
         })
     }
 
-    /// The name of a node.
     pub fn node_name(&self, index: u32) -> String {
         format!("{}{index}", self.node_prefix)
     }
 
-    /// The number of the node of this name; none if it is not one of ours.
+    /// Returns the number of the node with this name; `None` if it is not one of the fake nodes.
     pub fn index_of(&self, node: &str) -> Option<u32> {
         let index = node.strip_prefix(self.node_prefix.as_str())?.parse().ok()?;
         (index < self.nodes && self.node_name(index) == node).then_some(index)
     }
 
-    /// How long a container waits that was restarted so often before: not at all the first time, as
-    /// with any kubelet.
+    /// Backoff of a container that has been restarted this many times. The first restart is
+    /// immediate, as with a kubelet.
     pub fn backoff(&self, restarts: u32) -> Duration {
         let Some(doublings) = restarts.checked_sub(1) else {
             return Duration::ZERO;
@@ -192,7 +184,7 @@ impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the setting `{}` is `{}`, but must be {}",
+            "invalid value of setting `{}`: `{}` must be {}",
             self.key, self.value, self.expected
         )
     }
@@ -205,11 +197,11 @@ mod tests {
     use super::*;
 
     fn settings(key: &str, value: &str) -> Result<Settings, SettingError> {
-        Settings::read(|asked| (asked == key).then(|| value.into()))
+        Settings::read(|name| (name == key).then(|| value.into()))
     }
 
     #[test]
-    fn the_defaults_make_sense() {
+    fn the_defaults_are_valid() {
         let settings = Settings::read(|_| None).unwrap();
         assert_eq!(
             (settings.nodes, settings.heartbeat_period),
@@ -219,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_makes_no_sense_is_named() {
+    fn the_error_names_the_invalid_setting() {
         for (key, value) in [
             ("nodes", "many"),
             ("nodes", "65537"),
@@ -235,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_ours_if_its_number_is_below_the_count() {
+    fn a_fake_node_has_the_prefix_and_a_number_below_the_count() {
         let settings = settings("nodes", "11").unwrap();
         assert_eq!(
             (settings.index_of("node-0"), settings.index_of("node-10")),
@@ -249,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_restart_is_at_once_and_the_wait_doubles_up_to_its_limit() {
+    fn the_first_restart_is_immediate_and_the_backoff_doubles_up_to_its_limit() {
         let settings = settings("restart-backoff-limit", "5s").unwrap();
         let waits: Vec<u64> = [0, 1, 2, 3, 4, 99]
             .map(|restarts| settings.backoff(restarts).as_secs())

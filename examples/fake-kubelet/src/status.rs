@@ -1,4 +1,4 @@
-//! A pod's status: its shape, its conditions, and the patch that leads from one to another.
+//! A pod's status: its fields, its conditions, and the patch between two statuses.
 
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
@@ -10,7 +10,7 @@ use crate::pod::Container;
 /// The condition that the scheduler sets.
 pub const SCHEDULED: &str = "PodScheduled";
 
-/// The status of a pod, as far as we read or write it. What is empty is not written.
+/// The fields of a pod's status that are read or written. Empty fields are not written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -60,11 +60,10 @@ pub struct Status {
 /// An entry of `podIPs` and `hostIPs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
-    /// The address.
     pub ip: String,
 }
 
-/// A condition. An empty reason or message is written as null: it takes away an old one.
+/// A condition. An absent reason or message is written as null, which removes the old one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
@@ -78,7 +77,7 @@ pub struct Condition {
     pub message: Option<String>,
 }
 
-/// A container, as it runs.
+/// The status of a container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
@@ -95,7 +94,7 @@ pub struct ContainerStatus {
     pub started: Option<bool>,
 }
 
-/// The state of a container: one of these, or none.
+/// The state of a container: at most one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
@@ -107,7 +106,7 @@ pub struct State {
     pub terminated: Option<Terminated>,
 }
 
-/// A container that is to start.
+/// The state of a container that has not started or waits for a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waiting {
@@ -116,14 +115,12 @@ pub struct Waiting {
     pub message: String,
 }
 
-/// A container that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Running {
     pub started_at: Option<Time>,
 }
 
-/// A container that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Terminated {
@@ -138,19 +135,18 @@ pub struct Terminated {
 }
 
 impl Status {
-    /// Whether the pod has ended, once and for all.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// A condition.
+    /// Returns the condition of this type.
     pub fn condition(&self, condition_type: &str) -> Option<&Condition> {
         self.conditions
             .iter()
             .find(|condition| condition.condition_type == condition_type)
     }
 
-    /// Puts a condition in. The time of its transition stays where its status stays.
+    /// Sets a condition. Its transition time is kept if its status is.
     pub fn set_condition(&mut self, mut new: Condition, now: Time) {
         let old = self
             .conditions
@@ -167,7 +163,7 @@ impl Status {
         }
     }
 
-    /// Puts the pod's own address and its node's in.
+    /// Sets the addresses of the pod and its node.
     pub fn set_addresses(&mut self, own: String, of_node: String) {
         self.pod_ips = vec![Address { ip: own.clone() }];
         self.host_ips = vec![Address {
@@ -176,9 +172,9 @@ impl Status {
         (self.pod_ip, self.host_ip) = (own, of_node);
     }
 
-    /// The strategic merge patch that makes `desired` of this status; none if they are the same. It
-    /// holds the fields and the conditions that differ, and the UID, so that it can't reach another
-    /// pod of the same name.
+    /// Returns the strategic merge patch that changes this status to `desired`; `None` if they are
+    /// equal. It contains the fields and conditions that differ, and the UID, so that it can't
+    /// change another pod of the same name.
     pub fn patch_to(&self, desired: &Status, uid: &str) -> Option<Value> {
         let (old, mut new) = (fields(self), fields(desired));
         new.retain(|field, value| old.get(field) != Some(value));
@@ -202,7 +198,6 @@ fn fields(status: &Status) -> Map<String, Value> {
 }
 
 impl State {
-    /// Waits for this reason.
     pub fn waiting(reason: &str, message: String) -> Self {
         Self {
             waiting: Some(Waiting {
@@ -213,7 +208,6 @@ impl State {
         }
     }
 
-    /// Runs since this time.
     pub fn running(since: Time) -> Self {
         Self {
             running: Some(Running {
@@ -223,7 +217,6 @@ impl State {
         }
     }
 
-    /// Has ended.
     pub fn terminated(how: Terminated) -> Self {
         Self {
             terminated: Some(how),
@@ -233,7 +226,7 @@ impl State {
 }
 
 impl ContainerStatus {
-    /// A container that has not started.
+    /// The status of a container that has not started.
     pub fn created(container: &Container) -> Self {
         Self {
             name: container.name.clone(),
@@ -244,12 +237,11 @@ impl ContainerStatus {
         }
     }
 
-    /// Whether it runs.
     pub fn is_running(&self) -> bool {
         self.state.running.is_some()
     }
 
-    /// With what it has ended, if it is not to start again.
+    /// The exit code if the container has ended for good.
     pub fn exit_code(&self) -> Option<i32> {
         self.state
             .terminated
@@ -257,8 +249,8 @@ impl ContainerStatus {
             .map(|terminated| terminated.exit_code)
     }
 
-    /// Starts it. The status keeps times to the second only; the container's ID tells the
-    /// millisecond.
+    /// Starts the container. The status has whole seconds only, so the container ID encodes the
+    /// millisecond of the start.
     pub fn start(&mut self, uid: &str, now: Time) {
         let millis = now.seconds * 1000 + i64::from(now.nanoseconds / 1_000_000);
         let hash = flyball_sdk::hash::fnv32a(
@@ -269,7 +261,7 @@ impl ContainerStatus {
         self.started = Some(true);
     }
 
-    /// When it last started.
+    /// When the container last started.
     pub fn started_at(&self) -> Option<Time> {
         let running = self
             .state
@@ -281,10 +273,10 @@ impl ContainerStatus {
             .terminated
             .as_ref()
             .and_then(|terminated| terminated.started_at);
-        self.millisecond_of_start().or(running).or(ended)
+        self.precise_start().or(running).or(ended)
     }
 
-    fn millisecond_of_start(&self) -> Option<Time> {
+    fn precise_start(&self) -> Option<Time> {
         let (millis, _) = self.container_id.strip_prefix("fake://")?.split_once('-')?;
         let millis = i64::from_str_radix(millis, 16).ok()?;
         Some(Time {
@@ -293,7 +285,6 @@ impl ContainerStatus {
         })
     }
 
-    /// Ends it.
     pub fn end(&mut self, exit_code: i32, reason: &str, now: Time) {
         let started_at = self
             .state
@@ -318,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_without_differences_is_not_written() {
+    fn equal_statuses_need_no_patch() {
         let status = Status {
             phase: "Running".into(),
             pod_ip: "10.0.0.1".into(),
@@ -328,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_holds_what_differs_and_clears_what_a_condition_no_longer_says() {
+    fn a_patch_has_the_differences_and_clears_removed_reasons() {
         let at = Time::of_seconds(0);
         let condition = |name: &str, status: &str| Condition {
             condition_type: name.into(),
@@ -362,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_tells_the_millisecond_of_its_start() {
+    fn the_container_id_encodes_the_millisecond_of_the_start() {
         let now = Time {
             seconds: 1_700_000_000,
             nanoseconds: 250_000_000,
@@ -383,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_says_nothing_is_read() {
+    fn an_empty_state_is_parsed() {
         let read: ContainerStatus =
             serde_json::from_value(json!({"name": "a", "state": {}, "lastState": {}})).unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Whole reconciles against an API server in memory.
+//! Whole reconciles against an in-memory API server.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn reconcile(cluster: &Cluster, key: &str) -> Outcome {
 }
 
 #[test]
-fn the_description_is_sound() {
+fn the_description_is_valid() {
     let description = FakeKubelet::describe();
     description.check().unwrap();
     assert_eq!(description.queues[0].name, PODS);
@@ -40,7 +40,7 @@ fn the_description_is_sound() {
 }
 
 #[test]
-fn a_pod_becomes_ready_by_one_write() {
+fn a_pod_becomes_ready_in_one_write() {
     let cluster = Cluster::with([pod("a", json!({}))]);
     assert_eq!(reconcile(&cluster, "default/a"), Outcome::Done);
     assert_eq!(cluster.written(), ["patch v1/Pod/status default/a"]);
@@ -72,7 +72,7 @@ fn a_pod_becomes_ready_by_one_write() {
 }
 
 #[test]
-fn a_pod_that_is_as_it_should_be_is_not_written() {
+fn an_unchanged_status_is_not_written() {
     let cluster = Cluster::with([pod("a", json!({}))]);
     reconcile(&cluster, "default/a");
     cluster.writes();
@@ -82,7 +82,7 @@ fn a_pod_that_is_as_it_should_be_is_not_written() {
 }
 
 #[test]
-fn pods_have_different_addresses_even_if_their_hashes_are_the_same() {
+fn pods_get_different_addresses_even_if_their_hashes_collide() {
     let cluster = Cluster::with([pod("a", json!({})), pod("b", json!({}))]);
     for name in ["a", "b"] {
         cluster.edit("v1/Pod", "default", name, |pod| {
@@ -97,7 +97,7 @@ fn pods_have_different_addresses_even_if_their_hashes_are_the_same() {
 }
 
 #[test]
-fn a_pod_in_the_network_of_its_host_has_its_address() {
+fn a_host_network_pod_has_the_nodes_address() {
     let mut pod = pod("a", json!({}));
     pod["spec"]["hostNetwork"] = true.into();
     let cluster = Cluster::with([pod]);
@@ -106,7 +106,7 @@ fn a_pod_in_the_network_of_its_host_has_its_address() {
 }
 
 #[test]
-fn a_pod_comes_back_when_something_is_due() {
+fn a_pod_is_requeued_when_something_is_due() {
     let cluster = Cluster::with([pod(
         "a",
         json!({"fake-kubelet.flyball.dev/ready-after": "5s"}),
@@ -149,7 +149,7 @@ fn pods_of_other_nodes_are_left_alone() {
 }
 
 #[test]
-fn a_deleted_pod_is_ended_and_then_taken_away() {
+fn a_pod_being_deleted_is_ended_and_then_deleted() {
     let cluster = Cluster::with([pod("a", json!({}))]);
     reconcile(&cluster, "default/a");
     cluster
@@ -176,7 +176,7 @@ fn a_deleted_pod_is_ended_and_then_taken_away() {
 }
 
 #[test]
-fn a_pod_that_finalizers_hold_stays_but_has_ended() {
+fn a_pod_with_finalizers_ends_but_is_not_removed() {
     let mut held = pod("a", json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     let cluster = Cluster::with([held]);
@@ -195,7 +195,7 @@ fn a_pod_that_finalizers_hold_stays_but_has_ended() {
 }
 
 #[test]
-fn a_pod_that_is_gone_when_it_is_written_is_nothing_to_worry_about() {
+fn a_pod_deleted_before_it_is_written_is_not_an_error() {
     let cluster = Cluster::with([pod("a", json!({}))]);
     cluster.fail("patch", "v1/Pod/status", refusal(404, "NotFound"));
     assert_eq!(reconcile(&cluster, "default/a"), Outcome::Done);
@@ -204,7 +204,7 @@ fn a_pod_that_is_gone_when_it_is_written_is_nothing_to_worry_about() {
 }
 
 #[test]
-fn a_wrong_annotation_is_reported_but_holds_no_deletion_up() {
+fn an_invalid_annotation_is_reported_but_does_not_block_deletion() {
     let cluster = Cluster::with([pod("a", json!({"fake-kubelet.flyball.dev/ready": "no"}))]);
     let error = cluster.reconcile::<FakeKubelet>("default/a").unwrap_err();
     assert!(
@@ -264,7 +264,7 @@ fn a_heartbeat_renews_leases_and_rarely_writes_the_status() {
 }
 
 #[test]
-fn a_node_that_was_deleted_is_registered_again() {
+fn a_deleted_node_is_registered_again() {
     let cluster = Cluster::new();
     heartbeat(&cluster, "node-2").unwrap();
     cluster.remove("v1/Node", "", "node-2");
@@ -272,18 +272,18 @@ fn a_node_that_was_deleted_is_registered_again() {
     heartbeat(&cluster, "node-2").unwrap();
     assert_eq!(cluster.written(), ["create v1/Node node-2"]);
     heartbeat(&cluster, "node-3").unwrap();
-    assert!(cluster.written().is_empty(), "it is not ours");
+    assert!(cluster.written().is_empty(), "not a fake node");
 }
 
 #[test]
-fn a_node_that_another_has_registered_meanwhile_is_no_error() {
+fn a_node_registered_in_the_meantime_is_not_an_error() {
     let cluster = Cluster::new();
     cluster.fail("create", "v1/Node", refusal(409, "AlreadyExists"));
     assert_eq!(heartbeat(&cluster, "node-0").unwrap(), Outcome::Done);
 }
 
 #[test]
-fn the_taint_of_admission_is_taken_away_unless_another_does_it() {
+fn the_admission_taint_is_removed_unless_disabled() {
     for (setting, left) in [("true", 1), ("false", 2)] {
         let cluster = Cluster::new();
         cluster.set_config("remove-not-ready-taint", setting);
@@ -301,7 +301,7 @@ fn the_taint_of_admission_is_taken_away_unless_another_does_it() {
 }
 
 #[test]
-fn one_node_that_fails_does_not_hold_the_others_up() {
+fn one_failing_node_does_not_affect_the_others() {
     let cluster = Cluster::new();
     cluster.fail("create", "v1/Node", refusal(500, "InternalError"));
     assert!(heartbeat(&cluster, ALL).is_err());
@@ -309,7 +309,7 @@ fn one_node_that_fails_does_not_hold_the_others_up() {
 }
 
 #[test]
-fn a_wrong_setting_is_reported() {
+fn an_invalid_setting_is_reported() {
     let cluster = Cluster::new();
     cluster.set_config("nodes", "many");
     assert!(heartbeat(&cluster, ALL).unwrap_err().is_terminal());

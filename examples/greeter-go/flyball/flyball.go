@@ -1,5 +1,5 @@
-// Package flyball is what a controller in Go needs of the world: objects in JSON, one write at a time, and no panic that
-// escapes.
+// Package flyball contains the functions that a controller in Go needs: reads of JSON objects, single writes, and a
+// reconcile that recovers from panics.
 package flyball
 
 import (
@@ -31,7 +31,7 @@ type Meta struct {
 // M is a JSON object.
 type M = map[string]any
 
-// Error is why a call failed: the API server's answer, or the host's.
+// Error is an error of the API server or the host.
 type Error struct{ cause }
 
 type cause = api.Error
@@ -45,7 +45,7 @@ var (
 	reconcile func(Key) error
 )
 
-// Export names the controller's functions. It is called by an init function.
+// Export sets the controller's functions. Call it in an init function.
 func Export(describes func() M, reconciles func(Key) error) {
 	describe, reconcile = describes, reconciles
 }
@@ -55,7 +55,7 @@ func Describe() []byte {
 	return encode(describe())
 }
 
-// Reconcile reconciles a key. A panic that escapes would end the instance.
+// Reconcile reconciles a key. It recovers from panics, which would end the instance.
 func Reconcile(key string) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -69,7 +69,7 @@ func Reconcile(key string) (err error) {
 	return reconcile(Key{namespace, name})
 }
 
-// Get reads the cached object, with the fields that were declared; nil if there is none.
+// Get returns the cached object with the declared fields; nil if it does not exist.
 func Get[T any](kind, namespace, name string) (*T, error) {
 	result := lister.Get(kind, namespace, name, nil)
 	if result.IsErr() {
@@ -89,14 +89,14 @@ func Create(kind, namespace string, object M) error {
 	})
 }
 
-// Update updates the object that was read with this metadata: the change is a JSON merge patch.
+// Update updates the object that was read with this metadata by a JSON merge patch.
 func Update(kind string, meta Meta, change M) error {
 	return write(func(batch *writer.Batch) {
 		batch.Update(target(kind, meta.Namespace, meta.Name), meta.ResourceVersion, encode(change), nil, nil)
 	})
 }
 
-// Delete deletes the object that was read with this metadata, and no other of its name.
+// Delete deletes the object that was read with this metadata, with its UID as a precondition.
 func Delete(kind string, meta Meta) error {
 	options := encode(M{"preconditions": M{"uid": meta.UID}})
 	return write(func(batch *writer.Batch) {

@@ -1,7 +1,8 @@
-//! A ConfigMap kept in step with an annotated Namespace.
+//! Keeps a ConfigMap in step with an annotated Namespace.
 //!
 //! A Namespace annotated `greeter.flyball.dev/greeting: TEXT` gets a ConfigMap `greeting` whose
-//! `data.greeting` is TEXT. It follows changes of either, and goes when the annotation goes.
+//! `data.greeting` is TEXT. Changes of either are corrected, and removing the annotation deletes
+//! the ConfigMap.
 
 use flyball_sdk::prelude::*;
 
@@ -27,7 +28,6 @@ struct ConfigMap {
     greeting: Option<String>,
 }
 
-/// Keeps the ConfigMap of each Namespace.
 pub struct Greeter;
 
 export!(Greeter);

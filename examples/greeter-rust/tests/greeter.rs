@@ -1,4 +1,4 @@
-//! What the greeter does, natively.
+//! Native tests of the controller.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;
@@ -32,7 +32,7 @@ fn an_annotated_namespace_gets_its_greeting() {
 }
 
 #[test]
-fn a_changed_greeting_is_followed_and_other_data_is_kept() {
+fn a_changed_greeting_is_updated_and_other_data_is_kept() {
     let (cluster, written) = writes(vec![namespace(Some("hello")), config_map("good bye")]);
     assert_eq!(written, ["update v1/ConfigMap team/greeting"]);
     let data = cluster.object("v1/ConfigMap", "team", "greeting").unwrap()["data"].clone();
@@ -40,7 +40,7 @@ fn a_changed_greeting_is_followed_and_other_data_is_kept() {
 }
 
 #[test]
-fn the_greeting_goes_with_the_annotation() {
+fn removing_the_annotation_deletes_the_greeting() {
     assert_eq!(
         writes(vec![namespace(None), config_map("hello")]).1,
         ["delete v1/ConfigMap team/greeting"]
@@ -48,7 +48,7 @@ fn the_greeting_goes_with_the_annotation() {
 }
 
 #[test]
-fn what_is_in_step_is_left_alone() {
+fn a_correct_config_map_is_left_alone() {
     assert!(
         writes(vec![namespace(Some("hello")), config_map("hello")])
             .1

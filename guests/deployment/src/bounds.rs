@@ -1,8 +1,9 @@
-//! How far a rolling update may go: how many pods too many, and how many too few.
+//! The limits of a rolling update: how many pods may exist beyond the desired number, and how many
+//! may be unavailable.
 
 use crate::views::Deployment;
 
-/// How many pods there may be beyond those asked for; 0 unless it rolls.
+/// Number of pods that may exist beyond the desired number; 0 unless the strategy is RollingUpdate.
 pub fn max_surge(deployment: &Deployment) -> i64 {
     if deployment.is_rolling() {
         fenceposts(deployment).0
@@ -11,7 +12,7 @@ pub fn max_surge(deployment: &Deployment) -> i64 {
     }
 }
 
-/// How many of the pods asked for may be missing; 0 unless it rolls.
+/// Number of desired pods that may be unavailable; 0 unless the strategy is RollingUpdate.
 pub fn max_unavailable(deployment: &Deployment) -> i64 {
     let wanted = deployment.replicas();
     if deployment.is_rolling() && wanted != 0 {
@@ -21,13 +22,13 @@ pub fn max_unavailable(deployment: &Deployment) -> i64 {
     }
 }
 
-/// How many pods must be available. Unless it rolls, those that it asks for.
+/// Number of pods that must be available: all desired pods, unless the strategy is RollingUpdate.
 pub fn min_available(deployment: &Deployment) -> i64 {
     deployment.replicas() - max_unavailable(deployment)
 }
 
-/// Surge and unavailability as numbers. Where both come to nothing, one pod may be missing: a surge
-/// might never work, for want of quota.
+/// Resolves surge and unavailability to numbers. If both are 0, one pod may be unavailable, because
+/// a surge could be blocked by a quota.
 fn fenceposts(deployment: &Deployment) -> (i64, i64) {
     let wanted = i32::try_from(deployment.replicas()).unwrap_or(i32::MAX);
     match (
@@ -36,7 +37,7 @@ fn fenceposts(deployment: &Deployment) -> (i64, i64) {
     ) {
         (Ok(0), Ok(0)) => (0, 1),
         (Ok(surge), Ok(unavailable)) => (surge.into(), unavailable.into()),
-        // The API's validation lets no such value pass.
+        // The API's validation rejects such values.
         _ => (0, 0),
     }
 }
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn where_both_come_to_nothing_one_pod_may_be_missing() {
+    fn one_pod_may_be_unavailable_if_both_limits_are_zero() {
         for (surge, unavailable) in [
             (json!(0), json!("1%")),
             (json!("0%"), json!("0%")),
@@ -91,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_pods_can_be_missing_than_are_asked_for() {
+    fn max_unavailable_is_at_most_the_desired_number() {
         assert_eq!(max_unavailable(&rolling(3, json!(0), json!(5))), 3);
         assert_eq!(max_unavailable(&rolling(0, json!(0), json!(5))), 0);
         assert_eq!(min_available(&rolling(10, json!(0), json!("25%"))), 8);
     }
 
     #[test]
-    fn what_is_neither_a_number_nor_a_percentage_allows_nothing() {
+    fn an_invalid_percentage_sets_both_limits_to_zero() {
         let deployment = rolling(10, json!("oops"), json!("39%"));
         assert_eq!(
             (max_surge(&deployment), max_unavailable(&deployment)),
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn recreating_has_no_surge_and_wants_all_pods() {
+    fn recreate_has_no_surge_and_requires_all_pods() {
         let deployment = Deployment {
             strategy: "Recreate".into(),
             ..rolling(4, json!(1), json!(1))

@@ -1,11 +1,10 @@
-//! Which ReplicaSets are a Deployment's own: those that it controls and selects. One that it
-//! selects and that nobody controls is adopted; one that it controls and no longer selects is
-//! released.
+//! Claims a Deployment's ReplicaSets. Orphans that match its selector are adopted; ReplicaSets that
+//! it controls and that no longer match are released.
 
 use flyball_sdk::claim::{self, Claimed, Claims, Facts};
 use flyball_sdk::prelude::*;
 
-use crate::rollout::{STAMP, stamp};
+use crate::rollout::{VERSION_FIELDS, set_version};
 use crate::views::{Deployment, Identity, ReplicaSet};
 
 impl Claimed for ReplicaSet {
@@ -14,10 +13,10 @@ impl Claimed for ReplicaSet {
     }
 }
 
-/// The ReplicaSets of a Deployment, after those have been adopted and released that have to be.
+/// Returns the Deployment's ReplicaSets after adopting and releasing.
 ///
 /// # Errors
-/// The selector makes no sense, or a read or a write failed. All that could be written was.
+/// The selector is invalid, or a read or a write failed. All other writes were carried out.
 pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Error> {
     let key = deployment.meta.key();
     let selector =
@@ -55,28 +54,28 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
     let releases = released
         .iter()
         .map(|set| claim::release(ReplicaSet::KIND, set, &deployment.meta));
-    let mut answers = host
+    let mut results = host
         .batch()
         .extend(
             adoptions
                 .chain(releases)
-                .map(|write| write.returning(STAMP)),
+                .map(|write| write.returning(VERSION_FIELDS)),
         )
         .run()
         .into_iter();
-    for (mut set, answer) in adopted.into_iter().zip(answers.by_ref()) {
-        match answer {
+    for (mut set, result) in adopted.into_iter().zip(results.by_ref()) {
+        match result {
             Ok(answer) => {
-                stamp(&mut set.meta, &answer)?;
+                set_version(&mut set.meta, &answer)?;
                 kept.push(set);
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => errors.push(error.into()),
         }
     }
-    for answer in answers {
-        match answer {
-            // 422: it has no owner any more, or another one has taken its name.
+    for result in results {
+        match result {
+            // 422: it has no owner any more, or its name now belongs to another object.
             Err(error) if !error.is_not_found() && error.status != 422 => errors.push(error.into()),
             _ => {}
         }
@@ -84,9 +83,8 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
     Error::join(errors).map_or(Ok(kept), Err)
 }
 
-/// Asks the API server itself, once however many there are, whether the Deployment still is: the
-/// cache may not yet know that it is being deleted, and what it adopts then would be deleted with
-/// it.
+/// Checks with a live read, once for all adoptions, that the Deployment still exists: the cache may
+/// not show yet that it is being deleted, and anything adopted then would be deleted with it.
 fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
     let key = deployment.meta.key();
     match host.reader().get::<Identity>(&key.namespace, &key.name)? {
@@ -127,7 +125,7 @@ mod tests {
             .map(|sets| sets.iter().map(|set| set.meta.name.as_str()).collect())
     }
 
-    fn judged(deleting: bool) -> Claims<ReplicaSet> {
+    fn claims(deleting: bool) -> Claims<ReplicaSet> {
         let meta = Meta {
             deletion_timestamp: deleting.then(Time::default),
             ..Meta::default()
@@ -147,17 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn selected_orphans_are_adopted_and_strayed_sets_are_released() {
+    fn matching_orphans_are_adopted_and_sets_that_no_longer_match_are_released() {
         assert_eq!(
-            names(&judged(false)),
+            names(&claims(false)),
             [vec!["own", "own-going"], vec!["orphan"], vec!["strayed"]]
         );
     }
 
     #[test]
-    fn who_is_being_deleted_adopts_and_releases_nothing() {
+    fn a_deployment_being_deleted_adopts_and_releases_nothing() {
         assert_eq!(
-            names(&judged(true)),
+            names(&claims(true)),
             [vec!["own", "own-going"], vec![], vec![]]
         );
     }

@@ -1,19 +1,19 @@
-//! Conditions of a Deployment's status: beside what all workloads' have, they tell when something
-//! was last said of them.
+//! Conditions of a Deployment's status. They have a `lastUpdateTime`, which other workloads'
+//! conditions lack.
 
 use flyball_sdk::Time;
 use flyball_sdk::condition::{self, Condition};
 
 use crate::views::Status;
 
-/// Whether the rollout goes on.
+/// The rollout makes progress or is complete.
 pub const PROGRESSING: &str = "Progressing";
-/// Whether enough pods are available.
+/// Enough pods are available.
 pub const AVAILABLE: &str = "Available";
-/// Whether a ReplicaSet can't make or delete pods.
+/// A ReplicaSet can't create or delete pods.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// A condition as of now.
+/// Returns a condition with both of its times set to `now`.
 pub fn as_of(
     now: Time,
     condition_type: &str,
@@ -21,7 +21,7 @@ pub fn as_of(
     reason: &str,
     message: &str,
 ) -> Condition {
-    // The API keeps whole seconds, and what was read back must be equal.
+    // The API stores whole seconds, so this must equal what is read back.
     let now = Some(now.to_second());
     let condition = Condition::new(condition_type, status, reason, message);
     Condition {
@@ -32,24 +32,24 @@ pub fn as_of(
 }
 
 impl Status {
-    /// The condition of this type.
     pub fn condition(&self, condition_type: &str) -> Option<&Condition> {
         condition::get(&self.conditions, condition_type)
     }
 
-    /// The reason of the condition of this type; empty without one.
+    /// The reason of the condition of this type; empty if the condition does not exist.
     pub fn reason(&self, condition_type: &str) -> &str {
         self.condition(condition_type)
             .map_or("", |condition| condition.reason.as_str())
     }
 
-    /// Sets a condition that has its times. One with the same status and reason stays as it is,
-    /// message and all.
+    /// Sets a condition, whose times must be set. If status and reason are unchanged, the present
+    /// condition is kept, including its message.
     pub fn set(&mut self, condition: Condition) {
         condition::set_at_end(&mut self.conditions, condition, Time::default());
     }
 
-    /// Sets a condition in any case. Its time of transition stays if its status does.
+    /// Sets a condition even if status and reason are unchanged. The transition time is kept if the
+    /// status is.
     pub fn replace(&mut self, mut condition: Condition) {
         if let Some(present) = self.condition(&condition.condition_type)
             && present.status == condition.status
@@ -60,7 +60,6 @@ impl Status {
         self.conditions.push(condition);
     }
 
-    /// Removes the condition of this type.
     pub fn remove(&mut self, condition_type: &str) {
         condition::remove(&mut self.conditions, condition_type);
     }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_transition_stays_while_the_status_does() {
+    fn the_transition_time_changes_only_with_the_status() {
         for (next, transition) in [
             (condition("True", "B", 2), 1),
             (condition("False", "A", 2), 2),
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_tells_of_progress_for_the_same_reason() {
+    fn replace_updates_the_time_for_the_same_reason() {
         let mut present = status(condition("True", "A", 1));
         present.replace(condition("True", "A", 5));
         let set = present.condition(PROGRESSING).unwrap();
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_are_kept() {
+    fn conditions_of_other_controllers_are_kept() {
         let mut present = status(condition("True", "A", 1));
         present.remove(PROGRESSING);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The ReplicaSet that a Deployment makes for a new template.
+//! The ReplicaSet that a Deployment creates for a new template.
 
 use flyball_sdk::prelude::*;
 use serde_json::Map;
@@ -12,7 +12,7 @@ use crate::views::{Deployment, ReplicaSet};
 /// The longest name of an object.
 const NAME_LIMIT: usize = 253;
 
-/// The object to be created.
+/// Returns the ReplicaSet to create.
 pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
     let hash = Template::of(&deployment.template).hash(deployment.status.collision_count);
     let mut template = deployment.template.value();
@@ -33,7 +33,7 @@ pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
             "ownerReferences": [deployment.meta.controller_reference(Deployment::KIND)],
         },
         "spec": {
-            "replicas": size_of_new(deployment, sets.asked(), 0),
+            "replicas": size_of_new(deployment, sets.desired(), 0),
             "minReadySeconds": deployment.min_ready_seconds,
             "selector": selector,
             "template": template,
@@ -41,20 +41,20 @@ pub fn new_set(deployment: &Deployment, sets: &Sets, revision: i64) -> Value {
     })
 }
 
-/// Whether a ReplicaSet that has taken the name is the very one that was to be made.
+/// Whether an existing ReplicaSet with the name is the one that would have been created.
 pub fn is_own(deployment: &Deployment, set: &ReplicaSet) -> bool {
     set.meta.is_controlled_by(&deployment.meta.uid)
         && Template::of(&set.template) == Template::of(&deployment.template)
 }
 
-/// The Deployment's name and the hash, so that who tries again makes the same name; cut where it
-/// would be too long.
+/// The Deployment's name and the template's hash, so that a retry uses the same name. The
+/// Deployment's name is cut if the result would be too long.
 fn name(deployment: &str, hash: &str) -> String {
     let most = NAME_LIMIT.saturating_sub(1 + hash.len());
     format!("{}-{hash}", deployment.get(..most).unwrap_or(deployment))
 }
 
-/// Adds the hash label to the map at this path, and answers the map.
+/// Adds the hash label to the map at this path and returns the map.
 fn label(object: &mut Value, path: &[&str], hash: &str) -> Map<String, Value> {
     let mut here = object;
     for &step in path {
@@ -98,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_set_carries_the_hash_the_owner_and_what_it_must_remember() {
+    fn a_new_set_has_the_hash_label_the_owner_and_the_annotations() {
         let deployment = deployment();
         let hash = Template::of(&deployment.template).hash(None);
         let labels = json!({"app": "web", HASH_LABEL: hash});
         let old = ReplicaSet {
-            asked: Some(10),
+            desired: Some(10),
             ..ReplicaSet::default()
         };
         let expected = json!({
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collision_makes_another_name() {
+    fn a_collision_changes_the_name() {
         let mut deployment = deployment();
         let before = new_set(&deployment, &Sets::default(), 1);
         deployment.status.collision_count = Some(1);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_took_the_name_is_own_if_it_is_owned_and_equal() {
+    fn an_existing_set_is_own_if_it_is_owned_and_has_the_same_template() {
         let deployment = deployment();
         let owner = deployment.meta.controller_reference(Deployment::KIND);
         let set = |owner: Option<OwnerReference>, template: Value| ReplicaSet {

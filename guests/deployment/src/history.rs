@@ -1,11 +1,11 @@
-//! Old ReplicaSets beyond the limit of the history, which are deleted once nothing depends on them.
+//! Old ReplicaSets beyond the revision history limit, which are deleted once they are empty.
 
 use crate::revision::revision;
 use crate::sets::by_age;
 use crate::views::{Deployment, ReplicaSet};
 
-/// The old ReplicaSets to be deleted: of the oldest revisions, as many as there are too many, but
-/// none that asks for pods, has some, or has not been looked after since it was last changed.
+/// Returns the old ReplicaSets to delete: the oldest revisions beyond the limit, except those that
+/// want pods, have pods, or whose latest generation was not observed by their controller.
 pub fn surplus<'a>(deployment: &Deployment, old: &'a [ReplicaSet]) -> Vec<&'a ReplicaSet> {
     let Some(limit) = deployment.history_limit() else {
         return Vec::new();
@@ -43,14 +43,14 @@ mod tests {
         }
     }
 
-    /// A set that asks for and has so many pods.
-    fn set(name: &str, created: i64, revision: &str, asked: i64, there: i64) -> ReplicaSet {
+    /// A ReplicaSet that wants `desired` pods and has `there`.
+    fn set(name: &str, created: i64, revision: &str, desired: i64, there: i64) -> ReplicaSet {
         let status = SetStatus {
             replicas: there,
             ..SetStatus::default()
         };
         let mut set = ReplicaSet {
-            asked: Some(asked),
+            desired: Some(desired),
             status,
             ..ReplicaSet::default()
         };
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_revisions_go() {
+    fn the_oldest_revisions_are_deleted() {
         for (limit, revisions, expected) in [
             (1, &["1", "2"][..], &["foo-1"][..]),
             (1, &["2", "1"], &["foo-2"]),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_pods_stays_and_no_younger_one_goes_in_its_place() {
+    fn a_set_with_pods_is_kept_and_no_newer_one_is_deleted_instead() {
         let old = [
             set("a", 1, "1", 0, 0),
             set("b", 2, "2", 0, 1),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_not_observed_or_is_being_deleted_stays() {
+    fn an_unobserved_set_or_one_being_deleted_is_kept() {
         let mut unobserved = set("a", 1, "1", 0, 0);
         unobserved.meta.generation = 2;
         unobserved.status.observed_generation = 1;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_all_stay() {
+    fn without_a_limit_all_are_kept() {
         let old = [set("a", 1, "1", 0, 0)];
         assert!(surplus(&deployment(None), &old).is_empty());
         assert!(surplus(&deployment(Some(i64::from(i32::MAX))), &old).is_empty());

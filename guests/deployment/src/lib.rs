@@ -1,12 +1,12 @@
 //! deployment-controller: rolls ReplicaSets to a new pod template.
 //!
-//! [`DeploymentController`] reads like its description: `reconcile` finds what the Deployment owns
-//! and names the phase that it is in; each phase is a line of steps. What a step decides is a pure
-//! function ([`rolling`], [`recreate`], [`scale`], [`rollback`], [`history`], [`create`],
-//! [`progress`]); what it writes goes through [`Rollout`].
+//! `reconcile` claims the Deployment's ReplicaSets and determines its [`Phase`]; each phase is a
+//! short sequence of steps. The decision of each step is a pure function ([`rolling`],
+//! [`recreate`], [`scale`], [`rollback`], [`history`], [`create`], [`progress`]); its writes go
+//! through [`Rollout`].
 //!
-//! A rollout has no state but the cluster's: every reconcile finds out anew where it stands, goes
-//! as far as it can, and waits for a ReplicaSet to change.
+//! A rollout has no state besides the cluster's: every reconcile determines the phase again, takes
+//! the steps that are possible now and ends. A change of a ReplicaSet triggers the next one.
 
 pub mod bounds;
 pub mod claim;
@@ -35,7 +35,6 @@ use rollout::{Rollout, is_namespace_terminating};
 use sets::Sets;
 use views::{Deployment, Pod, ReplicaSet};
 
-/// The controller of Deployments.
 pub struct DeploymentController;
 
 export!(DeploymentController);
@@ -51,7 +50,8 @@ impl Controller for DeploymentController {
                 max_retries: Some(15),
                 ..queue("deployment")
             })
-            // Whole, because they are modified: the host then builds what it puts from its cache.
+            // All fields, because Deployments are updated: the host builds the update from its
+            // cache.
             .watch(
                 watch::<Deployment>()
                     .fields(&["."])
@@ -63,7 +63,7 @@ impl Controller for DeploymentController {
                     .enqueue(Mapping::controller(Deployment::KIND))
                     .enqueue(Mapping::selecting(Deployment::KIND, "spec.selector").orphans()),
             )
-            // Recreate waits for the last pod to go.
+            // Recreate waits until the last old pod is deleted.
             .watch(
                 watch::<Pod>().enqueue(
                     Mapping::selecting(Deployment::KIND, "spec.selector")
@@ -82,7 +82,7 @@ impl Controller for DeploymentController {
 
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error> {
         let Some(deployment) = host.get_key::<Deployment>(&request.key)? else {
-            // It is gone. Its ReplicaSets are the garbage collector's.
+            // The Deployment was deleted. The garbage collector deletes its ReplicaSets.
             return Ok(Outcome::Done);
         };
         if deployment.selects_everything() {
@@ -93,9 +93,9 @@ impl Controller for DeploymentController {
         match step(&mut rollout) {
             Ok(outcome) => Ok(outcome),
             Err(error) => {
-                // What was found out on the way is said even so.
-                if let Err(unsaid) = rollout.save() {
-                    warning!(host, "the status was not written: {unsaid}");
+                // The status is saved even if a step fails.
+                if let Err(save_error) = rollout.save() {
+                    warning!(host, "the status was not written: {save_error}");
                 }
                 let is_futile = error.api().is_some_and(is_namespace_terminating);
                 if is_futile {
@@ -108,32 +108,32 @@ impl Controller for DeploymentController {
     }
 }
 
-/// What a Deployment is about.
+/// What a reconcile has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is being deleted: only its status is kept.
+    /// The Deployment is being deleted: only its status is updated.
     Deleting,
-    /// It is paused: it can be resized, but does not roll.
+    /// It is paused: it can be resized, but does not roll out.
     Paused,
-    /// It returns to this revision (0: the one before).
+    /// It rolls back to this revision; 0 is the previous one.
     RollingBack(i64),
-    /// Its size was changed: the sizes come first.
+    /// Its size was changed: the ReplicaSets are scaled before anything else.
     Resized,
-    /// It rolls, all pods at once.
+    /// It rolls out by replacing all pods at once.
     Recreating,
-    /// It rolls, step by step.
+    /// It rolls out by replacing pods step by step.
     Rolling,
-    /// It has a strategy that nobody knows.
+    /// Its strategy is unknown.
     Unknown,
 }
 
-/// The phase that a Deployment is in.
+/// Returns the phase of a Deployment.
 pub fn phase(deployment: &Deployment, sets: &Sets) -> Phase {
     match deployment.strategy.as_str() {
         _ if deployment.meta.is_deleting() => Phase::Deleting,
         _ if deployment.paused => Phase::Paused,
-        _ if rollback::wish(deployment).is_some() => {
-            Phase::RollingBack(rollback::wish(deployment).unwrap_or(0))
+        _ if rollback::requested(deployment).is_some() => {
+            Phase::RollingBack(rollback::requested(deployment).unwrap_or(0))
         }
         _ if scale::was_resized(deployment, sets) => Phase::Resized,
         "Recreate" => Phase::Recreating,
@@ -142,25 +142,25 @@ pub fn phase(deployment: &Deployment, sets: &Sets) -> Phase {
     }
 }
 
-/// Takes the steps of the phase that the Deployment is in, and says in its status how it stands.
+/// Takes the steps of the Deployment's phase and updates its status.
 fn step(rollout: &mut Rollout) -> Result<Outcome, Error> {
     let phase = phase(&rollout.deployment, &rollout.sets);
     if phase != Phase::Deleting {
-        progress::note_pause(&mut rollout.deployment, rollout.now);
+        progress::record_pause(&mut rollout.deployment, rollout.now);
     }
-    rollout.keep_up()?;
+    rollout.sync_new_set()?;
     match phase {
         Phase::Deleting => report(rollout),
         Phase::Paused => {
             resize(rollout)?;
-            if rollback::wish(&rollout.deployment).is_none() {
+            if rollback::requested(&rollout.deployment).is_none() {
                 rollout.clean_up()?;
             }
             report(rollout)
         }
-        Phase::RollingBack(wish) => {
-            rollout.make_new_set()?;
-            rollout.roll_back(wish)?;
+        Phase::RollingBack(requested) => {
+            rollout.create_new_set()?;
+            rollout.roll_back(requested)?;
             Ok(Outcome::Done)
         }
         Phase::Resized => {
@@ -182,22 +182,28 @@ fn step(rollout: &mut Rollout) -> Result<Outcome, Error> {
     }
 }
 
-/// Gives every ReplicaSet its share of the Deployment's size.
+/// Distributes the Deployment's size over its ReplicaSets.
 fn resize(rollout: &mut Rollout) -> Result<bool, Error> {
     rollout.resize(&scale::shares(&rollout.deployment, &rollout.sets))
 }
 
-/// Grows the new ReplicaSet or, if it can't grow now, shrinks the old ones: first by broken pods.
+/// Scales up the new ReplicaSet or, if that is not possible now, scales down the old ones:
+/// unavailable pods first.
 fn roll(rollout: &mut Rollout) -> Result<(), Error> {
-    rollout.make_new_set()?;
-    if rollout.resize(&rolling::grow(&rollout.deployment, &rollout.sets))? {
+    rollout.create_new_set()?;
+    if rollout.resize(&rolling::resize_new(&rollout.deployment, &rollout.sets))? {
         return Ok(());
     }
-    let spare = rolling::spare(&rollout.deployment, &rollout.sets);
-    if spare > 0 {
-        let dropped = rollout.resize(&rolling::drop_broken(&rollout.sets, spare))?;
-        let shrunk =
-            rollout.resize(&rolling::drop_available(&rollout.deployment, &rollout.sets))?;
+    let max_scaled_down = rolling::max_scaled_down(&rollout.deployment, &rollout.sets);
+    if max_scaled_down > 0 {
+        let dropped = rollout.resize(&rolling::scale_down_unavailable(
+            &rollout.sets,
+            max_scaled_down,
+        ))?;
+        let shrunk = rollout.resize(&rolling::scale_down_available(
+            &rollout.deployment,
+            &rollout.sets,
+        ))?;
         if dropped || shrunk {
             return Ok(());
         }
@@ -205,12 +211,12 @@ fn roll(rollout: &mut Rollout) -> Result<(), Error> {
     clean_up_if_complete(rollout)
 }
 
-/// Empties the old ReplicaSets, waits for their pods to be gone, and fills the new one.
+/// Scales down the old ReplicaSets, waits until their pods are deleted, and scales up the new one.
 fn recreate(rollout: &mut Rollout) -> Result<(), Error> {
     if rollout.resize(&recreate::shut_down(&rollout.sets))? || rollout.old_pods_run()? {
         return Ok(());
     }
-    rollout.make_new_set()?;
+    rollout.create_new_set()?;
     rollout.resize(&recreate::fill(&rollout.deployment, &rollout.sets))?;
     clean_up_if_complete(rollout)
 }
@@ -222,22 +228,23 @@ fn clean_up_if_complete(rollout: &mut Rollout) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says in the status what the ReplicaSets count.
+/// Updates the status's counters and the `Available` condition.
 fn report(rollout: &mut Rollout) -> Result<Outcome, Error> {
     rollout.deployment.status = progress::counted(&rollout.deployment, &rollout.sets, rollout.now);
     rollout.save()?;
     Ok(Outcome::Done)
 }
 
-/// Says in the status how the rollout goes, and looks again when it would be late.
+/// Updates the status including progress, and requeues for the progress deadline.
 fn report_progress(rollout: &mut Rollout) -> Result<Outcome, Error> {
     rollout.deployment.status = progress::rolled(&rollout.deployment, &rollout.sets, rollout.now);
     rollout.save()?;
-    Ok(progress::look_again(&rollout.deployment, rollout.now)
+    Ok(progress::requeue_after(&rollout.deployment, rollout.now)
         .map_or(Outcome::Done, Outcome::RequeueAfter))
 }
 
-/// A Deployment that would take all pods of its namespace gets none, and is told so.
+/// Reports a Deployment with an empty selector: it would select all pods of its namespace, so it
+/// gets none.
 fn refuse_to_select_everything(host: &Host, deployment: Deployment) -> Result<Outcome, Error> {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
     host.emit(Event::warning(

@@ -1,5 +1,5 @@
-//! What the status says: the numbers, whether enough pods are available, and whether the rollout
-//! makes progress.
+//! The Deployment's status: the counters, whether enough pods are available, and whether the
+//! rollout makes progress.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ const PAUSED: &str = "DeploymentPaused";
 const RESUMED: &str = "DeploymentResumed";
 const FOUND: &str = "FoundNewReplicaSet";
 const CREATED: &str = "NewReplicaSetCreated";
-/// Also the reason of an event.
+/// The condition's reason; also the reason of an event.
 pub const CREATE_FAILED: &str = "ReplicaSetCreateError";
 const UPDATED: &str = "ReplicaSetUpdated";
 const COMPLETE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 
-/// The steps on the way that the condition `Progressing` tells of.
+/// Steps that the condition `Progressing` reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A new ReplicaSet of this name was there already.
+    /// An existing ReplicaSet with this name has the new template.
     Found(&'a str),
-    /// A new ReplicaSet of this name was made.
+    /// The new ReplicaSet with this name was created.
     Created(&'a str),
-    /// No new ReplicaSet could be made, as this sentence says.
+    /// The new ReplicaSet could not be created; the message says why.
     CreateFailed(&'a str),
 }
 
-/// Tells of a step, if there is a deadline to be met.
-pub fn note(deployment: &mut Deployment, step: Step, now: Time) {
+/// Records a step in the condition, if the Deployment has a progress deadline.
+pub fn record(deployment: &mut Deployment, step: Step, now: Time) {
     if deployment.progress_deadline().is_none() {
         return;
     }
     let (status, reason, message) = match step {
-        // Only where nothing was said before: what is known is better.
+        // Any earlier report of progress is more specific.
         Step::Found(_) if deployment.status.condition(PROGRESSING).is_some() => return,
         Step::Found(name) => ("True", FOUND, format!("Found new replica set \"{name}\"")),
         Step::Created(name) => (
@@ -53,9 +53,9 @@ pub fn note(deployment: &mut Deployment, step: Step, now: Time) {
         .set(as_of(now, PROGRESSING, status, reason, &message));
 }
 
-/// Tells that the Deployment was paused or resumed: the time in between must not count as a lack of
-/// progress. A missed deadline is not covered up.
-pub fn note_pause(deployment: &mut Deployment, now: Time) {
+/// Records that the Deployment was paused or resumed, so that the time in between does not count
+/// towards the progress deadline. A missed deadline stays reported.
+pub fn record_pause(deployment: &mut Deployment, now: Time) {
     let reason = deployment.status.reason(PROGRESSING);
     if deployment.progress_deadline().is_none() || reason == TIMED_OUT {
         return;
@@ -70,8 +70,7 @@ pub fn note_pause(deployment: &mut Deployment, now: Time) {
         .set(as_of(now, PROGRESSING, "Unknown", reason, message));
 }
 
-/// The status while nothing rolls: what the ReplicaSets count, and whether enough pods are
-/// available.
+/// Returns the status outside a rollout: the ReplicaSets' counters and the `Available` condition.
 pub fn counted(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     let mut status = Status {
         observed_generation: deployment.meta.generation,
@@ -79,7 +78,8 @@ pub fn counted(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
         collision_count: deployment.status.collision_count,
         ..sets.counts()
     };
-    let (answer, reason, message) = if status.available_replicas >= min_available(deployment) {
+    let (status_value, reason, message) = if status.available_replicas >= min_available(deployment)
+    {
         (
             "True",
             "MinimumReplicasAvailable",
@@ -92,11 +92,11 @@ pub fn counted(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
             "Deployment does not have minimum availability.",
         )
     };
-    status.set(as_of(now, AVAILABLE, answer, reason, message));
+    status.set(as_of(now, AVAILABLE, status_value, reason, message));
     status
 }
 
-/// The status during a rollout: as [`counted`], with the progress since the last one and the
+/// Returns the status during a rollout: [`counted`], plus the `Progressing` condition and the
 /// ReplicaSets' failures.
 pub fn rolled(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     let mut status = counted(deployment, sets, now);
@@ -112,8 +112,8 @@ pub fn rolled(deployment: &Deployment, sets: &Sets, now: Time) -> Status {
     status
 }
 
-/// Whether the rollout was complete before, and all pods are still of the present template: then
-/// pods that come and go are no rollout.
+/// Whether the rollout was complete before and all pods still have the current template. Pods that
+/// are then lost or added are not a rollout.
 fn was_complete(deployment: &Deployment, status: &Status) -> bool {
     status.replicas == status.updated_replicas && deployment.status.reason(PROGRESSING) == COMPLETE
 }
@@ -123,11 +123,11 @@ fn estimate(deployment: &Deployment, sets: &Sets, status: &mut Status, deadline:
         Some(new) => format!("ReplicaSet \"{}\"", new.meta.name),
         None => format!("Deployment \"{}\"", deployment.meta.name),
     };
-    let condition = |answer, reason, what| {
+    let condition = |status_value, reason, what| {
         as_of(
             now,
             PROGRESSING,
-            answer,
+            status_value,
             reason,
             &format!("{subject} {what}"),
         )
@@ -149,16 +149,16 @@ fn has_progressed(before: &Status, after: &Status) -> bool {
         || after.available_replicas > before.available_replicas
 }
 
-/// The time until the deadline is missed, counted from the last sign of progress; zero once it is.
-/// None where time alone changes nothing: nothing was said of progress, the last rollout is
-/// complete, or the deadline was missed long ago.
+/// Returns the time until the deadline, counted from the last progress; zero if it is missed.
+/// `None` if the deadline does not apply: no progress was recorded, the last rollout is complete,
+/// or the missed deadline is already reported.
 fn ends_in(status: &Status, deadline: i64, now: Time) -> Option<Duration> {
     let condition = status
         .condition(PROGRESSING)
         .filter(|known| ![COMPLETE, TIMED_OUT].contains(&known.reason.as_str()))?;
     let deadline = Duration::from_secs(u64::try_from(deadline).unwrap_or(0));
     let end = condition.last_update_time.unwrap_or_default() + deadline;
-    // The deadline is missed after its last instant, not at it.
+    // The deadline is missed only after its last instant.
     Some(if end < now {
         Duration::ZERO
     } else {
@@ -166,9 +166,9 @@ fn ends_in(status: &Status, deadline: i64, now: Time) -> Option<Duration> {
     })
 }
 
-/// When to look again whether the rollout has missed its deadline: a second after it, because the
-/// clocks of who writes the condition and who reads it may differ.
-pub fn look_again(deployment: &Deployment, now: Time) -> Option<Duration> {
+/// Returns when to check the deadline again: one second after it, because the clock that wrote the
+/// condition and the clock that reads it may differ.
+pub fn requeue_after(deployment: &Deployment, now: Time) -> Option<Duration> {
     let deadline = deployment.progress_deadline()?;
     if deployment.is_complete(&deployment.status) {
         return None;
@@ -176,8 +176,8 @@ pub fn look_again(deployment: &Deployment, now: Time) -> Option<Duration> {
     Some(ends_in(&deployment.status, deadline, now)? + Duration::from_secs(1))
 }
 
-/// The failure of a ReplicaSet as a condition of the Deployment; that of the new one goes before
-/// the old ones'.
+/// Returns a ReplicaSet's failure as a condition of the Deployment. The new ReplicaSet's failure
+/// takes precedence over the old ones'.
 fn failure(sets: &Sets) -> Option<Condition> {
     let conditions = sets
         .new

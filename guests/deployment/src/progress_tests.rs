@@ -1,4 +1,4 @@
-//! Tests of [`progress`](super): tables of what is said when.
+//! Tests of [`progress`](super).
 
 use flyball_sdk::prelude::*;
 
@@ -14,9 +14,9 @@ fn now() -> Time {
     }
 }
 
-/// A Deployment with a deadline of 60 seconds, whose status tells of `asked` pods and so many
-/// updated and available ones.
-fn deployment(asked: i64, present: i64, updated: i64, available: i64) -> Deployment {
+/// A Deployment with a deadline of 60 seconds that wants `desired` pods; its status has the other
+/// numbers.
+fn deployment(desired: i64, present: i64, updated: i64, available: i64) -> Deployment {
     let status = Status {
         replicas: present,
         updated_replicas: updated,
@@ -30,7 +30,7 @@ fn deployment(asked: i64, present: i64, updated: i64, available: i64) -> Deploym
             generation: 3,
             ..Meta::default()
         },
-        replicas: Some(asked),
+        replicas: Some(desired),
         strategy: "RollingUpdate".into(),
         max_surge: 1.into(),
         max_unavailable: 0.into(),
@@ -40,7 +40,7 @@ fn deployment(asked: i64, present: i64, updated: i64, available: i64) -> Deploym
     }
 }
 
-/// The Deployment with a condition `Progressing` of so many seconds ago.
+/// The Deployment with the condition `Progressing`, last updated `ago` seconds ago.
 fn saying(mut deployment: Deployment, answer: &str, reason: &str, ago: i64) -> Deployment {
     deployment.status.set(as_of(
         Time::of_seconds(NOW - ago),
@@ -52,7 +52,7 @@ fn saying(mut deployment: Deployment, answer: &str, reason: &str, ago: i64) -> D
     deployment
 }
 
-fn set(name: &str, asked: i64, there: i64, available: i64) -> ReplicaSet {
+fn set(name: &str, desired: i64, there: i64, available: i64) -> ReplicaSet {
     let status = SetStatus {
         replicas: there,
         ready_replicas: available,
@@ -65,7 +65,7 @@ fn set(name: &str, asked: i64, there: i64, available: i64) -> ReplicaSet {
     };
     ReplicaSet {
         meta,
-        asked: Some(asked),
+        desired: Some(desired),
         status,
         ..ReplicaSet::default()
     }
@@ -82,10 +82,10 @@ fn progressing(status: &Status) -> Option<(&str, &str, i64, i64)> {
 }
 
 #[test]
-fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
+fn a_rollout_is_reported_as_complete_progressing_or_timed_out() {
     let old = || vec![set("old", 0, 1, 1)];
     let table = [
-        // Complete: the transition stays where it was true before.
+        // Complete: the transition time is kept if the condition was true before.
         (
             saying(deployment(3, 3, 3, 3), "True", UPDATED, 9),
             vec![],
@@ -104,7 +104,7 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
             set("new", 3, 3, 3),
             Some(("True", COMPLETE, 0, 0)),
         ),
-        // Progress: even for the same reason it is said again.
+        // Progress: the condition is updated even if its reason stays the same.
         (
             saying(deployment(3, 3, 2, 2), "True", UPDATED, 9),
             old(),
@@ -123,7 +123,8 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
             set("new", 3, 3, 2),
             Some(("True", UPDATED, 0, 0)),
         ),
-        // No progress: nothing new until the deadline is missed, and then once.
+        // No progress: the condition stays the same until the deadline is missed, and is updated
+        // once then.
         (
             saying(deployment(3, 2, 2, 2), "True", UPDATED, 60),
             vec![],
@@ -148,10 +149,10 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
             set("new", 3, 2, 2),
             Some(("False", TIMED_OUT, 0, 0)),
         ),
-        // Nothing was said, so that there is nothing to count from.
+        // Without an earlier condition there is no time to count from.
         (deployment(3, 2, 2, 2), vec![], set("new", 3, 2, 2), None),
-        // After a complete rollout pods that come and go are none, nor is there a deadline before
-        // the next one shows progress.
+        // After a complete rollout, pods that are lost or added are not a rollout. There is no
+        // deadline before the next rollout shows progress.
         (
             saying(deployment(3, 3, 3, 1), "True", COMPLETE, 999),
             vec![],
@@ -180,7 +181,7 @@ fn a_rollout_says_whether_it_is_complete_goes_on_or_is_late() {
 }
 
 #[test]
-fn messages_name_the_new_set_and_without_one_the_deployment() {
+fn messages_name_the_new_set_or_else_the_deployment() {
     let message = |deployment: &Deployment, sets: &Sets| {
         rolled(deployment, sets, now())
             .condition(PROGRESSING)
@@ -216,7 +217,7 @@ fn messages_name_the_new_set_and_without_one_the_deployment() {
 }
 
 #[test]
-fn without_a_deadline_nothing_is_said_of_progress() {
+fn without_a_deadline_progress_is_not_reported() {
     for deadline in [None, Some(i64::from(i32::MAX))] {
         let mut deployment = saying(deployment(3, 2, 2, 2), "True", UPDATED, 9);
         deployment.progress_deadline_seconds = deadline;
@@ -225,9 +226,9 @@ fn without_a_deadline_nothing_is_said_of_progress() {
             old: vec![],
         };
         assert_eq!(progressing(&rolled(&deployment, &sets, now())), None);
-        assert_eq!(look_again(&deployment, now()), None);
-        note(&mut deployment, Step::Created("new"), now());
-        note_pause(
+        assert_eq!(requeue_after(&deployment, now()), None);
+        record(&mut deployment, Step::Created("new"), now());
+        record_pause(
             &mut Deployment {
                 paused: true,
                 ..deployment.clone()
@@ -239,7 +240,7 @@ fn without_a_deadline_nothing_is_said_of_progress() {
 }
 
 #[test]
-fn the_numbers_are_for_the_generation_and_the_collisions_stay() {
+fn counting_sets_the_observed_generation_and_keeps_the_collision_count() {
     let mut deployment = deployment(3, 0, 0, 0);
     deployment.status.collision_count = Some(2);
     let status = counted(
@@ -261,7 +262,7 @@ fn the_numbers_are_for_the_generation_and_the_collisions_stay() {
 }
 
 #[test]
-fn enough_pods_are_available_down_to_the_fencepost() {
+fn availability_allows_for_max_unavailable() {
     for (unavailable, available, expected) in [
         (0, 3, ("True", "MinimumReplicasAvailable")),
         (0, 2, ("False", "MinimumReplicasUnavailable")),
@@ -288,7 +289,7 @@ fn enough_pods_are_available_down_to_the_fencepost() {
 }
 
 #[test]
-fn the_same_counts_again_make_the_same_status() {
+fn unchanged_counts_return_the_same_status() {
     let mut deployment = deployment(3, 0, 0, 0);
     let sets = Sets {
         new: Some(set("new", 3, 3, 2)),
@@ -297,13 +298,13 @@ fn the_same_counts_again_make_the_same_status() {
     deployment.status = rolled(&deployment, &sets, now());
     let later = now() + Duration::from_secs(7);
     assert_eq!(rolled(&deployment, &sets, later), deployment.status);
-    // Also after it was written and read back.
+    // The same after serialising and deserialising it.
     let read: Status = serde_json::from_value(json!(deployment.status)).unwrap();
     assert_eq!(read, deployment.status);
 }
 
 #[test]
-fn a_failure_of_a_set_is_copied_that_of_the_new_one_first_and_goes_when_it_is_gone() {
+fn a_sets_failure_is_copied_new_set_first_and_removed_when_it_ends() {
     let failing = |name: &str, reason: &str| {
         let mut set = set(name, 1, 0, 0);
         let condition = as_of(Time::of_seconds(5), REPLICA_FAILURE, "True", reason, name);
@@ -348,7 +349,7 @@ fn pausing_and_resuming_stop_the_clock() {
             paused,
             ..saying(deployment(3, 3, 3, 3), answer, reason, 9)
         };
-        note_pause(&mut deployment, now());
+        record_pause(&mut deployment, now());
         assert_eq!(deployment.status.reason(PROGRESSING), expected);
         let since = if expected == reason { 9 } else { 0 };
         assert_eq!(progressing(&deployment.status).unwrap().2, since);
@@ -357,7 +358,7 @@ fn pausing_and_resuming_stop_the_clock() {
         paused: true,
         ..deployment(3, 0, 0, 0)
     };
-    note_pause(&mut fresh, now());
+    record_pause(&mut fresh, now());
     assert_eq!(
         fresh.status.condition(PROGRESSING).unwrap().status,
         "Unknown"
@@ -365,23 +366,23 @@ fn pausing_and_resuming_stop_the_clock() {
 }
 
 #[test]
-fn steps_are_told_and_a_set_that_was_found_only_where_nothing_else_is_known() {
+fn steps_are_recorded_and_found_only_without_an_earlier_condition() {
     let mut fresh = deployment(3, 0, 0, 0);
-    note(&mut fresh, Step::Found("web-1"), now());
+    record(&mut fresh, Step::Found("web-1"), now());
     assert_eq!(
         fresh.status.condition(PROGRESSING).unwrap().message,
         "Found new replica set \"web-1\""
     );
-    note(&mut fresh, Step::CreateFailed("no quota"), now());
+    record(&mut fresh, Step::CreateFailed("no quota"), now());
     let failed = fresh.status.condition(PROGRESSING).unwrap();
     assert_eq!(
         (failed.status.as_str(), failed.reason.as_str()),
         ("False", CREATE_FAILED)
     );
     assert_eq!(failed.message, "no quota");
-    note(&mut fresh, Step::Found("web-1"), now());
+    record(&mut fresh, Step::Found("web-1"), now());
     assert_eq!(fresh.status.reason(PROGRESSING), CREATE_FAILED);
-    note(&mut fresh, Step::Created("web-1"), now());
+    record(&mut fresh, Step::Created("web-1"), now());
     assert_eq!(
         fresh.status.condition(PROGRESSING).unwrap().message,
         "Created new replica set \"web-1\""
@@ -389,7 +390,7 @@ fn steps_are_told_and_a_set_that_was_found_only_where_nothing_else_is_known() {
 }
 
 #[test]
-fn it_looks_again_a_second_after_the_deadline_and_never_without_need() {
+fn the_requeue_is_a_second_after_the_deadline_and_only_if_it_applies() {
     let half = Duration::from_millis(500);
     for (deployment, expected) in [
         (
@@ -405,9 +406,9 @@ fn it_looks_again_a_second_after_the_deadline_and_never_without_need() {
         (saying(deployment(3, 3, 2, 2), "True", COMPLETE, 999), None),
         (deployment(3, 3, 2, 2), None),
     ] {
-        assert_eq!(look_again(&deployment, now()), expected);
+        assert_eq!(requeue_after(&deployment, now()), expected);
     }
     let mut complete = saying(deployment(3, 3, 3, 3), "True", UPDATED, 10);
     complete.status.observed_generation = 3;
-    assert_eq!(look_again(&complete, now()), None);
+    assert_eq!(requeue_after(&complete, now()), None);
 }

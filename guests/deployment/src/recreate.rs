@@ -1,16 +1,16 @@
-//! The strategy Recreate: no new pod before the last old one is gone.
+//! The strategy Recreate: creates no new pod before the last old one is deleted.
 
 use flyball_sdk::pod::has_ended;
 
 use crate::sets::{Resize, Sets};
 use crate::views::{Deployment, Pod, ReplicaSet};
 
-/// Empties the old ReplicaSets.
+/// Scales the old ReplicaSets to 0.
 pub fn shut_down(sets: &Sets) -> Vec<Resize> {
     sets.active_old().map(|set| Resize::new(set, 0)).collect()
 }
 
-/// Fills the new ReplicaSet.
+/// Scales the new ReplicaSet to the desired number.
 pub fn fill(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let wanted = deployment.replicas();
     sets.new
@@ -20,12 +20,12 @@ pub fn fill(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
         .collect()
 }
 
-/// Whether an old ReplicaSet still counts pods.
+/// Whether an old ReplicaSet reports pods.
 pub fn counts_pods(old: &[ReplicaSet]) -> bool {
     old.iter().any(|set| set.status.replicas > 0)
 }
 
-/// Whether a pod may still run. One that is being deleted may; one of unknown phase as well.
+/// Whether a pod may still run. Pods being deleted and pods of unknown phase may.
 pub fn may_run(pod: &Pod) -> bool {
     !has_ended(&pod.phase)
 }
@@ -35,13 +35,13 @@ mod tests {
     use super::*;
     use crate::views::SetStatus;
 
-    fn set(name: &str, asked: i64, there: i64) -> ReplicaSet {
+    fn set(name: &str, desired: i64, there: i64) -> ReplicaSet {
         let status = SetStatus {
             replicas: there,
             ..SetStatus::default()
         };
         let mut set = ReplicaSet {
-            asked: Some(asked),
+            desired: Some(desired),
             status,
             ..ReplicaSet::default()
         };
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn old_sets_are_emptied_and_the_new_one_is_filled() {
+    fn old_sets_are_scaled_to_zero_and_the_new_one_is_scaled_up() {
         let deployment = Deployment {
             replicas: Some(3),
             strategy: "Recreate".into(),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pods_that_have_ended_do_not_count() {
+    fn every_pod_that_has_not_ended_may_run() {
         for (phase, expected) in [
             ("Failed", false),
             ("Succeeded", false),

@@ -1,27 +1,29 @@
-//! What the annotations of a Deployment and its ReplicaSets remember: revisions, their history and
-//! the sizes of scaling.
+//! The annotations of a Deployment and its ReplicaSets: revisions, their history and the sizes used
+//! for proportional scaling.
 
 use flyball_sdk::StringMap;
 
 use crate::bounds::max_surge;
 use crate::views::{Deployment, ReplicaSet};
 
-/// On both: the number of the revision; the new ReplicaSet has the greatest.
+/// On both: the revision number. The new ReplicaSet has the greatest.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
-/// On a ReplicaSet: the revisions that it was before it was rolled back to, with commas between
-/// them.
+/// On a ReplicaSet: its earlier revisions, separated by commas. A ReplicaSet gets a new revision
+/// when it is rolled back to.
 pub const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// On a ReplicaSet: the Deployment's size when it was last scaled. Another one now means that the
-/// Deployment was resized.
+/// On a ReplicaSet: the Deployment's size when it was last scaled. If it differs from the current
+/// size, the Deployment was resized.
 pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// On a ReplicaSet: that size and the surge, to find its share when the Deployment is resized.
+/// On a ReplicaSet: the same size plus the surge, used to compute its share when the Deployment is
+/// resized.
 pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// On a Deployment: the revision to return to, from the time when that was a field.
+/// On a Deployment: the revision to roll back to. It replaces a field that earlier API versions
+/// had.
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
-/// What `kubectl apply` remembers.
+/// The configuration last applied by `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How long a history may become, in bytes.
+/// Maximum length of a history, in bytes.
 const HISTORY_LIMIT: usize = 2000;
 
 /// Whether an annotation is not copied between a Deployment and its ReplicaSets.
@@ -29,33 +31,33 @@ pub fn is_own(annotation: &str) -> bool {
     [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK_TO].contains(&annotation)
 }
 
-/// A ReplicaSet's revision: 0 without one, none if it is no number.
+/// Returns a ReplicaSet's revision: 0 if it has none, `None` if it is not a number.
 pub fn revision(set: &ReplicaSet) -> Option<i64> {
     set.meta
         .annotation(REVISION)
         .map_or(Some(0), |text| text.parse().ok())
 }
 
-/// The greatest revision; 0 without any.
+/// The greatest revision; 0 if there is none.
 pub fn greatest<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().filter_map(revision).fold(0, i64::max)
 }
 
-/// The greatest revision but one: that before the present one. 0 without any.
+/// The second-greatest revision, which is the one before the current; 0 if there is none.
 pub fn before_last<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     let mut revisions: Vec<i64> = sets.into_iter().filter_map(revision).collect();
     revisions.sort_unstable_by(|one, other| other.cmp(one));
     revisions.get(1).map_or(0, |&revision| revision.max(0))
 }
 
-/// The size that an annotation of a ReplicaSet remembers; none if it is absent or no size.
+/// Returns the size in an annotation of a ReplicaSet; `None` if it is absent or invalid.
 pub fn remembered(set: &ReplicaSet, annotation: &str) -> Option<i64> {
     let text = set.meta.annotation(annotation)?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse::<i32>().ok().map(i64::from))?
 }
 
-/// The sizes that a ReplicaSet shall remember when it is scaled.
+/// The size annotations of a ReplicaSet that is scaled now.
 pub fn sizes(deployment: &Deployment) -> [(&'static str, String); 2] {
     let wanted = deployment.replicas();
     [
@@ -64,14 +66,14 @@ pub fn sizes(deployment: &Deployment) -> [(&'static str, String); 2] {
     ]
 }
 
-/// The annotations that a new ReplicaSet shall have, from those that it has: the Deployment's own,
-/// and the revision if its own is smaller. Where it was another revision before, which is so after
-/// a rollback, its history remembers that.
+/// Returns the annotations of the new ReplicaSet, given its present ones: the Deployment's
+/// annotations are copied, and the revision is set if the present one is smaller. The former
+/// revision, which exists after a rollback, is appended to the history.
 pub fn of_new_set(deployment: &Deployment, present: &StringMap, revision: i64) -> StringMap {
     let former = present.get(REVISION).filter(|text| !text.is_empty());
     let number = match former.map_or(Ok(0), |text| text.parse::<i64>()) {
         Ok(number) => number,
-        // Someone else's text: nothing is known, and nothing is changed.
+        // Another client's value: the annotations stay unchanged.
         Err(_) => return present.clone(),
     };
     let mut annotations = present.clone();
@@ -93,7 +95,8 @@ pub fn of_new_set(deployment: &Deployment, present: &StringMap, revision: i64) -
     annotations
 }
 
-/// A history with one revision more; the oldest make room. None if it finds no room even so.
+/// Appends a revision to a history, dropping the oldest ones if needed. `None` if it does not fit
+/// even alone.
 fn remember(history: &str, former: &str) -> Option<String> {
     if history.split(',').next().is_none_or(str::is_empty) {
         return Some(former.to_owned());
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_and_the_one_before_are_found_among_those_that_are_numbers() {
+    fn revisions_that_are_not_numbers_are_ignored() {
         for (revisions, last, before) in [
             (&[][..], 0, 0),
             (&["3"], 3, 0),
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_size_is_remembered() {
+    fn an_invalid_size_is_ignored() {
         for (text, expected) in [
             ("3", Some(3)),
             ("0", Some(0)),
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_remember_the_surge() {
+    fn the_maximum_size_includes_the_surge() {
         let rolling = Deployment {
             replicas: Some(10),
             strategy: "RollingUpdate".into(),
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_only_grows_and_leaves_a_history() {
+    fn a_revision_only_grows_and_is_kept_in_the_history() {
         for (present, revision, expected) in [
             (&[(REVISION, "2")][..], 2, &[(REVISION, "2")][..]),
             (&[(REVISION, "4")], 2, &[(REVISION, "4")]),
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_forgets_the_oldest_beyond_its_length() {
+    fn a_history_drops_the_oldest_revisions_beyond_its_limit() {
         let long = (100..600)
             .map(|revision| revision.to_string())
             .collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! The annotation `deprecated.deployment.rollback.to`, which stands for a field that the API once
-//! had: the Deployment takes the template of an older revision.
+//! Rolls back to an older revision on request of the annotation
+//! `deprecated.deployment.rollback.to`, which replaces a field that earlier API versions had.
 
 use flyball_sdk::StringMap;
 use flyball_sdk::prelude::*;
@@ -10,32 +10,30 @@ use crate::sets::Sets;
 use crate::template::{HASH_LABEL, Template};
 use crate::views::{Deployment, ReplicaSet};
 
-/// What becomes of the wish to roll back.
+/// How a requested rollback is carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollback {
-    /// How the Deployment changes, as a merge patch; the wish is gone in any case.
+    /// The merge patch for the Deployment. It always removes the request.
     pub change: Value,
-    /// Whether the event is a warning: then nothing is rolled back.
+    /// Whether the event is a warning; if so, nothing is rolled back.
     pub warning: bool,
-    /// The event's reason.
     pub reason: &'static str,
-    /// The event's message.
     pub message: String,
 }
 
-/// The revision that the Deployment is to return to: 0 for the one before. None if that is not
-/// wished, or no number.
-pub fn wish(deployment: &Deployment) -> Option<i64> {
+/// Returns the revision to roll back to: 0 for the previous one. `None` if there is no request or
+/// it is not a number.
+pub fn requested(deployment: &Deployment) -> Option<i64> {
     deployment.meta.annotation(ROLLBACK_TO)?.parse().ok()
 }
 
-/// How the wish is met.
-pub fn answer(deployment: &Deployment, sets: &Sets, wish: i64) -> Rollback {
+/// Decides how a request is carried out.
+pub fn plan(deployment: &Deployment, sets: &Sets, requested: i64) -> Rollback {
     let not_found = |message: &str| refusal("DeploymentRollbackRevisionNotFound", message.into());
-    let wanted = if wish == 0 {
+    let wanted = if requested == 0 {
         before_last(sets.all())
     } else {
-        wish
+        requested
     };
     if wanted == 0 {
         return not_found("Unable to find last revision.");
@@ -68,8 +66,8 @@ fn refusal(reason: &'static str, message: String) -> Rollback {
     }
 }
 
-/// The change that gives the Deployment the template of a ReplicaSet, and the annotations with
-/// which it was made: the cause of a change belongs to its revision.
+/// The change that gives the Deployment the template of a ReplicaSet and the annotations from which
+/// it was created: a change cause belongs to its revision.
 fn change_to(deployment: &Deployment, target: &ReplicaSet) -> Value {
     let mut template = target.template.value();
     if let Some(labels) = template
@@ -97,7 +95,7 @@ fn change_to(deployment: &Deployment, target: &ReplicaSet) -> Value {
     })
 }
 
-/// The JSON merge patch that makes `to` of `from`.
+/// Returns the JSON merge patch that turns `from` into `to`.
 fn difference(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else {
         return to.clone();
@@ -135,13 +133,13 @@ mod tests {
         }
     }
 
-    fn deployment(wish: &str) -> Deployment {
+    fn deployment(requested: &str) -> Deployment {
         Deployment {
             meta: annotations(&[
                 ("cause", "edit"),
                 ("gone", "1"),
                 (REVISION, "3"),
-                (ROLLBACK_TO, wish),
+                (ROLLBACK_TO, requested),
             ]),
             template: Raw::from(
                 json!({"metadata": {"labels": {"a": "b"}}, "spec": {"image": "v3", "extra": 1}}),
@@ -170,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_number_is_a_wish() {
+    fn only_a_number_is_a_request() {
         for (text, expected) in [("2", Some(2)), ("0", Some(0)), ("", None), ("two", None)] {
-            assert_eq!(wish(&deployment(text)), expected);
+            assert_eq!(requested(&deployment(text)), expected);
         }
-        assert_eq!(wish(&Deployment::default()), None);
+        assert_eq!(requested(&Deployment::default()), None);
     }
 
     #[test]
-    fn the_template_and_the_annotations_of_the_revision_come_back() {
-        let rollback = answer(&deployment("1"), &sets(), 1);
+    fn a_rollback_restores_the_template_and_annotations_of_the_revision() {
+        let rollback = plan(&deployment("1"), &sets(), 1);
         let expected = json!({
             "metadata": {"annotations": {"cause": "v1", "gone": null, ROLLBACK_TO: null}},
             "spec": {"template": {"spec": {"image": "v1", "extra": null}}},
@@ -196,20 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn zero_means_the_revision_before() {
+    fn zero_means_the_previous_revision() {
         assert_eq!(
-            answer(&deployment("0"), &sets(), 0).message,
+            plan(&deployment("0"), &sets(), 0).message,
             "Rolled back deployment \"web\" to revision 2"
         );
     }
 
     #[test]
-    fn a_wish_that_cannot_be_met_goes_with_a_warning() {
+    fn an_impossible_request_is_removed_with_a_warning() {
         let only = Sets {
             new: Some(set("1", "v1")),
             old: Vec::new(),
         };
-        for (sets, wish, reason, message) in [
+        for (sets, requested, reason, message) in [
             (
                 sets(),
                 7,
@@ -229,7 +227,7 @@ mod tests {
                 "The rollback revision contains the same template as current deployment \"web\"",
             ),
         ] {
-            let rollback = answer(&deployment(""), &sets, wish);
+            let rollback = plan(&deployment(""), &sets, requested);
             assert_eq!(
                 (rollback.warning, rollback.reason, rollback.message.as_str()),
                 (true, reason, message)

@@ -1,18 +1,18 @@
-//! The strategy RollingUpdate: the new ReplicaSet grows as far as the surge allows, the old ones
-//! shrink as far as enough pods stay available.
+//! The strategy RollingUpdate: the new ReplicaSet is scaled up as far as the surge allows, the old
+//! ones are scaled down as far as enough pods stay available.
 
 use crate::bounds::{max_surge, min_available};
 use crate::sets::{Resize, Sets};
 use crate::views::{Deployment, ReplicaSet};
 
-/// The size that a new ReplicaSet of `present` pods shall have beside all that the ReplicaSets ask
-/// for.
-pub fn size_of_new(deployment: &Deployment, asked: i64, present: i64) -> i64 {
+/// Returns the size of the new ReplicaSet, which has `present` pods, when all ReplicaSets together
+/// want `desired` pods.
+pub fn size_of_new(deployment: &Deployment, desired: i64, present: i64) -> i64 {
     let wanted = deployment.replicas();
     if !deployment.is_rolling() {
         return wanted;
     }
-    let room = wanted + max_surge(deployment) - asked;
+    let room = wanted + max_surge(deployment) - desired;
     if room <= 0 {
         present
     } else {
@@ -20,8 +20,8 @@ pub fn size_of_new(deployment: &Deployment, asked: i64, present: i64) -> i64 {
     }
 }
 
-/// Grows the new ReplicaSet, or shrinks it if the Deployment asks for less.
-pub fn grow(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
+/// Scales the new ReplicaSet up, or down if it is larger than the Deployment.
+pub fn resize_new(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let Some(new) = &sets.new else {
         return Vec::new();
     };
@@ -29,7 +29,7 @@ pub fn grow(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let size = if present > wanted {
         wanted
     } else {
-        size_of_new(deployment, sets.asked(), present)
+        size_of_new(deployment, sets.desired(), present)
     };
     if size == present {
         Vec::new()
@@ -38,22 +38,23 @@ pub fn grow(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     }
 }
 
-/// How many pods the old ReplicaSets may lose. Those of the new one that are not available yet
-/// count as missing: as long as they are, the old ones must serve.
-pub fn spare(deployment: &Deployment, sets: &Sets) -> i64 {
+/// Number of pods that the old ReplicaSets may lose. Unavailable pods of the new ReplicaSet count
+/// as missing, so the old ones are kept until these are available.
+pub fn max_scaled_down(deployment: &Deployment, sets: &Sets) -> i64 {
     let missing = sets.new.as_ref().map_or(0, |new| new.unavailable().max(0));
-    sets.asked() - min_available(deployment) - missing
+    sets.desired() - min_available(deployment) - missing
 }
 
-/// Shrinks old ReplicaSets by pods that are not available, which costs nothing: without it, broken
-/// pods would hold the rollout up. A ReplicaSet deletes those first that are not ready.
-pub fn drop_broken(sets: &Sets, at_most: i64) -> Vec<Resize> {
+/// Scales down old ReplicaSets by their unavailable pods, which can't reduce availability;
+/// otherwise broken pods would block the rollout. A ReplicaSet deletes pods that are not ready
+/// first.
+pub fn scale_down_unavailable(sets: &Sets, at_most: i64) -> Vec<Resize> {
     shrink(sets, at_most, |set| set.unavailable().max(0))
 }
 
-/// Shrinks old ReplicaSets by as many pods as are available beyond what must be.
-pub fn drop_available(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
-    // A ReplicaSet that is shrinking still counts pods that will go.
+/// Scales down old ReplicaSets by the pods that are available beyond the minimum.
+pub fn scale_down_available(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
+    // A ReplicaSet that is being scaled down still counts pods that will be deleted.
     let available: i64 = sets
         .all()
         .map(|set| set.status.available_replicas.min(set.replicas()))
@@ -65,8 +66,8 @@ pub fn drop_available(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     )
 }
 
-/// Takes `at_most` pods from the old ReplicaSets, the oldest first, and of each as many as `part`
-/// says.
+/// Takes up to `at_most` pods from the old ReplicaSets, oldest first, and from each at most `part`
+/// of them.
 fn shrink(sets: &Sets, at_most: i64, part: impl Fn(&ReplicaSet) -> i64) -> Vec<Resize> {
     let mut left = at_most.max(0);
     let resized = sets.active_old().filter_map(|set| {
@@ -94,13 +95,13 @@ mod tests {
         }
     }
 
-    fn set(name: &str, asked: i64, available: i64) -> ReplicaSet {
+    fn set(name: &str, desired: i64, available: i64) -> ReplicaSet {
         ReplicaSet {
             meta: Meta {
                 name: name.into(),
                 ..Meta::default()
             },
-            asked: Some(asked),
+            desired: Some(desired),
             status: SetStatus {
                 available_replicas: available,
                 ..SetStatus::default()
@@ -113,7 +114,7 @@ mod tests {
         let old = old
             .iter()
             .enumerate()
-            .map(|(at, &(asked, available))| set(&format!("old-{at}"), asked, available));
+            .map(|(at, &(desired, available))| set(&format!("old-{at}"), desired, available));
         Sets {
             new: Some(set("new", new.0, new.1)),
             old: old.collect(),
@@ -138,7 +139,7 @@ mod tests {
             (20, 1, 0, Some(10)),
             (2, 0, 10, None),
         ] {
-            let resized = grow(&deployment(10, surge, 0), &sets(&[(old, old)], (new, new)));
+            let resized = resize_new(&deployment(10, surge, 0), &sets(&[(old, old)], (new, new)));
             assert_eq!(
                 resized.first().map(|resize| resize.to),
                 expected,
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_is_to_be_made_gets_what_there_is_room_for() {
+    fn a_set_to_be_created_gets_the_size_that_the_surge_allows() {
         assert_eq!(size_of_new(&deployment(10, 3, 0), 10, 0), 3);
         assert_eq!(size_of_new(&deployment(10, 3, 0), 13, 0), 0);
         assert_eq!(size_of_new(&deployment(10, 3, 0), 0, 0), 10);
@@ -160,15 +161,15 @@ mod tests {
         assert_eq!(size_of_new(&recreate, 9, 1), 3);
     }
 
-    /// What becomes of old sets in one pass.
+    /// Returns the sizes of the old ReplicaSets after one pass.
     fn pass(deployment: &Deployment, mut sets: Sets) -> Vec<i64> {
-        let spare = spare(deployment, &sets);
-        if spare > 0 {
-            for resize in drop_broken(&sets, spare) {
-                sets.named_mut(&resize.name).unwrap().asked = Some(resize.to);
+        let max_scaled_down = max_scaled_down(deployment, &sets);
+        if max_scaled_down > 0 {
+            for resize in scale_down_unavailable(&sets, max_scaled_down) {
+                sets.named_mut(&resize.name).unwrap().desired = Some(resize.to);
             }
-            for resize in drop_available(deployment, &sets) {
-                sets.named_mut(&resize.name).unwrap().asked = Some(resize.to);
+            for resize in scale_down_available(deployment, &sets) {
+                sets.named_mut(&resize.name).unwrap().desired = Some(resize.to);
             }
         }
         sets.old.iter().map(ReplicaSet::replicas).collect()
@@ -177,12 +178,12 @@ mod tests {
     #[test]
     fn old_sets_shrink_as_far_as_enough_pods_stay_available() {
         for (unavailable, old, new, expected) in [
-            // Both fenceposts are 0, so that one pod may be missing.
+            // Both limits are 0, so one pod may be unavailable.
             (0, (10, 10), (0, 0), 9),
             (2, (10, 10), (0, 0), 8),
-            // Two broken ones go; the eight others must stay.
+            // Two unavailable pods are removed; the other eight must stay.
             (2, (10, 8), (0, 0), 8),
-            // One broken and one available go.
+            // One unavailable and one available pod are removed.
             (2, (10, 9), (0, 0), 8),
             // The new pods are not available, so the old ones must stay.
             (2, (8, 8), (2, 0), 8),
@@ -195,19 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn broken_pods_go_first_and_no_more_than_may() {
+    fn unavailable_pods_are_removed_first_up_to_the_limit() {
         for (available, at_most, expected) in [
             (8, 1, Some(9)),
             (8, 3, Some(8)),
             (8, 0, None),
             (10, 3, None),
         ] {
-            let resized = drop_broken(&sets(&[(10, available)], (0, 0)), at_most);
+            let resized = scale_down_unavailable(&sets(&[(10, available)], (0, 0)), at_most);
             assert_eq!(resized.first().map(|resize| resize.to), expected);
         }
         let several = sets(&[(3, 1), (2, 2), (4, 0)], (0, 0));
         assert_eq!(
-            sizes(drop_broken(&several, 5)),
+            sizes(scale_down_unavailable(&several, 5)),
             [("old-0".into(), 1), ("old-2".into(), 1)]
         );
     }
@@ -216,25 +217,25 @@ mod tests {
     fn the_oldest_shrink_first() {
         let several = sets(&[(2, 2), (0, 0), (3, 3)], (5, 5));
         assert_eq!(
-            sizes(drop_available(&deployment(6, 0, 0), &several)),
+            sizes(scale_down_available(&deployment(6, 0, 0), &several)),
             [("old-0".into(), 0), ("old-2".into(), 0)]
         );
         assert_eq!(
-            sizes(drop_available(&deployment(8, 0, 0), &several)),
+            sizes(scale_down_available(&deployment(8, 0, 0), &several)),
             [("old-0".into(), 0), ("old-2".into(), 2)]
         );
     }
 
     #[test]
-    fn a_set_that_is_still_shrinking_is_not_counted_by_pods_that_will_go() {
-        // Asked for 8 and not yet down from 10: with 2 new ones, 2 more may go and not 4.
+    fn pods_that_will_be_deleted_do_not_count_as_available() {
+        // The old set wants 8 pods and still has 10: with 2 new ones, 2 more may be removed, not 4.
         assert_eq!(pass(&deployment(10, 0, 2), sets(&[(8, 10)], (2, 2))), [6]);
     }
 
     #[test]
-    fn a_rollback_drops_the_broken_revision_at_once() {
-        // Surge 3, at most 2 missing: 8 good ones of the revision rolled back to, one of them gone,
-        // and 5 that never came up.
+    fn a_rollback_removes_the_broken_revision_at_once() {
+        // Surge 3, at most 2 unavailable: 8 pods of the revision rolled back to, one of them
+        // unavailable, and 5 that never became available.
         assert_eq!(pass(&deployment(10, 3, 2), sets(&[(5, 0)], (8, 7))), [1]);
     }
 }

@@ -1,9 +1,8 @@
-//! A Deployment being reconciled: what is known of it and its ReplicaSets, and the writes that
-//! change it.
+//! A Deployment being reconciled: its state, its ReplicaSets and the writes that change them.
 //!
-//! What the steps say of the Deployment (conditions, collisions, the revision) is gathered here and
-//! written once, by [`Rollout::save`]. ReplicaSets are written at once, and what the server answers
-//! is what the next step sees.
+//! Changes to the Deployment (conditions, collision count, revision) are collected and written
+//! once, by [`Rollout::save`]. ReplicaSets are written at once, and the next step sees the server's
+//! response.
 
 use flyball_sdk::debug;
 use flyball_sdk::prelude::*;
@@ -19,21 +18,20 @@ use crate::sets::{Resize, Sets};
 use crate::template::Template;
 use crate::views::{Deployment, Pod, ReplicaSet, Status};
 
-/// What is wanted of the answer to a write, to write the same object again.
-pub(crate) const STAMP: &[&str] = &["metadata.resourceVersion", "metadata.generation"];
+/// The fields that a write returns so that the same object can be written again.
+pub(crate) const VERSION_FIELDS: &[&str] = &["metadata.resourceVersion", "metadata.generation"];
 
-/// A Deployment being reconciled.
 pub struct Rollout<'a> {
     host: Host<'a>,
-    /// The Deployment, with a status and a revision that may not be written yet.
+    /// The Deployment. Its status and revision may not be saved yet.
     pub deployment: Deployment,
     /// Its ReplicaSets.
     pub sets: Sets,
-    /// The time by which everything is judged.
+    /// The current time, for all decisions of this reconcile.
     pub now: Time,
-    /// The status that the API server holds.
+    /// The status that the API server has.
     stored: Status,
-    /// The revision that the API server holds.
+    /// The revision that the API server has.
     stored_revision: Option<String>,
 }
 
@@ -53,13 +51,12 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Keeps the new ReplicaSet, if there is one, up with the Deployment: its annotations, its
-    /// revision and how long its pods must be ready. Then the Deployment has the revision of the
-    /// new ReplicaSet.
+    /// Updates the existing new ReplicaSet: its annotations, its revision and its
+    /// `minReadySeconds`. Sets the Deployment's revision to that of the ReplicaSet.
     ///
     /// # Errors
     /// The ReplicaSet could not be written.
-    pub fn keep_up(&mut self) -> Result<(), Error> {
+    pub fn sync_new_set(&mut self) -> Result<(), Error> {
         let revision = revision::greatest(&self.sets.old) + 1;
         let Some(new) = &mut self.sets.new else {
             return Ok(());
@@ -77,26 +74,26 @@ impl<'a> Rollout<'a> {
             change["spec"]["minReadySeconds"] = min_ready_seconds.into();
         }
         if change != json!({}) {
-            let answer = self
-                .host
-                .write(Write::update(ReplicaSet::KIND, &new.meta, &change).returning(STAMP))?;
-            stamp(&mut new.meta, &answer)?;
+            let answer = self.host.write(
+                Write::update(ReplicaSet::KIND, &new.meta, &change).returning(VERSION_FIELDS),
+            )?;
+            set_version(&mut new.meta, &answer)?;
             new.meta.annotations = annotations;
             new.min_ready_seconds = min_ready_seconds;
         }
         let revision = new.meta.annotation(REVISION).unwrap_or("").to_owned();
         let name = new.meta.name.clone();
-        self.take_revision(revision);
-        progress::note(&mut self.deployment, Step::Found(&name), self.now);
+        self.set_revision(revision);
+        progress::record(&mut self.deployment, Step::Found(&name), self.now);
         Ok(())
     }
 
-    /// Makes the new ReplicaSet, if there is none.
+    /// Creates the new ReplicaSet if it does not exist.
     ///
     /// # Errors
-    /// It could not be made. The status tells why; of a name that another ReplicaSet has, it counts
-    /// the collision, so that the next attempt makes another one.
-    pub fn make_new_set(&mut self) -> Result<(), Error> {
+    /// The creation failed. The status reports why. If another ReplicaSet has the name, the
+    /// collision count is raised so that the next attempt uses another name.
+    pub fn create_new_set(&mut self) -> Result<(), Error> {
         if self.sets.new.is_some() {
             return Ok(());
         }
@@ -109,19 +106,19 @@ impl<'a> Rollout<'a> {
             Ok(answer) => {
                 let new: ReplicaSet = answer.parse()?;
                 if new.replicas() > 0 {
-                    self.tell_of_scaling(&name, 0, new.replicas());
+                    self.report_scaling(&name, 0, new.replicas());
                 }
-                progress::note(&mut self.deployment, Step::Created(&name), self.now);
+                progress::record(&mut self.deployment, Step::Created(&name), self.now);
                 new
             }
-            Err(error) if error.is_already_exists() => self.find_namesake(&name, error)?,
+            Err(error) if error.is_already_exists() => self.find_existing(&name, error)?,
             Err(error) if is_namespace_terminating(&error) => return Err(error.into()),
             Err(error) => {
                 let message = format!(
                     "Failed to create new replica set \"{name}\": {}",
                     error.message
                 );
-                progress::note(&mut self.deployment, Step::CreateFailed(&message), self.now);
+                progress::record(&mut self.deployment, Step::CreateFailed(&message), self.now);
                 self.host.emit(Event::warning(
                     &self.deployment.meta.reference(Deployment::KIND),
                     CREATE_FAILED,
@@ -132,26 +129,26 @@ impl<'a> Rollout<'a> {
         };
         self.sets.old.retain(|set| set.meta.uid != new.meta.uid);
         self.sets.new = Some(new);
-        self.take_revision(revision.to_string());
+        self.set_revision(revision.to_string());
         Ok(())
     }
 
-    /// The ReplicaSet that has the name already, if it is the very one that was to be made: an
-    /// answer may have been lost, or the cache be behind. Otherwise the hash collides with another
-    /// one's.
-    fn find_namesake(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
-        let namesake = self
+    /// Returns the existing ReplicaSet with the name if it is the one to be created: a response may
+    /// have been lost, or the cache may be stale. Otherwise the hash collides, and the collision is
+    /// counted.
+    fn find_existing(&mut self, name: &str, error: ApiError) -> Result<ReplicaSet, Error> {
+        let existing = self
             .host
             .reader()
             .get::<ReplicaSet>(&self.deployment.meta.namespace, name)?;
-        match namesake {
-            Some(namesake) if create::is_own(&self.deployment, &namesake) => Ok(namesake),
+        match existing {
+            Some(existing) if create::is_own(&self.deployment, &existing) => Ok(existing),
             Some(_) => {
                 let collisions = self.deployment.status.collision_count.get_or_insert(0);
                 *collisions += 1;
                 debug!(
                     self.host,
-                    "the name {name} is another ReplicaSet's: {collisions} collisions"
+                    "the name {name} belongs to another ReplicaSet, collision count is {collisions}"
                 );
                 Err(error.into())
             }
@@ -159,11 +156,10 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Gives ReplicaSets their sizes, and lets them remember the Deployment's. Answers whether any
-    /// size changed.
+    /// Scales ReplicaSets and updates their size annotations. Returns whether any size changed.
     ///
     /// # Errors
-    /// One could not be written; none is begun after it.
+    /// A write failed; no further write is started.
     pub fn resize(&mut self, resizes: &[Resize]) -> Result<bool, Error> {
         let sizes = revision::sizes(&self.deployment);
         let mut changed = Vec::new();
@@ -182,8 +178,9 @@ impl<'a> Rollout<'a> {
                 change["spec"]["replicas"] = resize.to.into();
             }
             if change != json!({}) {
-                batch = batch
-                    .with(Write::update(ReplicaSet::KIND, &set.meta, &change).returning(STAMP));
+                batch = batch.with(
+                    Write::update(ReplicaSet::KIND, &set.meta, &change).returning(VERSION_FIELDS),
+                );
                 changed.push(resize);
             }
         }
@@ -196,20 +193,20 @@ impl<'a> Rollout<'a> {
             };
             match answer {
                 Ok(answer) => {
-                    stamp(&mut set.meta, &answer)?;
+                    set_version(&mut set.meta, &answer)?;
                     set.meta.annotations.extend(
                         sizes
                             .iter()
                             .map(|(key, size)| ((*key).to_owned(), size.clone())),
                     );
                     let before = set.replicas();
-                    set.asked = Some(resize.to);
+                    set.desired = Some(resize.to);
                     if before != resize.to {
                         scaled = true;
-                        self.tell_of_scaling(&resize.name, before, resize.to);
+                        self.report_scaling(&resize.name, before, resize.to);
                     }
                 }
-                // The first is the cause; the others were not run because of it.
+                // The first error is the cause; the remaining writes were skipped.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -218,7 +215,7 @@ impl<'a> Rollout<'a> {
         })
     }
 
-    fn tell_of_scaling(&self, name: &str, from: i64, to: i64) {
+    fn report_scaling(&self, name: &str, from: i64, to: i64) {
         let direction = if from < to { "up" } else { "down" };
         let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
         self.host.emit(Event::normal(
@@ -250,10 +247,10 @@ impl<'a> Rollout<'a> {
         Ok(false)
     }
 
-    /// Deletes old ReplicaSets beyond the limit of the history.
+    /// Deletes old ReplicaSets beyond the revision history limit.
     ///
     /// # Errors
-    /// One could not be deleted; none is begun after it.
+    /// A deletion failed; no further deletion is started.
     pub fn clean_up(&mut self) -> Result<(), Error> {
         let surplus = history::surplus(&self.deployment, &self.sets.old);
         let deletions = surplus
@@ -267,13 +264,13 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// Returns to an older revision, if it can be, and drops the wish to.
+    /// Rolls back to an older revision if possible, and removes the request.
     ///
     /// # Errors
     /// The Deployment could not be written.
-    pub fn roll_back(&mut self, wish: i64) -> Result<(), Error> {
+    pub fn roll_back(&mut self, requested: i64) -> Result<(), Error> {
         self.save()?;
-        let rollback = rollback::answer(&self.deployment, &self.sets, wish);
+        let rollback = rollback::plan(&self.deployment, &self.sets, requested);
         let about = self.deployment.meta.reference(Deployment::KIND);
         if rollback.warning {
             self.host
@@ -288,32 +285,32 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// Writes the status and the revision, if they are not what the API server holds.
+    /// Writes the status and the revision if they differ from what the API server has.
     ///
     /// # Errors
-    /// They could not be written.
+    /// A write failed.
     pub fn save(&mut self) -> Result<(), Error> {
         let Deployment { meta, status, .. } = &mut self.deployment;
         let mut write = Write::update_status(Deployment::KIND, meta, status);
         let revision = meta.annotation(REVISION);
         let has_new_revision = revision != self.stored_revision.as_deref();
         if has_new_revision {
-            // The API server takes annotations of a Deployment along with its status, and does not
-            // raise its generation.
+            // The API server accepts a Deployment's annotations with a status update, which does
+            // not raise the generation.
             write = write.with_metadata(&json!({"annotations": {REVISION: revision}}));
         }
         if *status == self.stored && !has_new_revision {
             return Ok(());
         }
-        let answer = self.host.write(write.returning(STAMP))?;
+        let answer = self.host.write(write.returning(VERSION_FIELDS))?;
         self.stored_revision = meta.annotation(REVISION).map(str::to_owned);
         self.stored = status.clone();
-        let Stamped { metadata } = answer.parse()?;
+        let Versioned { metadata } = answer.parse()?;
         meta.resource_version = metadata.resource_version;
         Ok(())
     }
 
-    fn take_revision(&mut self, revision: String) {
+    fn set_revision(&mut self, revision: String) {
         self.deployment
             .meta
             .annotations
@@ -322,20 +319,20 @@ impl<'a> Rollout<'a> {
 }
 
 #[derive(Deserialize)]
-struct Stamped {
+struct Versioned {
     metadata: Meta,
 }
 
-/// Takes over the version and the generation that a write made.
-pub(crate) fn stamp(meta: &mut Meta, answer: &Answer) -> Result<(), Error> {
-    let Stamped { metadata } = answer.parse()?;
+/// Copies the resource version and generation from a write's response.
+pub(crate) fn set_version(meta: &mut Meta, answer: &Answer) -> Result<(), Error> {
+    let Versioned { metadata } = answer.parse()?;
     meta.resource_version = metadata.resource_version;
     meta.generation = metadata.generation;
     Ok(())
 }
 
-/// Whether nothing can be created because the namespace is being deleted. The host's errors don't
-/// carry the API's causes, only its sentence.
+/// Whether a creation failed because the namespace is being deleted. Checks the message, because
+/// the host's errors don't carry the API's causes.
 pub(crate) fn is_namespace_terminating(error: &ApiError) -> bool {
     error.status == 403 && error.message.contains("because it is being terminated")
 }

@@ -1,5 +1,5 @@
-//! A Deployment that was resized: every ReplicaSet gets its share, so that a rollout under way goes
-//! neither faster nor slower for it.
+//! Proportional scaling: when a Deployment is resized, every ReplicaSet gets its share, so that a
+//! rollout in progress is neither sped up nor slowed down.
 
 use std::cmp::Reverse;
 
@@ -8,19 +8,19 @@ use crate::revision::{DESIRED, MAX, remembered};
 use crate::sets::{Resize, Sets, by_age};
 use crate::views::{Deployment, ReplicaSet};
 
-/// Whether the Deployment was resized: a ReplicaSet with pods remembers another size.
+/// Whether the Deployment was resized: the annotation of a ReplicaSet with pods has another size.
 pub fn was_resized(deployment: &Deployment, sets: &Sets) -> bool {
     sets.active()
         .filter_map(|set| remembered(set, DESIRED))
         .any(|desired| desired != deployment.replicas())
 }
 
-/// The sizes that the ReplicaSets shall have. One that keeps its size is named as well, to remember
-/// the Deployment's new one.
+/// Returns the sizes of the ReplicaSets. ReplicaSets that keep their size are included so that
+/// their annotations are updated.
 pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     let active: Vec<&ReplicaSet> = sets.active().collect();
     match active[..] {
-        // None has pods: the newest gets all of them.
+        // No ReplicaSet has pods: the newest gets all of them.
         [] => sets
             .new
             .iter()
@@ -37,8 +37,8 @@ pub fn shares(deployment: &Deployment, sets: &Sets) -> Vec<Resize> {
     }
 }
 
-/// Whether the new ReplicaSet has all pods, available, and remembers that this is what the
-/// Deployment wants.
+/// Whether the new ReplicaSet has all desired pods, all of them available, and its annotation has
+/// the Deployment's size.
 fn is_saturated(deployment: &Deployment, new: Option<&ReplicaSet>) -> bool {
     let wanted = deployment.replicas();
     new.is_some_and(|new| {
@@ -48,8 +48,9 @@ fn is_saturated(deployment: &Deployment, new: Option<&ReplicaSet>) -> bool {
     })
 }
 
-/// Shares out what is to be added or removed, in proportion to the sizes; the largest takes what
-/// rounding leaves over. Of the same size the newer grow first, and the older shrink first.
+/// Distributes the pods to add or remove in proportion to the sizes; the largest ReplicaSet takes
+/// the rounding remainder. Among equal sizes, newer ones are scaled up first and older ones are
+/// scaled down first.
 fn proportional(deployment: &Deployment, mut sets: Vec<&ReplicaSet>) -> Vec<Resize> {
     let wanted = deployment.replicas();
     let allowed = if wanted > 0 {
@@ -86,14 +87,14 @@ fn proportional(deployment: &Deployment, mut sets: Vec<&ReplicaSet>) -> Vec<Resi
     resized
 }
 
-/// By how much a ReplicaSet grows (or, negative, shrinks) in proportion to the Deployment, surge
-/// included.
+/// Returns by how much a ReplicaSet is scaled up or (negative) down, in proportion to the
+/// Deployment's size including the surge.
 fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i64 {
     let (wanted, size) = (deployment.replicas(), set.replicas());
     if wanted == 0 {
         return -size;
     }
-    // Where someone removed what the ReplicaSet remembers, the Deployment's present size must do.
+    // Without the annotation, the Deployment's current size is used.
     let before = remembered(set, MAX)
         .filter(|&max| max > 0)
         .unwrap_or(deployment.status.replicas);
@@ -121,8 +122,8 @@ mod tests {
         }
     }
 
-    /// A set of this size that remembers a size of the Deployment.
-    fn set(name: &str, created: i64, asked: i64, remembers: &Deployment) -> ReplicaSet {
+    /// A ReplicaSet of this size with size annotations from a Deployment.
+    fn set(name: &str, created: i64, desired: i64, remembers: &Deployment) -> ReplicaSet {
         let annotations = sizes(remembers)
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
@@ -136,32 +137,33 @@ mod tests {
         };
         ReplicaSet {
             meta,
-            asked: Some(asked),
+            desired: Some(desired),
             ..ReplicaSet::default()
         }
     }
 
-    /// Sets `v1`, `v2`, … of these sizes, the first being the oldest and the last the new one.
-    fn sets(remembers: &Deployment, asked: &[i64]) -> Sets {
-        let named =
-            |(at, &asked): (usize, &i64)| set(&format!("v{}", at + 1), at as i64, asked, remembers);
-        let mut old: Vec<ReplicaSet> = asked.iter().enumerate().map(named).collect();
+    /// ReplicaSets `v1`, `v2`, … of these sizes, oldest first; the last is the new one.
+    fn sets(remembers: &Deployment, desired: &[i64]) -> Sets {
+        let named = |(at, &desired): (usize, &i64)| {
+            set(&format!("v{}", at + 1), at as i64, desired, remembers)
+        };
+        let mut old: Vec<ReplicaSet> = desired.iter().enumerate().map(named).collect();
         Sets {
             new: old.pop(),
             old,
         }
     }
 
-    /// The sizes afterwards, in the order of age.
+    /// The sizes after scaling, oldest first.
     fn after(deployment: &Deployment, mut sets: Sets) -> Vec<i64> {
         for resize in shares(deployment, &sets) {
-            sets.named_mut(&resize.name).unwrap().asked = Some(resize.to);
+            sets.named_mut(&resize.name).unwrap().desired = Some(resize.to);
         }
         sets.all().map(ReplicaSet::replicas).collect()
     }
 
     #[test]
-    fn sets_grow_and_shrink_in_proportion_and_the_largest_takes_what_is_left_over() {
+    fn sets_are_scaled_in_proportion_and_the_largest_takes_the_remainder() {
         for (from, to, before, expected) in [
             (10, 12, &[10][..], &[12][..]),
             (10, 5, &[10], &[5]),
@@ -170,8 +172,8 @@ mod tests {
             (9, 4, &[1, 8], &[0, 4]),
             (7, 10, &[2, 3, 2], &[3, 4, 3]),
             (13, 8, &[3, 8, 2], &[2, 5, 1]),
-            // What is left over goes to the newer when growing and is taken from the older when
-            // shrinking.
+            // The remainder is added to the newest when scaling up and taken from the oldest when
+            // scaling down.
             (3, 4, &[1, 1, 1], &[1, 1, 2]),
             (3, 2, &[1, 1, 1], &[0, 1, 1]),
             (6, 0, &[1, 2, 3], &[0, 0, 0]),
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surge_takes_part() {
+    fn the_surge_is_included() {
         assert_eq!(
             after(&deployment(20, 2), sets(&deployment(10, 2), &[6, 6])),
             [11, 11]
@@ -202,15 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn where_an_update_failed_the_rest_is_made_up_for() {
-        // Resized from 3 to 5; the new set grew and remembers 5, the next one could not be written.
+    fn scaling_is_completed_after_a_failed_update() {
+        // Resized from 3 to 5; the new set was scaled and annotated with 5, the write of the next
+        // one failed.
         let mut sets = sets(&deployment(5, 0), &[1, 1, 2]);
         sets.old[1] = set("v2", 1, 1, &deployment(3, 0));
         assert_eq!(after(&deployment(5, 0), sets), [1, 2, 2]);
     }
 
     #[test]
-    fn a_saturated_new_set_empties_the_old_ones_but_not_if_it_is_broken() {
+    fn old_sets_are_scaled_to_zero_only_if_the_new_one_is_fully_available() {
         let (two, mut sets) = (deployment(2, 1), sets(&deployment(2, 1), &[1, 2]));
         assert_eq!(after(&two, sets.clone()), [1, 2]);
         sets.new.as_mut().unwrap().status.available_replicas = 2;
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_keeps_its_size_is_named_to_remember_the_new_one() {
+    fn a_set_that_keeps_its_size_is_included_to_update_its_annotations() {
         let sets = sets(&deployment(10, 0), &[5]);
         assert_eq!(
             shares(&deployment(5, 0), &sets),
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_set_with_pods_tells_of_a_new_size() {
+    fn only_annotations_of_sets_with_pods_indicate_a_resize() {
         assert!(!was_resized(
             &deployment(5, 0),
             &sets(&deployment(3, 0), &[0, 0])
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn recreating_shares_nothing_out() {
+    fn recreate_does_not_scale_proportionally() {
         let recreate = Deployment {
             strategy: "Recreate".into(),
             ..deployment(5, 0)
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fraction_comes_from_the_size_before() {
+    fn the_fraction_is_computed_from_the_previous_size() {
         for (wanted, present, surge, size, max, expected) in [
             (0, 0, 0, 10, None, -10),
             (10, 0, 0, 5, None, 0),
@@ -275,7 +278,7 @@ mod tests {
             };
             let set = ReplicaSet {
                 meta,
-                asked: Some(size),
+                desired: Some(size),
                 ..ReplicaSet::default()
             };
             assert_eq!(

@@ -1,5 +1,4 @@
-//! The ReplicaSets of a Deployment: which is the new one, which are old, and in what order they are
-//! gone through.
+//! The ReplicaSets of a Deployment: the new one, and the old ones in order of age.
 
 use std::cmp::Ordering;
 
@@ -9,22 +8,21 @@ use crate::views::{ReplicaSet, Status};
 /// The ReplicaSets that a Deployment owns.
 #[derive(Clone, Debug, Default)]
 pub struct Sets {
-    /// The one whose template is the Deployment's.
+    /// The ReplicaSet with the Deployment's template.
     pub new: Option<ReplicaSet>,
-    /// All others, the oldest first.
+    /// All others, oldest first.
     pub old: Vec<ReplicaSet>,
 }
 
-/// A ReplicaSet that is to get another size.
+/// A ReplicaSet and its new size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resize {
     pub name: String,
-    /// How many pods it shall ask for.
+    /// The new number of pods.
     pub to: i64,
 }
 
 impl Resize {
-    /// This ReplicaSet, to this size.
     pub fn new(set: &ReplicaSet, to: i64) -> Self {
         Self {
             name: set.meta.name.clone(),
@@ -34,8 +32,8 @@ impl Resize {
 }
 
 impl Sets {
-    /// Finds the new one among those owned. Of several with the Deployment's template it is the
-    /// oldest, so that the choice does not change.
+    /// Finds the new ReplicaSet. If several have the Deployment's template, it is the oldest, so
+    /// that the choice is stable.
     pub fn split(template: &Template, mut owned: Vec<ReplicaSet>) -> Self {
         owned.sort_by(by_age);
         let new = owned
@@ -47,22 +45,21 @@ impl Sets {
         }
     }
 
-    /// All of them: the old ones, then the new one.
+    /// The old ones, then the new one.
     pub fn all(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.old.iter().chain(&self.new)
     }
 
-    /// Those that ask for pods, in the order of [`all`](Self::all).
+    /// The ReplicaSets that want pods, in the order of [`all`](Self::all).
     pub fn active(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.all().filter(|set| set.is_active())
     }
 
-    /// The old ones that ask for pods, the oldest first.
+    /// The old ones that want pods, oldest first.
     pub fn active_old(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.old.iter().filter(|set| set.is_active())
     }
 
-    /// The one of this name.
     pub fn named_mut(&mut self, name: &str) -> Option<&mut ReplicaSet> {
         self.old
             .iter_mut()
@@ -70,12 +67,12 @@ impl Sets {
             .find(|set| set.meta.name == name)
     }
 
-    /// How many pods all of them ask for.
-    pub fn asked(&self) -> i64 {
+    /// Number of pods that all of them want.
+    pub fn desired(&self) -> i64 {
         self.all().map(ReplicaSet::replicas).sum()
     }
 
-    /// The numbers of a status: what all of them count, taken together.
+    /// The counters of a status, summed over all ReplicaSets.
     pub fn counts(&self) -> Status {
         let sum = |count: fn(&ReplicaSet) -> i64| self.all().map(count).sum::<i64>();
         let available = sum(|set| set.status.available_replicas);
@@ -84,14 +81,14 @@ impl Sets {
             updated_replicas: self.new.as_ref().map_or(0, |new| new.status.replicas),
             ready_replicas: sum(|set| set.status.ready_replicas),
             available_replicas: available,
-            // While scaling down there may be more available than are asked for.
-            unavailable_replicas: (self.asked() - available).max(0),
+            // While scaling down, more pods can be available than are wanted.
+            unavailable_replicas: (self.desired() - available).max(0),
             terminating_replicas: self.terminating(),
             ..Status::default()
         }
     }
 
-    /// How many pods are being deleted; none if one that was ever looked after does not say.
+    /// Number of pods being deleted; `None` if an observed ReplicaSet does not report it.
     fn terminating(&self) -> Option<i64> {
         let mut total = 0;
         for set in self.all() {
@@ -105,7 +102,7 @@ impl Sets {
     }
 }
 
-/// The older first; of the same age by name.
+/// Orders by age, oldest first, then by name.
 pub fn by_age(one: &ReplicaSet, other: &ReplicaSet) -> Ordering {
     let key = |set: &ReplicaSet| (set.meta.creation_timestamp, set.meta.name.clone());
     key(one).cmp(&key(other))
@@ -165,21 +162,21 @@ mod tests {
     }
 
     fn counting(
-        asked: i64,
+        desired: i64,
         observed_generation: i64,
         available: i64,
         terminating: Option<i64>,
     ) -> ReplicaSet {
         let status = SetStatus {
-            replicas: asked,
-            ready_replicas: asked,
+            replicas: desired,
+            ready_replicas: desired,
             available_replicas: available,
             terminating_replicas: terminating,
             observed_generation,
             conditions: Vec::new(),
         };
         ReplicaSet {
-            asked: Some(asked),
+            desired: Some(desired),
             status,
             ..ReplicaSet::default()
         }

@@ -1,7 +1,7 @@
-//! Pod templates compared by meaning, and the hash that names a ReplicaSet.
+//! Semantic comparison of pod templates, and the hash that names a ReplicaSet.
 //!
-//! A Deployment finds its ReplicaSet by the template, never by the hash: so those that another
-//! controller named are found as well, and the hash may be any that is the same for equal
+//! A Deployment finds its ReplicaSet by the template, never by the hash. So ReplicaSets that
+//! another controller named are found as well, and the hash only has to be the same for equal
 //! templates.
 
 use std::cell::OnceCell;
@@ -12,12 +12,11 @@ use flyball_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::Map;
 
-/// The label that tells the pods of a Deployment's ReplicaSets apart. It is no part of a template's
-/// meaning.
+/// The label that distinguishes the pods of a Deployment's ReplicaSets. Comparison ignores it.
 pub const HASH_LABEL: &str = "pod-template-hash";
 
-/// Maps with free keys and string values: empty and absent are the same, and nothing below is a
-/// field of the API.
+/// Maps with arbitrary keys and string values. Empty and absent are equal, and their contents are
+/// not API fields.
 const MAPS: [&str; 6] = [
     "annotations",
     "labels",
@@ -30,17 +29,17 @@ const MAPS: [&str; 6] = [
 const QUANTITIES: [&str; 3] = ["limits", "overhead", "requests"];
 /// Single quantities.
 const QUANTITY: [&str; 2] = ["divisor", "sizeLimit"];
-/// Structs that the API holds by value, so that empty and absent are the same. Of all others `{}`
-/// says something: an `emptyDir: {}` is a volume.
+/// Structs that the API types hold by value, so that empty and absent are equal. For all others,
+/// `{}` has a meaning: `emptyDir: {}` is a volume.
 const STRUCTS: [&str; 2] = ["metadata", "resources"];
 
-/// A pod template, compared by what it means.
+/// A pod template that compares semantically.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// In canonical form. The hash label is left out.
+    /// In canonical form, without the hash label.
     metadata: Option<Value>,
     spec: Raw,
-    /// The spec in canonical form, once it was asked for.
+    /// The spec in canonical form, computed on first use.
     canonical_spec: OnceCell<Option<Value>>,
 }
 
@@ -52,7 +51,7 @@ struct Parts {
 }
 
 impl Template {
-    /// The template of this JSON.
+    /// Parses a template.
     pub fn of(template: &Raw) -> Self {
         let Parts { mut metadata, spec } = template.parse().ok().flatten().unwrap_or_default();
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
@@ -65,7 +64,8 @@ impl Template {
         }
     }
 
-    /// The value of the hash label: for a template and a number of collisions always the same.
+    /// Returns the value of the hash label, which depends only on the template and the number of
+    /// collisions.
     pub fn hash(&self, collisions: Option<i64>) -> String {
         let parts = [
             ("metadata", self.metadata.clone()),
@@ -90,15 +90,14 @@ impl Template {
     }
 }
 
-/// Nearly always the API server has written both, and the same spec as the same text: then it is
-/// not read.
+/// The API server has usually written both specs as the same text. Then neither is parsed.
 impl PartialEq for Template {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata && (self.spec == other.spec || self.spec() == other.spec())
     }
 }
 
-/// A field's value in canonical form; none where it means the same as its absence.
+/// Returns a field's value in canonical form; `None` if it means the same as an absent field.
 fn canonical(field: &str, value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -120,7 +119,7 @@ fn canonical(field: &str, value: Value) -> Option<Value> {
                 };
                 Some((name, value?))
             });
-            // Sorted by name, whatever the order in which serde_json keeps them.
+            // Sorted by name, independent of serde_json's map order.
             let fields: BTreeMap<String, Value> = fields.collect();
             let absent = fields.is_empty() && (free || of_quantities || STRUCTS.contains(&field));
             (!absent).then(|| fields.into_iter().collect())
@@ -130,8 +129,8 @@ fn canonical(field: &str, value: Value) -> Option<Value> {
     }
 }
 
-/// A quantity such as `1Gi`, `0.5` or `500m` as a number of its own, so that `1000m` and `1` are
-/// the same. What is no quantity stays as it is.
+/// Replaces a quantity such as `1Gi`, `0.5` or `500m` by its canonical number, so that `1000m`
+/// equals `1`. Other values are unchanged.
 fn quantity(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => text.clone(),
@@ -141,7 +140,7 @@ fn quantity(value: Value) -> Value {
     decimal(&text).map_or(value, Value::String)
 }
 
-/// A quantity as a whole number without trailing zeros and a power of ten.
+/// Returns a quantity as an integer without trailing zeros and a power of ten.
 fn decimal(text: &str) -> Option<String> {
     let end = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_label_and_what_is_empty_make_no_difference() {
+    fn the_hash_label_and_empty_fields_make_no_difference() {
         let plain = template(
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a"}]}}),
         );
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_else_differs() {
+    fn templates_with_other_meanings_differ() {
         let plain = template(json!({"spec": {"volumes": [{"name": "a"}]}}));
         for other in [
             json!({"spec": {"volumes": [{"name": "a", "emptyDir": {}}]}}),
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_compared_by_what_they_amount_to() {
+    fn quantities_are_compared_by_value() {
         for (one, other) in [
             ("1", "1000m"),
             ("0.5", "500m"),
@@ -277,8 +276,8 @@ mod tests {
 
     #[test]
     fn a_hash_stays_what_it_is_over_versions() {
-        // A changed hash would do no harm, but it should be noticed: it renames the ReplicaSets
-        // made from now on.
+        // A changed hash is harmless but should be noticed: it renames ReplicaSets created from
+        // then on.
         let web = template(
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": "nginx:1"}]}}),
         );

@@ -1,4 +1,4 @@
-//! Whole reconciles against an API server in memory, with the ReplicaSets' own controller faked.
+//! Whole reconciles against an in-memory API server, with a faked ReplicaSet controller.
 
 mod corners;
 mod rollouts;

@@ -7,14 +7,13 @@ use flyball_sdk::meta::null_is_default;
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The value by which a limit or a deadline says that there is none.
+/// The value of a limit or deadline that means unlimited.
 const UNLIMITED: i64 = i32::MAX as i64;
 
-/// A Deployment, as it is reconciled.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/Deployment")]
 pub struct Deployment {
-    /// Who it is. The annotations include the revision, which is written with the status.
+    /// The annotations include the revision, which is written with the status.
     #[view(
         path = "metadata",
         fields("generation", "deletionTimestamp", "annotations")
@@ -44,7 +43,7 @@ pub struct Deployment {
     /// The number of old ReplicaSets to keep.
     #[view(path = "spec.revisionHistoryLimit")]
     pub revision_history_limit: Option<i64>,
-    /// Seconds without progress after which a rollout has failed.
+    /// Seconds without progress after which a rollout is reported as timed out.
     #[view(path = "spec.progressDeadlineSeconds")]
     pub progress_deadline_seconds: Option<i64>,
     /// Whether the rollout is paused.
@@ -73,14 +72,14 @@ pub struct ReplicaSet {
     pub meta: Meta,
     /// The desired number of pods; 1 if absent.
     #[view(path = "spec.replicas")]
-    pub asked: Option<i64>,
+    pub desired: Option<i64>,
     /// Seconds for which a pod must be ready before it counts as available.
     #[view(path = "spec.minReadySeconds")]
     pub min_ready_seconds: i64,
     /// The template of its pods.
     #[view(path = "spec.template")]
     pub template: Raw,
-    /// The status that its own controller wrote.
+    /// The status that the ReplicaSet controller wrote.
     #[view(
         path = "status",
         fields(
@@ -95,7 +94,7 @@ pub struct ReplicaSet {
     pub status: SetStatus,
 }
 
-/// A pod, as far as Recreate waits for its end.
+/// A pod, for Recreate to wait for its end.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
@@ -104,7 +103,7 @@ pub struct Pod {
     pub phase: String,
 }
 
-/// What is read live before a ReplicaSet is adopted.
+/// The live read before a ReplicaSet is adopted.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/Deployment")]
 pub struct Identity {
@@ -116,7 +115,7 @@ pub struct Identity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The generation that the controller has seen.
+    /// The last generation that the controller observed.
     pub observed_generation: i64,
     /// The number of pods.
     pub replicas: i64,
@@ -128,12 +127,12 @@ pub struct Status {
     pub available_replicas: i64,
     /// The number of desired pods that are not available.
     pub unavailable_replicas: i64,
-    /// The number of pods that are being deleted; none if a ReplicaSet does not report it.
+    /// The number of pods being deleted; `None` if a ReplicaSet does not report it.
     pub terminating_replicas: Option<i64>,
     /// Conditions of other controllers are preserved.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
-    /// How often the name of a new ReplicaSet was already taken.
+    /// Number of collisions of a new ReplicaSet's name.
     pub collision_count: Option<i64>,
 }
 
@@ -147,11 +146,11 @@ pub struct SetStatus {
     pub ready_replicas: i64,
     /// The number of available pods.
     pub available_replicas: i64,
-    /// The number of pods that are being deleted, if reported.
+    /// The number of pods being deleted, if reported.
     pub terminating_replicas: Option<i64>,
-    /// The generation that the controller has seen.
+    /// The last generation that its controller observed.
     pub observed_generation: i64,
-    /// Its conditions: `ReplicaFailure` is of interest.
+    /// Only `ReplicaFailure` is used.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
 }
@@ -162,12 +161,12 @@ impl Deployment {
         self.replicas.unwrap_or(1)
     }
 
-    /// Whether it replaces its pods step by step.
+    /// Whether the strategy is RollingUpdate.
     pub fn is_rolling(&self) -> bool {
         self.strategy == "RollingUpdate"
     }
 
-    /// Whether its selector is there but empty, so that it would take all pods.
+    /// Whether its selector is present but empty, so that it would select all pods.
     pub fn selects_everything(&self) -> bool {
         self.selector
             .value()
@@ -175,13 +174,13 @@ impl Deployment {
             .is_some_and(serde_json::Map::is_empty)
     }
 
-    /// How long a rollout may show no progress, in seconds; none if for ever.
+    /// Seconds that a rollout may show no progress; `None` if unlimited.
     pub fn progress_deadline(&self) -> Option<i64> {
         self.progress_deadline_seconds
             .filter(|&seconds| seconds != UNLIMITED)
     }
 
-    /// How many old ReplicaSets are kept; none if all.
+    /// Number of old ReplicaSets to keep; `None` if unlimited.
     pub fn history_limit(&self) -> Option<usize> {
         let limit = self
             .revision_history_limit
@@ -189,8 +188,8 @@ impl Deployment {
         Some(usize::try_from(limit).unwrap_or(0))
     }
 
-    /// Whether this status says that all that it asks for is there, up to date and available, and
-    /// nothing else.
+    /// Whether this status reports a complete rollout: exactly the desired pods exist, and all are
+    /// updated and available.
     pub fn is_complete(&self, status: &Status) -> bool {
         let wanted = self.replicas();
         [
@@ -205,15 +204,15 @@ impl Deployment {
 impl ReplicaSet {
     /// The desired number of pods.
     pub fn replicas(&self) -> i64 {
-        self.asked.unwrap_or(1)
+        self.desired.unwrap_or(1)
     }
 
-    /// How many of the pods that it asks for are not available.
+    /// Number of desired pods that are not available.
     pub fn unavailable(&self) -> i64 {
         self.replicas() - self.status.available_replicas
     }
 
-    /// Whether it asks for any pods.
+    /// Whether it wants any pods.
     pub fn is_active(&self) -> bool {
         self.replicas() > 0
     }

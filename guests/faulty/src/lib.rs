@@ -1,8 +1,8 @@
-//! A guest that misbehaves as its key says, for the tests and the benchmarks of the host: it calls
-//! the world's imports without the SDK's care. What it does when it is described, its configuration
-//! says.
+//! A guest that misbehaves as its key requests, for the host's tests and benchmarks. It calls the
+//! world's imports directly, without the SDK. Its configuration determines what its `describe`
+//! does.
 //!
-//! Where the host refuses something, the outcome says with which words.
+//! If the host returns an error, the outcome contains it.
 #![cfg(target_arch = "wasm32")]
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,25 +15,25 @@ use flyball_sdk::wasm::bindings::flyball::controller as host;
 use host::types::{Error, ObjectReference};
 use host::writer::{Batch, Target};
 
-/// Far more than the host takes at once.
+/// Far more than the host accepts at once.
 const LONG: usize = 100 << 20;
 
 struct Faulty;
 
 export_controller!(Faulty with_types_in flyball_sdk::wasm::bindings);
 
-/// The calls of this instance.
+/// Number of calls of this instance.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 impl Guest for Faulty {
     fn describe() -> Vec<u8> {
         log_panics();
         let text = match host::config::get("describe").as_deref() {
-            Some("panic") => panic!("it can't say what it is"),
+            Some("panic") => panic!("panic in describe"),
             Some("unreachable") => unreachable_instruction(),
             Some("spin") => spin(),
             Some("logs") => loop {
-                log("what am I?");
+                log("a message");
             },
             Some("malformed") => "{\"name\": \"fau".into(),
             Some("long") => " ".repeat(LONG),
@@ -46,7 +46,7 @@ impl Guest for Faulty {
     fn reconcile(queue: String, key: String, _attempt: u32) -> Outcome {
         log_panics();
         let calls = CALLS.fetch_add(1, Relaxed) + 1;
-        // What follows a `/` makes keys different.
+        // A suffix after `/` makes keys distinct.
         match key.split('/').next().unwrap_or_default() {
             "spin" => spin(),
             "recurse" => Outcome::Failed(recurse(calls).to_string()),
@@ -55,23 +55,23 @@ impl Guest for Faulty {
             "requeue" => Outcome::RequeueAfter(0),
             "again" => again(&queue, &key),
             "enqueue" => enqueue(&queue),
-            "long-key" => said(host::queue::add(&queue, &"k".repeat(1 << 20))),
+            "long-key" => outcome(host::queue::add(&queue, &"k".repeat(1 << 20))),
             "logs" => loop {
-                log("what a day");
+                log("a message");
             },
             "long-log" => {
                 log(&"x".repeat(LONG));
                 Outcome::Done
             }
             "some-logs" => {
-                (0..10_000).for_each(|_| log("what a day"));
+                (0..10_000).for_each(|_| log("a message"));
                 Outcome::Done
             }
             "events" => loop {
-                emit("what a day");
+                emit("a message");
             },
             "some-events" => {
-                (0..10_000).for_each(|_| emit(&"what a day ".repeat(10_000)));
+                (0..10_000).for_each(|_| emit(&"a message ".repeat(10_000)));
                 Outcome::Done
             }
             "memo" => memo(),
@@ -97,10 +97,10 @@ impl Guest for Faulty {
             "forged" => forged(),
             "other-namespace" => other_namespace(),
             "ungranted" => Outcome::Failed(ungranted().join("; ")),
-            "http" => said_by(key.split_once('/').map_or("nobody", |(_, server)| server)),
+            "http" => http_get(key.split_once('/').map_or("nobody", |(_, server)| server)),
             "long-answer" => Outcome::Failed("x".repeat(LONG)),
             "wordy" => Outcome::Failed("x".repeat(1 << 20)),
-            "panic" => panic!("it does not know what to do with {key}"),
+            "panic" => panic!("panic in reconcile of {key}"),
             "unreachable" => unreachable_instruction(),
             "hundredth" if calls.is_multiple_of(100) => panic!("this is call {calls}"),
             _ => Outcome::Done,
@@ -111,7 +111,7 @@ impl Guest for Faulty {
         log_panics();
         let first = deltas.first().and_then(|delta| delta.new.as_deref());
         match first.unwrap_or_default() {
-            b"panic" => panic!("it does not know where to go"),
+            b"panic" => panic!("panic in route"),
             b"spin" => spin(),
             b"many" => Ok((0..10_000).map(|key| routed(&key.to_string())).collect()),
             b"long" => Ok(vec![routed(&"k".repeat(LONG))]),
@@ -125,7 +125,7 @@ impl Guest for Faulty {
     }
 }
 
-/// Sends the message of a panic to the host's log, as the SDK does.
+/// Logs the message of a panic, like the SDK.
 fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -135,7 +135,7 @@ fn log_panics() {
     });
 }
 
-/// It wants ConfigMaps, in one namespace by its policy.
+/// Watches ConfigMaps; the policy limits it to one namespace.
 const DESCRIPTION: &str = r#"{"format": 1, "name": "faulty", "version": "0.1.0",
     "watches": [{"kind": "v1/ConfigMap", "map": [{"to": "itself"}]}],
     "queues": [{"name": "faulty"}],
@@ -160,14 +160,14 @@ fn recurse(depth: u32) -> u32 {
     }
 }
 
-/// Takes memory until there is none, and does not let it go.
+/// Allocates memory until there is none left, without freeing it.
 fn grow() -> ! {
     loop {
         std::hint::black_box(vec![1_u8; 1 << 20].leak());
     }
 }
 
-/// Takes more at once than there is.
+/// Allocates more memory at once than there is.
 fn huge() -> Outcome {
     let bytes = std::hint::black_box(vec![1_u8; 1 << 30]);
     Outcome::Failed(bytes.len().to_string())
@@ -187,40 +187,40 @@ fn emit(message: &str) {
     host::events::emit(&about, "Normal", "Fault", message, &[]);
 }
 
-/// What the host says, as an outcome.
-fn said<T>(answer: Result<T, Error>) -> Outcome {
-    answer.map_or_else(
+/// Converts the result of a host call to an outcome.
+fn outcome<T>(result: Result<T, Error>) -> Outcome {
+    result.map_or_else(
         |error| Outcome::Failed(format!("{}: {}", error.reason, error.message)),
         |_| Outcome::Done,
     )
 }
 
-/// Done, and once more at once.
+/// Enqueues the key again at once.
 fn again(queue: &str, key: &str) -> Outcome {
-    said(host::queue::add(queue, key))
+    outcome(host::queue::add(queue, key))
 }
 
-/// Adds keys until the host takes no more.
+/// Enqueues keys until the host refuses.
 fn enqueue(queue: &str) -> Outcome {
     for key in 0.. {
         if let Err(error) = host::queue::add_after(queue, &format!("done/{key}"), 3_600_000) {
-            return said::<()>(Err(error));
+            return outcome::<()>(Err(error));
         }
     }
     Outcome::Done
 }
 
-/// Fills the memo until the host takes no more.
+/// Fills the memo until the host refuses.
 fn memo() -> Outcome {
     for key in 0.. {
         if let Err(error) = host::memo::put(&key.to_string(), 0, &[0; 4096], "", 0) {
-            return said::<()>(Err(error));
+            return outcome::<()>(Err(error));
         }
     }
     Outcome::Done
 }
 
-/// Writes without end.
+/// Writes endlessly.
 fn writes() -> ! {
     for number in 0_u64.. {
         let batch = Batch::new();
@@ -245,17 +245,17 @@ fn target(namespace: &str, name: &str) -> Target {
 fn write(target: Target, object: Vec<u8>) -> Outcome {
     let batch = Batch::new();
     batch.create(&target, &object, &[], &[]);
-    said(batch.run().pop().unwrap_or(Ok(Vec::new())))
+    outcome(batch.run().pop().unwrap_or(Ok(Vec::new())))
 }
 
-/// Makes one live read.
+/// Runs one live read.
 fn read(add: impl FnOnce(&host::reader::Batch)) -> Result<Vec<u8>, Error> {
     let batch = host::reader::Batch::new();
     add(&batch);
     batch.run().pop().unwrap_or(Ok(Vec::new()))
 }
 
-/// A text that is none: the host must not take it for one.
+/// Passes invalid UTF-8, which the host must reject.
 fn broken_text() -> Outcome {
     #[allow(unsafe_code, reason = "a text that is not UTF-8 can't be made without")]
     // SAFETY: the text is only passed on.
@@ -264,9 +264,9 @@ fn broken_text() -> Outcome {
     Outcome::Done
 }
 
-/// Names that would lead elsewhere if they were put into a path.
+/// Passes names that would refer to other resources if they were inserted into a path.
 fn forged() -> Outcome {
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for (namespace, name) in [
         ("default", "../../secrets/token"),
         ("default/../kube-system", "a"),
@@ -274,20 +274,20 @@ fn forged() -> Outcome {
         ("default", "a%2f..%2fb"),
         ("../../apis", ".."),
     ] {
-        answers.push(
+        results.push(
             host::lister::get("v1/ConfigMap", namespace, name, &[])
                 .is_ok_and(|found| found.is_some()),
         );
-        answers.push(read(|batch| batch.get("v1/ConfigMap", namespace, name, &[])).is_ok());
-        answers.push(matches!(
+        results.push(read(|batch| batch.get("v1/ConfigMap", namespace, name, &[])).is_ok());
+        results.push(matches!(
             write(target(namespace, name), b"{}".to_vec()),
             Outcome::Done
         ));
     }
-    let taken = answers.iter().filter(|taken| **taken).count();
+    let accepted = results.iter().filter(|accepted| **accepted).count();
     Outcome::Failed(format!(
-        "{taken} of {} forged names were taken",
-        answers.len()
+        "{accepted} of {} forged names were accepted",
+        results.len()
     ))
 }
 
@@ -298,36 +298,36 @@ fn other_namespace() -> Outcome {
     )
 }
 
-/// What the host says of each import that nobody granted.
+/// The host's error for each import without a grant.
 fn ungranted() -> Vec<String> {
-    let words = |name: &str, answer: Result<(), Error>| match answer {
+    let line = |name: &str, result: Result<(), Error>| match result {
         Ok(()) => format!("{name}: granted"),
         Err(error) => format!("{name}: {}", error.reason),
     };
     vec![
-        words(
+        line(
             "sign-jwt",
             host::signer::sign_jwt("service-account", b"{}").map(drop),
         ),
-        words(
+        line(
             "verify-jwt",
             host::signer::verify_jwt("service-account", "a.b.c").map(drop),
         ),
-        words("raw", read(|batch| batch.raw("/api/v1/secrets")).map(drop)),
-        words("kinds", host::discovery::kinds().map(drop)),
-        words(
+        line("raw", read(|batch| batch.raw("/api/v1/secrets")).map(drop)),
+        line("kinds", host::discovery::kinds().map(drop)),
+        line(
             "secrets",
             host::lister::get("v1/Secret", "kube-system", "token", &[]).map(drop),
         ),
-        words(
+        line(
             "live-secrets",
             read(|batch| batch.get("v1/Secret", "kube-system", "token", &[])).map(drop),
         ),
     ]
 }
 
-/// Fails with what a server answers to a request over HTTP, or with why it answers nothing.
-fn said_by(server: &str) -> Outcome {
+/// Fails with the body of a server's HTTP response, or with the error.
+fn http_get(server: &str) -> Outcome {
     use wasip2::http::outgoing_handler::handle;
     use wasip2::http::types::{ErrorCode, Fields, OutgoingRequest, Scheme};
 
@@ -341,9 +341,9 @@ fn said_by(server: &str) -> Outcome {
         set.into_iter()
             .collect::<Result<(), ()>>()
             .map_err(|()| ErrorCode::HttpRequestUriInvalid)?;
-        let answer = handle(request, None)?;
-        answer.subscribe().block();
-        let response = answer
+        let future = handle(request, None)?;
+        future.subscribe().block();
+        let response = future
             .get()
             .and_then(Result::ok)
             .ok_or(ErrorCode::ConnectionTerminated)??;
@@ -358,8 +358,8 @@ fn said_by(server: &str) -> Outcome {
             .map_err(|_| ErrorCode::HttpResponseIncomplete)
     };
     Outcome::Failed(match read() {
-        Ok(body) => format!("{server} says {}", String::from_utf8_lossy(&body)),
-        Err(error) => format!("{server} says nothing: {error:?}"),
+        Ok(body) => format!("{server} responded {}", String::from_utf8_lossy(&body)),
+        Err(error) => format!("no response from {server}: {error:?}"),
     })
 }
 

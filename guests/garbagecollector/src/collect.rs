@@ -1,5 +1,5 @@
-//! Decides on one object: whether it goes with its owners, or is an owner that waits or does not
-//! exist.
+//! Processes an object of the queue [`TO_DELETE`]: deletes it if its owners are deleted, and
+//! handles owners that wait for their dependents or do not exist.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use crate::node::{self, Node};
 use crate::owners::{self, Owner, Owners};
 use crate::{FOREGROUND, ORPHAN, TO_DELETE, write};
 
-/// How long until an owner that exists, but that no cache holds, is looked at again: at first,
-/// doubled each time, at most.
+/// Backoff for checking an existing owner that is not cached: initial and maximum; it doubles each
+/// time.
 const UNWATCHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// Looks at the object that a key names.
+/// Processes the object that a key refers to.
 pub fn collect(host: &Host, named: &Reference) -> Result<Outcome, Error> {
-    let held = node::observed(host, &named.uid)?;
-    match held {
+    let cached = node::cached(host, &named.uid)?;
+    match cached {
         Some(object) if object.is(named) => decide(host, &object),
-        held => doubt(host, named, held.as_ref()),
+        cached => check_absent_owner(host, named, cached.as_ref()),
     }
 }
 
-/// An object that the caches hold.
+/// Processes a cached object.
 fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
     if object.waits_for_dependents() {
-        return let_wait(host, object);
+        return wait_for_dependents(host, object);
     }
     if object.metadata.is_deleting() || object.metadata.owner_references.is_empty() {
         return Ok(Outcome::Done);
@@ -39,14 +39,14 @@ fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
     else {
         return Ok(Outcome::Done);
     };
-    let gone: Vec<String> = dangling
+    let removed: Vec<String> = dangling
         .into_iter()
         .chain(waiting.iter().cloned())
         .collect();
     if !solid.is_empty() {
-        // Owners that wait are left too, or they would wait for good.
-        if !gone.is_empty() {
-            write::disown(host, object, &gone)?;
+        // References to waiting owners are removed too: otherwise these would wait forever.
+        if !removed.is_empty() {
+            write::remove_owners(host, object, &removed)?;
         }
         return Ok(Outcome::Done);
     }
@@ -59,10 +59,10 @@ fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
         return write::delete(host, object, policy(object));
     }
     if dependents.iter().any(Node::waits_for_dependents) {
-        // It may be a circle, each waiting for the next.
+        // The owners may form a cycle, in which each waits for the next.
         info!(
             host,
-            "{} no longer holds up its owners, since a dependent of it waits too",
+            "{} no longer blocks the deletion of its owners, because one of its dependents waits as well",
             object.reference()
         );
         let object = write::unblock(host, object)?;
@@ -71,7 +71,7 @@ fn decide(host: &Host, object: &Node) -> Result<Outcome, Error> {
     write::delete(host, object, Propagation::Foreground)
 }
 
-/// How an object goes: as its finalizers say that it would, else in the background.
+/// The propagation policy for deleting an object: as its finalizers request, otherwise background.
 fn policy(object: &Node) -> Propagation {
     if object.has_finalizer(ORPHAN) {
         Propagation::Orphan
@@ -82,9 +82,9 @@ fn policy(object: &Node) -> Propagation {
     }
 }
 
-/// An owner that waits for its dependents: goes when none of them holds it up; else sees to it that
-/// they go.
-fn let_wait(host: &Host, owner: &Node) -> Result<Outcome, Error> {
+/// Processes an owner that waits for its dependents: removes its finalizer if no dependent blocks
+/// it, otherwise enqueues these dependents.
+fn wait_for_dependents(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     let uid = &owner.metadata.uid;
     let blocking: Vec<Node> = node::dependents(host, uid)?
         .into_iter()
@@ -96,16 +96,20 @@ fn let_wait(host: &Host, owner: &Node) -> Result<Outcome, Error> {
     enqueue(host, blocking.iter())
 }
 
-/// An owner that the caches don't hold as its dependents name it. If it does not exist there, they
-/// are looked at.
-fn doubt(host: &Host, named: &Reference, held: Option<&Node>) -> Result<Outcome, Error> {
+/// Processes an owner that is not cached as its dependents refer to it. If it does not exist, its
+/// dependents are enqueued.
+fn check_absent_owner(
+    host: &Host,
+    named: &Reference,
+    cached: Option<&Node>,
+) -> Result<Outcome, Error> {
     let mut dependents = node::dependents(host, &named.uid)?;
     dependents.retain(|dependent| dependent.names(named));
     if dependents.is_empty() {
         return Ok(Outcome::Done);
     }
-    let elsewhere = held
-        .map(|held| held.metadata.namespace.as_str())
+    let elsewhere = cached
+        .map(|cached| cached.metadata.namespace.as_str())
         .filter(|namespace| !namespace.is_empty());
     if elsewhere.is_some_and(|namespace| namespace != named.namespace) {
         dependents
@@ -115,23 +119,24 @@ fn doubt(host: &Host, named: &Reference, held: Option<&Node>) -> Result<Outcome,
     match owners::look_up(host, named.clone())? {
         Owner::Dangling => enqueue(host, dependents.iter()),
         Owner::Misplaced => Ok(Outcome::Done),
-        Owner::Solid | Owner::Waiting if held.is_some() => Ok(Outcome::Done),
-        // Too new for the caches, or of a kind that can't be watched: of its end nobody would tell.
-        Owner::Solid | Owner::Waiting => Ok(Outcome::RequeueAfter(patience(host, named))),
+        Owner::Solid | Owner::Waiting if cached.is_some() => Ok(Outcome::Done),
+        // It is too new for the cache, or its kind can't be watched, so its deletion would not be
+        // observed.
+        Owner::Solid | Owner::Waiting => Ok(Outcome::RequeueAfter(recheck_delay(host, named))),
     }
 }
 
-/// How long an owner that no cache holds is left alone: longer each time.
-fn patience(host: &Host, owner: &Reference) -> Duration {
+/// Backoff before an owner that is not cached is checked again.
+fn recheck_delay(host: &Host, owner: &Reference) -> Duration {
     let (first, most) = UNWATCHED;
     let key = format!("unwatched/{owner}");
     let before: u32 = host.memo().get(&key).unwrap_or(0);
-    // Only a saving: without room for it, the owner is looked at more often.
+    // The memo is only an optimization: without it, the owner is checked more often.
     let _ = host.memo().put(&key, &(before + 1), "", 2 * most);
     (first * 2_u32.saturating_pow(before.min(16))).min(most)
 }
 
-/// Has objects looked at that aren't going anyway.
+/// Enqueues objects that are not being deleted yet.
 fn enqueue<'a>(host: &Host, objects: impl Iterator<Item = &'a Node>) -> Result<Outcome, Error> {
     for object in objects.filter(|object| !object.metadata.is_deleting()) {
         host.queue()
@@ -140,7 +145,7 @@ fn enqueue<'a>(host: &Host, objects: impl Iterator<Item = &'a Node>) -> Result<O
     Ok(Outcome::Done)
 }
 
-/// Tells that an object names an owner that lies in another namespace.
+/// Emits an event about an owner reference to an object in another namespace.
 fn warn(host: &Host, dependent: &Node, named: &Reference) {
     let namespace = &dependent.metadata.namespace;
     let Reference {

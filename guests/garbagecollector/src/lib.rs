@@ -1,8 +1,8 @@
-//! garbage-collector-controller: deletes objects whose owners were deleted, holds owners that are
+//! garbage-collector-controller: deletes objects whose owners were deleted, keeps owners that are
 //! deleted in the foreground until their dependents are deleted, and orphans the dependents of
-//! owners that ask for it.
+//! owners that request it.
 //!
-//! The host has the graph of owners: it caches the metadata of every kind that can be deleted, and
+//! The host has the ownership graph: it caches the metadata of every kind that can be deleted, and
 //! finds an object's dependents by the UIDs of their owners. Keys are references to objects of any
 //! kind. [`node`] reads the graph, [`owners`] determines which owners of an object still exist,
 //! [`collect`] decides about an object, [`orphan`] removes owner references, and [`write`] changes
@@ -42,7 +42,7 @@ pub const ORPHAN: &str = "orphan";
 const SYNC_PERIOD: &str = "sync-period";
 const SYNC_ERRORS: &str = "garbagecollector_controller_resources_sync_error_total";
 
-/// The garbage collector. Its keys are references to objects.
+/// The garbage collector. Keys are references to objects.
 pub struct GarbageCollector;
 
 export!(GarbageCollector);
@@ -57,7 +57,7 @@ impl Controller for GarbageCollector {
         };
         let kinds = Discovered::every(Duration::from_secs(30))
             .verbs(&["delete"])
-            // Events expire, and own nothing.
+            // Events expire and own nothing.
             .except(&["v1/Event", "events.k8s.io/v1/Event"])
             .period_config(SYNC_PERIOD)
             .error_counter(SYNC_ERRORS);

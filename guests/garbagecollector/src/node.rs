@@ -1,4 +1,4 @@
-//! The graph of owners, as the host's caches hold it.
+//! The ownership graph in the host's cache.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Kind, Reference};
@@ -6,15 +6,14 @@ use serde::Deserialize;
 
 use crate::{FOREGROUND, ORPHAN};
 
-/// An object of whatever kind.
+/// An object of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Node {
-    /// As in `apps/v1`.
+    /// Such as `apps/v1`.
     pub api_version: String,
-    /// As in `ReplicaSet`.
+    /// Such as `ReplicaSet`.
     pub kind: String,
-    /// What is known of it.
     pub metadata: Meta,
 }
 
@@ -28,12 +27,11 @@ impl View for Node {
 }
 
 impl Node {
-    /// Its kind, as in `apps/v1/ReplicaSet`.
+    /// The kind, such as `apps/v1/ReplicaSet`.
     pub fn kind(&self) -> Kind {
         Kind::of_object(&self.api_version, &self.kind)
     }
 
-    /// What names it.
     pub fn reference(&self) -> Reference {
         let Meta {
             namespace,
@@ -49,7 +47,7 @@ impl Node {
         }
     }
 
-    /// Whether it is what the reference names; in which version does not matter.
+    /// Whether the reference refers to this object. The version is ignored.
     pub fn is(&self, named: &Reference) -> bool {
         let Meta {
             namespace,
@@ -62,8 +60,8 @@ impl Node {
             && (namespace, name, uid) == (&named.namespace, &named.name, &named.uid)
     }
 
-    /// Whether one of its owners is named just so: with this version, and from where it lies
-    /// itself.
+    /// Whether one of its owner references is exactly this one, including the version, seen from
+    /// its own namespace.
     pub fn names(&self, owner: &Reference) -> bool {
         let is_it = |own: &&OwnerReference| {
             own.uid == owner.uid
@@ -74,7 +72,7 @@ impl Node {
             && self.metadata.owner_references.iter().any(|own| is_it(&own))
     }
 
-    /// Whether the owner of this UID waits for this object to go.
+    /// Whether its owner reference with this UID has `blockOwnerDeletion`.
     pub fn blocks(&self, owner: &str) -> bool {
         self.metadata
             .owner_references
@@ -82,33 +80,32 @@ impl Node {
             .any(|own| own.uid == owner && own.block_owner_deletion)
     }
 
-    /// Whether it has this finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.metadata.finalizers.iter().any(|own| own == finalizer)
     }
 
-    /// Whether it is being deleted, and waits for its dependents.
+    /// Whether it is being deleted and waits for its dependents.
     pub fn waits_for_dependents(&self) -> bool {
         waits_for_dependents(&self.metadata)
     }
 
-    /// Whether it is being deleted, and leaves its dependents behind.
-    pub fn leaves_dependents(&self) -> bool {
+    /// Whether it is being deleted and orphans its dependents.
+    pub fn orphans_dependents(&self) -> bool {
         self.metadata.is_deleting() && self.has_finalizer(ORPHAN)
     }
 }
 
-/// Whether an object is being deleted, and waits for its dependents.
+/// Whether an object is being deleted and waits for its dependents.
 pub fn waits_for_dependents(meta: &Meta) -> bool {
     meta.is_deleting() && meta.finalizers.iter().any(|own| own == FOREGROUND)
 }
 
-/// The object of this UID, wherever it lies; none if the caches hold none.
-pub fn observed(host: &Host, uid: &str) -> Result<Option<Node>, Error> {
+/// Returns the cached object with this UID, in any namespace.
+pub fn cached(host: &Host, uid: &str) -> Result<Option<Node>, Error> {
     Ok(host.list::<Node>().uid(uid).all()?.pop())
 }
 
-/// The objects that name this UID as an owner.
+/// Returns the cached objects that have an owner with this UID.
 pub fn dependents(host: &Host, uid: &str) -> Result<Vec<Node>, Error> {
     host.list::<Node>().owner(uid).all()
 }

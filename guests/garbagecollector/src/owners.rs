@@ -1,4 +1,4 @@
-//! What has become of an object's owners.
+//! Determines the state of an object's owners.
 
 use std::time::Duration;
 
@@ -8,41 +8,40 @@ use serde::Deserialize;
 
 use crate::node::{self, Node};
 
-/// How long it is remembered that an owner does not exist. It won't come back: no UID is given
-/// twice.
+/// How long the absence of an owner is remembered. It is final, because UIDs are not reused.
 const ABSENT_FOR: Duration = Duration::from_secs(600);
-/// How long it is remembered whether a kind's objects lie in namespaces.
+/// How long it is remembered whether a kind is namespaced.
 const SCOPE_FOR: Duration = Duration::from_secs(30);
 
-/// What has become of an owner.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// It exists, and does not wait for its dependents.
+    /// It exists and does not wait for its dependents.
     Solid,
     /// It does not exist.
     Dangling,
-    /// It is being deleted, and waits for its dependents.
+    /// It is being deleted and waits for its dependents.
     Waiting,
-    /// It would lie in a namespace, and its dependent lies in none: nobody can own in that way.
+    /// The owner is namespaced and its dependent is cluster-scoped, which is invalid.
     Misplaced,
 }
 
-/// The owners of an object, by what has become of them.
+/// The owners of an object by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
-    /// The UIDs of those that exist and don't wait.
+    /// The UIDs of owners that exist and do not wait.
     pub solid: Vec<String>,
-    /// The UIDs of those that don't exist.
+    /// The UIDs of owners that do not exist.
     pub dangling: Vec<String>,
-    /// The UIDs of those that wait for their dependents.
+    /// The UIDs of owners that wait for their dependents.
     pub waiting: Vec<String>,
 }
 
-/// Sorts the owners of an object; none if one of them is misplaced, so that nothing can be said of
-/// the object.
+/// Sorts the owners of an object by state; `None` if one of them is misplaced, so that nothing can
+/// be decided about the object.
 ///
 /// # Errors
-/// It can't be found out what has become of one: nothing may be deleted then.
+/// The state of an owner can't be determined, so the object must not be deleted.
 pub fn sort(host: &Host, object: &Node) -> Result<Option<Owners>, Error> {
     let mut owners = Owners::default();
     for owner in &object.metadata.owner_references {
@@ -52,30 +51,30 @@ pub fn sort(host: &Host, object: &Node) -> Result<Option<Owners>, Error> {
             name: owner.name.clone(),
             uid: owner.uid.clone(),
         };
-        let of_its_fate = match look_up(host, named)? {
+        let list = match look_up(host, named)? {
             Owner::Misplaced => return Ok(None),
             Owner::Solid => &mut owners.solid,
             Owner::Dangling => &mut owners.dangling,
             Owner::Waiting => &mut owners.waiting,
         };
-        of_its_fate.push(owner.uid.clone());
+        list.push(owner.uid.clone());
     }
     Ok(Some(owners))
 }
 
-/// What has become of an owner that a dependent names in its own namespace: the caches know, or
-/// else the API server.
+/// Returns the state of an owner that a dependent refers to in its own namespace, from the cache or
+/// with a live read.
 ///
 /// # Errors
-/// The server gives no answer, or does not serve the kind: then nobody can say.
+/// The API server did not respond or does not serve the kind, so the state is unknown.
 pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
-    let held = node::observed(host, &named.uid)?;
+    let cached = node::cached(host, &named.uid)?;
     let everywhere = Reference {
         namespace: String::new(),
         ..named.clone()
     };
-    if let Some(held) = held.filter(|held| held.is(&named) || held.is(&everywhere)) {
-        return Ok(fate(&held.metadata));
+    if let Some(cached) = cached.filter(|cached| cached.is(&named) || cached.is(&everywhere)) {
+        return Ok(state(&cached.metadata));
     }
     if host.deletion_observed(&named) || host.deletion_observed(&everywhere) {
         return Ok(Owner::Dangling);
@@ -90,16 +89,16 @@ pub fn look_up(host: &Host, mut named: Reference) -> Result<Owner, Error> {
         return Ok(Owner::Dangling);
     }
     match live(host, &named)? {
-        Some(owner) if owner.uid == named.uid => Ok(fate(&owner)),
+        Some(owner) if owner.uid == named.uid => Ok(state(&owner)),
         _ => {
-            // Only a saving: without room for it, the server is asked again.
+            // The memo is only an optimization: without it, the owner is read again.
             let _ = host.memo().put(&absent, &true, "", ABSENT_FOR);
             Ok(Owner::Dangling)
         }
     }
 }
 
-fn fate(owner: &Meta) -> Owner {
+fn state(owner: &Meta) -> Owner {
     if node::waits_for_dependents(owner) {
         Owner::Waiting
     } else {
@@ -107,10 +106,10 @@ fn fate(owner: &Meta) -> Owner {
     }
 }
 
-/// The metadata of the object of this name, as it is now.
+/// Reads the metadata of the object with this name live.
 ///
 /// # Errors
-/// The server gives no answer, or does not serve the kind.
+/// The API server did not respond or does not serve the kind.
 pub fn live(host: &Host, named: &Reference) -> Result<Option<Meta>, Error> {
     #[derive(Deserialize)]
     struct Live {
@@ -123,7 +122,7 @@ pub fn live(host: &Host, named: &Reference) -> Result<Option<Meta>, Error> {
     Ok(found.map(|live| live.metadata))
 }
 
-/// Whether objects of this kind lie in namespaces.
+/// Whether this kind is namespaced.
 fn is_namespaced(host: &Host, kind: &Kind) -> Result<bool, Error> {
     let key = format!("namespaced/{kind}");
     if let Some(known) = host.memo().get(&key) {
@@ -133,7 +132,7 @@ fn is_namespaced(host: &Host, kind: &Kind) -> Result<bool, Error> {
     let discovered = host.kinds()?;
     let Some(served) = discovered.kinds.iter().find(|served| served.kind == name) else {
         return Err(Error::failed(format!(
-            "the API server serves no {kind}: what is owned by one waits until it does"
+            "the API server serves no {kind}: objects owned by one are kept until it does"
         )));
     };
     let _ = host.memo().put(&key, &served.namespaced, "", SCOPE_FOR);

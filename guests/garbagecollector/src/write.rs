@@ -1,7 +1,6 @@
-//! Changes one object. Each change tests what it takes away, so that neither a change by somebody
-//! else is undone nor a write by somebody else that has nothing to do with it is in its way: owners
-//! are told apart by their UIDs, finalizers by their names. What fails the test is tried again on
-//! the object as it is now.
+//! Changes one object. Each change is a JSON patch that tests the entries it removes (owners by
+//! UID, finalizers by name). So it neither overwrites another client's changes nor fails because of
+//! unrelated ones. If a test fails, the change is retried on the current object.
 
 use std::time::Duration;
 
@@ -11,15 +10,15 @@ use serde::Deserialize;
 use crate::node::Node;
 use crate::owners::live;
 
-/// How often a change is tried on the object as it is now.
+/// Maximum number of attempts to change an object.
 const TRIES: usize = 5;
-/// How long until an object is looked at again whose owners changed while it was to be deleted.
+/// Delay before an object is checked again whose owners changed while it was to be deleted.
 const OWNERS_CHANGED: Duration = Duration::from_millis(100);
 
-/// A list of steps of a JSON patch.
+/// The operations of a JSON patch.
 type Steps = Vec<Value>;
 
-/// Deletes an object, if it is still as it is known; or if nothing of its owners has changed since.
+/// Deletes an object if it is unchanged, or at least its owners are.
 pub fn delete(host: &Host, object: &Node, policy: Propagation) -> Result<Outcome, Error> {
     let Meta {
         namespace,
@@ -37,41 +36,41 @@ pub fn delete(host: &Host, object: &Node, policy: Propagation) -> Result<Outcome
     };
     match host.write(delete().resource_version(resource_version)) {
         Err(error) if error.is_conflict() => {}
-        result => return gone(result),
+        result => return ignore_not_found(result),
     }
-    match same(host, object)? {
+    match current(host, object)? {
         Some(now) if now.metadata.owner_references == *owner_references => {
-            gone(host.write(delete()))
+            ignore_not_found(host.write(delete()))
         }
         Some(_) => Ok(Outcome::RequeueAfter(OWNERS_CHANGED)),
         None => Ok(Outcome::Done),
     }
 }
 
-fn gone(result: Result<Answer, ApiError>) -> Result<Outcome, Error> {
+fn ignore_not_found(result: Result<Answer, ApiError>) -> Result<Outcome, Error> {
     match result {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(Outcome::Done),
     }
 }
 
-/// Takes owners away from an object.
-pub fn disown(host: &Host, object: &Node, owners: &[String]) -> Result<(), Error> {
-    change(host, object, |meta| disowning(meta, owners)).map(drop)
+/// Removes owners from an object.
+pub fn remove_owners(host: &Host, object: &Node, owners: &[String]) -> Result<(), Error> {
+    change(host, object, |meta| removal_of_owners(meta, owners)).map(drop)
 }
 
-/// Takes an owner away from many objects.
-pub fn disown_all(host: &Host, objects: &[Node], owner: &str) -> Result<(), Error> {
+/// Removes an owner from many objects.
+pub fn orphan_all(host: &Host, objects: &[Node], owner: &str) -> Result<(), Error> {
     let owner = [owner.to_owned()];
     let first = objects
         .iter()
-        .map(|object| patch(object, &disowning(&object.metadata, &owner)));
+        .map(|object| patch(object, &removal_of_owners(&object.metadata, &owner)));
     let results = host.batch().extend(first).run();
     let mut errors = Vec::new();
     for (object, result) in objects.iter().zip(results) {
         let result = match result {
-            Err(error) if has_changed(&error) => match same(host, object)? {
-                Some(now) => disown(host, &now, &owner),
+            Err(error) if has_changed(&error) => match current(host, object)? {
+                Some(now) => remove_owners(host, &now, &owner),
                 None => Ok(()),
             },
             Err(error) if !error.is_not_found() => Err(error.into()),
@@ -86,7 +85,8 @@ pub fn disown_all(host: &Host, objects: &[Node], owner: &str) -> Result<(), Erro
     Error::join(errors).map_or(Ok(()), Err)
 }
 
-/// Lets an object hold up none of its owners; answers it as it is then.
+/// Sets `blockOwnerDeletion` to false in all owner references of an object. Returns the changed
+/// object.
 pub fn unblock(host: &Host, object: &Node) -> Result<Node, Error> {
     let unblocking = |meta: &Meta| {
         let blocking = meta
@@ -109,7 +109,7 @@ pub fn unblock(host: &Host, object: &Node) -> Result<Node, Error> {
     })
 }
 
-/// Takes a finalizer away from an object.
+/// Removes a finalizer from an object.
 pub fn remove_finalizer(host: &Host, object: &Node, finalizer: &str) -> Result<(), Error> {
     let removing = |meta: &Meta| match meta.finalizers.iter().position(|own| own == finalizer) {
         Some(at) => {
@@ -124,8 +124,9 @@ pub fn remove_finalizer(host: &Host, object: &Node, finalizer: &str) -> Result<(
     change(host, object, removing).map(drop)
 }
 
-/// What takes these owners away: from the last to the first, so that places stay what they are.
-fn disowning(meta: &Meta, owners: &[String]) -> Steps {
+/// Returns the operations that remove these owners, last entry first, so that the indexes stay
+/// valid.
+fn removal_of_owners(meta: &Meta, owners: &[String]) -> Steps {
     let going = meta
         .owner_references
         .iter()
@@ -147,7 +148,7 @@ fn test(path: String, value: &str) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
-/// A change of an object, if it is still the same one.
+/// A JSON patch that tests the object's UID first.
 fn patch(object: &Node, steps: &[Value]) -> Write {
     let Meta {
         namespace,
@@ -166,8 +167,8 @@ fn patch(object: &Node, steps: &[Value]) -> Write {
     )
 }
 
-/// The object as it is now; none if it is gone, or another one has its name.
-fn same(host: &Host, object: &Node) -> Result<Option<Node>, Error> {
+/// Reads the object live; `None` if it was deleted or replaced.
+fn current(host: &Host, object: &Node) -> Result<Option<Node>, Error> {
     let now = live(host, &object.reference())?.filter(|now| now.uid == object.metadata.uid);
     Ok(now.map(|metadata| Node {
         metadata,
@@ -175,13 +176,13 @@ fn same(host: &Host, object: &Node) -> Result<Option<Node>, Error> {
     }))
 }
 
-/// Whether the object is not as it was thought to be.
+/// Whether the object has changed since it was read.
 fn has_changed(error: &ApiError) -> bool {
     error.status == 422 || error.is_conflict()
 }
 
-/// Changes an object as it is known, or else as it is now; none if it is gone or nothing of it
-/// needs the change any more.
+/// Changes an object, starting from its cached state and then from its current state. `None` if it
+/// was deleted or needs no change any more.
 fn change(
     host: &Host,
     object: &Node,
@@ -207,10 +208,10 @@ fn change(
             Err(error) if left == 0 || !has_changed(&error) => return Err(error.into()),
             Err(_) => {}
         }
-        match same(host, object)? {
+        match current(host, object)? {
             Some(now) => known = now,
             None => return Ok(None),
         }
     }
-    unreachable!("the last try returns")
+    unreachable!("the last attempt returns")
 }

@@ -1,9 +1,10 @@
-//! Counting pods that have ended, each exactly once, though any write can fail (KEP-2307).
+//! Counts pods that have ended, each exactly once although any write can fail (KEP-2307).
 //!
-//! A finalizer keeps each pod until it is counted. First the status names the pods that have ended,
-//! or the indexes that they complete; then their finalizers are removed; then the status counts
-//! those that are free, and names them no more. Whoever is named and not held is free, so that the
-//! last step can be taken by any later reconcile.
+//! A finalizer keeps each pod until it is counted. Three steps: the status lists the UIDs of the
+//! pods that have ended, or the indexes that they complete; the finalizers of those pods are
+//! removed; the listed pods without a finalizer are added to the status's counters and removed from
+//! the list. A listed pod without the finalizer is always safe to count, so any later reconcile can
+//! do the last step.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,36 +16,33 @@ use crate::settings::Settings;
 use crate::verdict::{Verdict, set_condition};
 use crate::views::{Job, Pod, Status, Uncounted};
 
-/// The first step of counting.
+/// The result of the first step.
 #[derive(Debug, Default)]
 pub struct Account<'p> {
-    /// The status that names what has ended.
+    /// The status that lists the ended pods.
     pub status: Status,
-    /// The pods whose finalizers can go once the status is written.
+    /// The pods whose finalizers are removed once the status is written.
     pub free: Vec<&'p Pod>,
-    /// What the pod failure policy did to newly failed pods.
+    /// The actions of the pod failure policy for newly failed pods.
     pub policy_actions: Vec<&'static str>,
-    /// Whether there are more that have ended than one step takes.
+    /// Whether more pods have ended than one step counts.
     pub is_full: bool,
 }
 
-/// What is known of a job when its pods are counted.
+/// The inputs of the first step.
 pub struct Known<'a, 'p> {
-    /// The job, as it was read.
+    /// The job as it was read.
     pub job: &'a Job,
-    /// Its pods.
     pub pods: &'p [Pod],
-    /// Its indexes, if it has any.
+    /// The state of its indexes; `None` unless it is an Indexed Job.
     pub indexes: Option<&'a Indexes<'p>>,
-    /// How it ends, if it does.
+    /// How the job ends, if it does.
     pub verdict: Option<&'a Verdict>,
-    /// The operator's settings.
     pub settings: &'a Settings,
-    /// The time.
     pub now: Time,
 }
 
-/// Names the pods that have ended. `status` is what the job's is to be, but for its counters.
+/// Lists the pods that have ended. `status` is the status to be written, except for its counters.
 pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
     let Known {
         job,
@@ -52,21 +50,25 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
         verdict,
         ..
     } = known;
-    let mut pods: Vec<&Pod> = known.pods.iter().filter(|pod| pod.is_held()).collect();
-    settle(&mut status, &held(&pods));
+    let mut pods: Vec<&Pod> = known
+        .pods
+        .iter()
+        .filter(|pod| pod.has_finalizer())
+        .collect();
+    settle(&mut status, &uids(&pods));
     if job.is_indexed() {
-        // So that indexes are completed in order.
+        // Indexes complete in ascending order.
         pods.sort_by_key(|pod| pod.index());
     }
 
     let mut account = Account::default();
     let mut succeeded = BTreeSet::new();
     for pod in pods {
-        if !can_go(known, pod) {
+        if !may_remove_finalizer(known, pod) {
             continue;
         }
         account.free.push(pod);
-        name(
+        list(
             known,
             pod,
             &mut status.uncounted_terminated_pods,
@@ -84,7 +86,7 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
     }
 
     if let Some(indexes) = indexes {
-        // Also those of pods that are left for the next step: they stay held, and are not counted
+        // This includes pods left for the next step. They keep the finalizer and are not counted
         // again.
         let completed = indexes.succeeded.with(&succeeded);
         status.succeeded = completed.total().try_into().unwrap_or(i32::MAX);
@@ -92,7 +94,7 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
         status.failed_indexes = indexes.failed.as_ref().map(ToString::to_string);
     }
     if let Some(verdict) = verdict {
-        // Where it is said already, it stays as it was said.
+        // A condition that is already set stays unchanged.
         set_condition(
             &mut status.conditions,
             verdict.condition(verdict.interim_type(), known.now),
@@ -102,7 +104,7 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
     account
 }
 
-/// Counts the pods that are named and are not held any more.
+/// Adds listed pods that no longer have the finalizer to the counters.
 pub fn settle(status: &mut Status, held: &HashSet<&str>) {
     let Uncounted { succeeded, failed } = &mut status.uncounted_terminated_pods;
     for (uids, counter) in [
@@ -115,13 +117,13 @@ pub fn settle(status: &mut Status, held: &HashSet<&str>) {
     }
 }
 
-/// The UIDs of pods.
-pub fn held<'p>(pods: &[&'p Pod]) -> HashSet<&'p str> {
+/// Returns the UIDs of pods.
+pub fn uids<'p>(pods: &[&'p Pod]) -> HashSet<&'p str> {
     pods.iter().map(|pod| pod.meta.uid.as_str()).collect()
 }
 
-/// Says for good how a job has ended, if it has: all of its pods are counted and gone, or have
-/// ended. Answers whether.
+/// Sets the final conditions if the job can finish: all ended pods are counted and none is
+/// terminating. Returns whether it did.
 pub fn finish(status: &mut Status, verdict: &Verdict, now: Time) -> bool {
     let is_counted = status.uncounted_terminated_pods == Uncounted::default();
     if !is_counted || status.terminating.unwrap_or(0) > 0 {
@@ -137,9 +139,9 @@ pub fn finish(status: &mut Status, verdict: &Verdict, now: Time) -> bool {
     true
 }
 
-/// Whether a pod's finalizer can go: it has ended, or the job has. But the last failed pod of an
-/// index waits for the next one, which inherits how often the index has failed.
-fn can_go(known: &Known, pod: &Pod) -> bool {
+/// Whether a pod's finalizer can be removed: the pod or the job has ended. The last failed pod of
+/// an index keeps it until its replacement exists, which inherits the number of failures.
+fn may_remove_finalizer(known: &Known, pod: &Pod) -> bool {
     if known.job.meta.is_deleting() || known.verdict.is_some() || pod.has_succeeded() {
         return true;
     }
@@ -151,10 +153,10 @@ fn can_go(known: &Known, pod: &Pod) -> bool {
     pod.has_failed(known.job) && !is_last_of_index()
 }
 
-/// Names a pod that has ended, or the index that it completes, unless that is done. When a job
-/// fails, every pod that has not succeeded is a failure. A pod of an index that the job does not
-/// have counts for nothing.
-fn name(
+/// Lists a pod that has ended, or the index that it completes, unless it is listed already. When
+/// the job fails, every pod that has not succeeded counts as failed. A pod without a valid index is
+/// not counted.
+fn list(
     known: &Known,
     pod: &Pod,
     uncounted: &mut Uncounted,
@@ -168,12 +170,12 @@ fn name(
         ..
     } = known;
     let uid = &pod.meta.uid;
-    // As it was read: a pod that was named as failed stays so, even if it says otherwise later.
+    // The list as it was read: a pod listed as failed stays failed even if its phase changes later.
     let before = &job.status.uncounted_terminated_pods;
     let index = pod.index_in(job);
     if pod.has_succeeded() && !before.failed.contains(uid) {
         match indexes {
-            // The index is enough not to count it twice.
+            // The completed index prevents counting it twice, so its UID is not listed.
             Some(indexes) => succeeded.extend(index.filter(|index| !indexes.counted.has(*index))),
             None if !before.succeeded.contains(uid) => uncounted.succeeded.push(uid.clone()),
             None => {}

@@ -1,4 +1,4 @@
-//! Making and deleting pods, with the events that tell of it.
+//! Creates and deletes pods and emits the events about them.
 
 use std::time::Duration;
 
@@ -15,47 +15,46 @@ use crate::tally::Tally;
 use crate::template;
 use crate::views::{Job, Pod};
 
-/// What was done to pods.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// How many were made.
-    pub made: usize,
-    /// How many were deleted, or found to be gone.
+    /// Number of pods created.
+    pub created: usize,
+    /// Number of pods deleted, or found already deleted.
     pub removed: usize,
-    /// How many of those were ready.
+    /// Number of removed pods that were ready.
     pub removed_ready: usize,
-    /// When to look again, though nothing changes.
-    pub look_again: Option<Duration>,
-    /// The first refusal.
+    /// When to reconcile again even if nothing changes.
+    pub requeue_after: Option<Duration>,
+    /// The first error.
     pub failure: Option<Error>,
 }
 
-/// Takes a step.
 pub fn take(host: &Host, job: &Job, tally: &Tally, indexes: Option<&Indexes>, step: Step) -> Done {
     match step {
         Step::Stay => Done::default(),
         Step::Wait(wait) => Done {
-            look_again: Some(wait),
+            requeue_after: Some(wait),
             ..Done::default()
         },
-        Step::Delete(pods) => drop_pods(host, job, &pods),
+        Step::Delete(pods) => release_and_delete(host, job, &pods),
         Step::Create(numbers) => create(host, job, tally, indexes, &numbers),
     }
 }
 
-/// Deletes pods that no longer count: first they are let go, so that they are not counted as
-/// failures.
-fn drop_pods(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
-    let (held, free): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| pod.is_held());
-    let answers = host
+/// Deletes pods that the job no longer wants. The finalizer is removed first, so that they are not
+/// counted as failures.
+fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
+    let (held, free): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| pod.has_finalizer());
+    let results = host
         .batch()
-        .extend(held.iter().map(|pod| claim::freeing(&pod.meta)))
+        .extend(held.iter().map(|pod| claim::remove_finalizer(&pod.meta)))
         .run();
-    let (mut gone, mut failure, mut doomed) = (Vec::new(), None, free);
-    for (pod, answer) in held.into_iter().zip(answers) {
-        match answer.found() {
-            Ok(Some(_)) => doomed.push(pod),
-            Ok(None) => gone.push(pod),
+    let (mut deleted, mut failure, mut to_delete) = (Vec::new(), None, free);
+    for (pod, result) in held.into_iter().zip(results) {
+        match result.found() {
+            Ok(Some(_)) => to_delete.push(pod),
+            Ok(None) => deleted.push(pod),
             Err(error) => {
                 failure = failure.or(Some(Error::Doing(
                     "removing completion finalizer".into(),
@@ -64,25 +63,26 @@ fn drop_pods(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
             }
         }
     }
-    let mut done = delete(host, job, &doomed);
-    done.removed += gone.len();
-    done.removed_ready += gone.iter().filter(|pod| pod.is_ready()).count();
+    let mut done = delete(host, job, &to_delete);
+    done.removed += deleted.len();
+    done.removed_ready += deleted.iter().filter(|pod| pod.is_ready()).count();
     done.failure = failure.or(done.failure);
     done
 }
 
-/// Deletes pods. Those that are held go when they are counted.
+/// Deletes pods. A pod with the finalizer disappears once it is counted and the finalizer is
+/// removed.
 pub fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     let about = job.meta.reference(Job::KIND);
     let deletions = pods
         .iter()
         .map(|pod| Write::delete_exactly(Pod::KIND, &pod.meta));
-    let answers = host.batch().extend(deletions).run();
+    let results = host.batch().extend(deletions).run();
     let mut done = Done::default();
-    for (pod, answer) in pods.iter().zip(answers) {
-        match answer.found() {
-            Ok(answer) => {
-                if answer.is_some() {
+    for (pod, result) in pods.iter().zip(results) {
+        match result.found() {
+            Ok(result) => {
+                if result.is_some() {
                     host.emit(Event::normal(
                         &about,
                         "SuccessfulDelete",
@@ -108,8 +108,8 @@ pub fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     done
 }
 
-/// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too. In
-/// a namespace that is being deleted none can be made, and none is missed.
+/// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error. In a
+/// namespace that is being deleted, creations fail and are not reported as errors.
 fn create(
     host: &Host,
     job: &Job,
@@ -117,7 +117,7 @@ fn create(
     indexes: Option<&Indexes>,
     numbers: &[Option<i64>],
 ) -> Done {
-    debug!(host, "too few pods: making {}", numbers.len());
+    debug!(host, "too few pods, creating {}", numbers.len());
     let about = job.meta.reference(Job::KIND);
     let creations = match template::creations(job, numbers, indexes) {
         Ok(creations) => creations,
@@ -129,17 +129,17 @@ fn create(
         }
     };
     let mut done = Done::default();
-    let mut refused = 0;
-    for answer in host.batch().extend(creations).slow_start(1).run() {
-        match answer {
-            Ok(answer) => {
-                let name = created_name(&answer).unwrap_or_default();
+    let mut failed = 0;
+    for result in host.batch().extend(creations).slow_start(1).run() {
+        match result {
+            Ok(result) => {
+                let name = created_name(&result).unwrap_or_default();
                 host.emit(Event::normal(
                     &about,
                     "SuccessfulCreate",
                     &format!("Created pod: {name}"),
                 ));
-                done.made += 1;
+                done.created += 1;
             }
             Err(error) if error.is_skipped() || is_namespace_terminating(&error) => {}
             Err(error) => {
@@ -148,7 +148,7 @@ fn create(
                     "FailedCreate",
                     &format!("Error creating: {}", error.message),
                 ));
-                refused += 1;
+                failed += 1;
                 done.failure.get_or_insert(error.into());
             }
         }
@@ -157,6 +157,6 @@ fn create(
         failed: tally.failed > 0,
         terminating: tally.terminating > 0,
     };
-    metrics::count_creations(host, job, replaces, done.made, refused);
+    metrics::count_creations(host, job, replaces, done.created, failed);
     done
 }

@@ -1,5 +1,4 @@
-//! How long to wait before failed pods are replaced: longer with each failure after the last
-//! success.
+//! Backoff before failed pods are replaced. It doubles with each failure since the last success.
 
 use std::time::Duration;
 
@@ -9,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::views::Pod;
 
-/// How often pods have failed since one succeeded, and when they last did. It is kept in the memo,
-/// because pods that are deleted failures leave nothing else; where it is lost, the job does not
-/// wait for failures that are already counted.
+/// The pod failures since the last success. The record is kept in the memo, because nothing else
+/// remains of failed pods after they are deleted. If the memo loses it, the job does not back off
+/// for failures that are already counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// How many failures since the last success.
+    /// Number of failures since the last success.
     pub failures: u32,
-    /// When the last of them was.
+    /// When the last of them occurred.
     pub last: Option<Time>,
 }
 
 impl Record {
-    /// The record after these pods, which were not counted before.
+    /// Returns the record with newly succeeded and newly failed pods included.
     pub fn after(&self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
         let last_success = succeeded.iter().map(|pod| pod.finished_at()).max();
         let is_later = |at: &Time| last_success.is_none_or(|success| *at > success);
@@ -42,7 +41,7 @@ impl Record {
         }
     }
 
-    /// How long until pods may be made again.
+    /// Time until pods may be created again.
     pub fn wait(&self, settings: &Settings, now: Time) -> Duration {
         self.last.map_or(Duration::ZERO, |last| {
             wait(self.failures, last, settings, now)
@@ -50,8 +49,8 @@ impl Record {
     }
 }
 
-/// How long until an index whose last failed pod this is may get another one. Its annotations tell
-/// of those before it.
+/// Time until an index whose last failed pod is `last_failed` may get a new pod. The pod's
+/// annotations hold the number of earlier failures.
 pub fn wait_of_index(last_failed: Option<&Pod>, settings: &Settings, now: Time) -> Duration {
     let Some(pod) = last_failed else {
         return Duration::ZERO;
@@ -67,7 +66,7 @@ fn wait(failures: u32, last: Time, settings: &Settings, now: Time) -> Duration {
     let doubled = 2u32
         .checked_pow(failures - 1)
         .and_then(|times| settings.pod_failure_backoff.checked_mul(times));
-    // The greatest wait bounds what was doubled; the first one stands as it was set.
+    // The maximum applies only to doubled backoffs: the first backoff is used as configured.
     let backoff = match failures {
         1 => settings.pod_failure_backoff,
         _ => doubled

@@ -1,6 +1,5 @@
-//! Which pods are a Job's own: those that it controls and selects. Orphans that it selects are
-//! adopted; pods that it controls and no longer selects are released. With the owner comes and goes
-//! the finalizer.
+//! Claims a Job's pods. Orphans that match its selector are adopted; pods that it controls and that
+//! no longer match are released. Adoption adds the finalizer and release removes it.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, may_adopt};
 use flyball_sdk::prelude::*;
@@ -15,7 +14,7 @@ impl Claimed for Pod {
     }
 }
 
-/// The job's own pods, once it has adopted and released.
+/// Returns the job's pods after adopting and releasing.
 ///
 /// # Errors
 /// A read or a write failed.
@@ -33,8 +32,8 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
         .labels(&*job.selector)
         .all()?;
     let mut claims = Claims::of(&job.meta, &job.selector, own, orphans);
-    // They have it once they are adopted; those that are not are left out.
-    for pod in claims.adopted.iter_mut().filter(|pod| !pod.is_held()) {
+    // An adopted pod has the finalizer. Pods whose adoption failed are left out of the result.
+    for pod in claims.adopted.iter_mut().filter(|pod| !pod.has_finalizer()) {
         pod.meta.finalizers.push(FINALIZER.into());
     }
     let recheck = || {
@@ -52,7 +51,7 @@ pub fn claim(host: &Host, job: &Job) -> Result<Vec<Pod>, Error> {
     )
 }
 
-/// The write that makes a job, by its owner reference, the controller of a pod.
+/// The patch that adds the job's controller reference and the finalizer to a pod.
 pub fn adoption(pod: &Pod, owner: &OwnerReference) -> Write {
     #[derive(Serialize)]
     struct Patch<'a> {
@@ -73,7 +72,7 @@ pub fn adoption(pod: &Pod, owner: &OwnerReference) -> Write {
     patch(&pod.meta, &Patch { metadata })
 }
 
-/// The write that frees a pod of the job.
+/// The patch that removes the job's owner reference and the finalizer from a pod.
 pub fn release(pod: &Pod, job: &Meta) -> Write {
     let reference = json!({"$patch": "delete", "uid": job.uid});
     let metadata = json!({
@@ -82,8 +81,8 @@ pub fn release(pod: &Pod, job: &Meta) -> Write {
     patch(&pod.meta, &json!({"metadata": metadata}))
 }
 
-/// The write that takes the finalizer off a pod.
-pub fn freeing(pod: &Meta) -> Write {
+/// The patch that removes the finalizer from a pod.
+pub fn remove_finalizer(pod: &Meta) -> Write {
     patch(
         pod,
         &json!({"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}),

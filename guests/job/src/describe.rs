@@ -1,4 +1,4 @@
-//! What the controller is and wants.
+//! The controller's description: its watches, queues, permissions and settings.
 
 use flyball_sdk::describe::{self, Queue, queue};
 use flyball_sdk::prelude::*;
@@ -11,10 +11,11 @@ use crate::{metrics, orphans};
 /// The primary queue.
 pub const QUEUE: &str = "job";
 
-/// The description.
+/// Returns the description.
 ///
-/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the
-/// admission that guards `blockOwnerDeletion`.
+/// The permissions are the subset of the ClusterRole that the controller uses. `update` on
+/// `finalizers` is for the OwnerReferencesPermissionEnforcement admission plugin, which guards
+/// `blockOwnerDeletion`.
 pub fn describe(settings: &Settings) -> Description {
     let description = describe::describe("job-controller", env!("CARGO_PKG_VERSION"))
         .watch(jobs())
@@ -48,8 +49,8 @@ fn jobs() -> Watch {
         .enqueue(Mapping::route())
 }
 
-/// Any other change of a job, such as that of its status, is batched with the changes of its pods,
-/// which most often cause it.
+/// Other changes of a job, such as of its status, are batched with the changes of its pods, which
+/// usually cause them.
 fn other_changes_of_jobs(settings: &Settings) -> Watch {
     watch::<Job>().enqueue(
         Mapping::itself()
@@ -58,7 +59,7 @@ fn other_changes_of_jobs(settings: &Settings) -> Watch {
     )
 }
 
-/// Pods of jobs, and orphans that a job may adopt. The deletion of an orphan concerns no job.
+/// Pods of jobs, and orphans that a job may adopt. The deletion of an orphan affects no job.
 fn pods(settings: &Settings) -> Watch {
     watch::<Pod>()
         .and_view::<HeldPod>()
@@ -71,8 +72,8 @@ fn pods(settings: &Settings) -> Watch {
         )
 }
 
-/// Pods with the finalizer of jobs: orphans, pods that are being deleted, and pods that have ended,
-/// which keep the finalizer until they are counted.
+/// Pods with the job-tracking finalizer that are orphans, are being deleted or have ended. Ended
+/// pods keep the finalizer until they are counted.
 fn held_pods() -> Watch {
     let held = || Mapping::route().having("metadata.finalizers", FINALIZER);
     watch::<HeldPod>()
@@ -88,7 +89,7 @@ fn held_pods() -> Watch {
         .enqueue(held().having("status.phase", "Failed"))
 }
 
-/// A queue with the backoff of jobs: a second to a minute, for each key alone.
+/// A queue with the per-key backoff of job-controller: 1 s to 60 s, without an overall rate limit.
 fn retrying(name: &str) -> Queue {
     Queue {
         base_delay_ms: 1_000,

@@ -1,22 +1,22 @@
-//! The pod failure policy (KEP-3329): what becomes of a pod by how it failed.
+//! The pod failure policy (KEP-3329).
 
 use crate::views::{Container, ExitCodes, FailurePolicy, FailureRule, Pod};
 
-/// What the first rule that a failed pod matches does.
+/// The action of the first rule that a failed pod matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The whole job fails, with this message.
     FailJob(String),
     /// The pod's index fails.
     FailIndex,
-    /// The failure counts for nothing.
+    /// The failure is not counted.
     Ignore,
-    /// The failure counts, as it does without a rule.
+    /// The failure is counted, as without a rule.
     Count,
 }
 
 impl Action {
-    /// As the API writes it.
+    /// The name in the API.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::FailJob(_) => "FailJob",
@@ -27,7 +27,7 @@ impl Action {
     }
 }
 
-/// What the policy does about a failed pod; none if no rule is about it.
+/// Returns the action of the first matching rule, or `None` if no rule matches.
 pub fn action(policy: Option<&FailurePolicy>, pod: &Pod) -> Option<Action> {
     let rules = policy?.rules.iter().enumerate();
     { rules }.find_map(|(number, rule)| {
@@ -44,16 +44,16 @@ pub fn action(policy: Option<&FailurePolicy>, pod: &Pod) -> Option<Action> {
     })
 }
 
-/// Whether a failed pod counts.
+/// Whether the failure of a pod is counted.
 pub fn counts(policy: Option<&FailurePolicy>, pod: &Pod) -> bool {
     action(policy, pod) != Some(Action::Ignore)
 }
 
-/// Why a rule is about a pod, if it is.
+/// Returns why a pod matches a rule, or `None` if it does not match.
 fn why(rule: &FailureRule, pod: &Pod) -> Option<String> {
     let name = pod.meta.key();
     if let Some(wanted) = &rule.on_exit_codes {
-        // The containers come before the init containers.
+        // Containers are checked before init containers.
         let mut ended = pod.containers.iter().chain(&pod.init_containers);
         let (container, code) = ended.find_map(|container| matching_exit(container, wanted))?;
         return Some(format!(
@@ -75,8 +75,7 @@ fn why(rule: &FailureRule, pod: &Pod) -> Option<String> {
     ))
 }
 
-/// The name and the exit code of a container that ended as wanted. One that ended well never
-/// matches.
+/// Returns the name and exit code of a container that matches. Exit code 0 never matches.
 fn matching_exit<'c>(container: &'c Container, wanted: &ExitCodes) -> Option<(&'c str, i32)> {
     let code = container.state.terminated.as_ref()?.exit_code;
     let is_named = wanted

@@ -1,5 +1,5 @@
-//! The indexes of an Indexed Job: which have succeeded or failed, which need a pod, which have too
-//! many.
+//! The indexes of an Indexed Job: which have succeeded or failed, which need a pod, and which have
+//! too many pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,25 @@ use crate::intervals::Intervals;
 use crate::rank;
 use crate::views::{Job, Pod};
 
-/// What has become of the indexes.
 #[derive(Debug, Default)]
 pub struct Indexes<'p> {
-    /// Those that had succeeded according to the status.
+    /// Succeeded according to the status.
     pub counted: Intervals,
-    /// Those that have succeeded.
+    /// Succeeded according to the status or to uncounted pods.
     pub succeeded: Intervals,
-    /// Those that have failed; none where indexes are not told apart.
+    /// Failed indexes; `None` without a backoff limit per index.
     pub failed: Option<Intervals>,
-    /// The last failed pod of each index that waits for another one. Its finalizer stays until
-    /// then, because its annotations are the only memory of how often the index has failed.
+    /// The last failed pod of each index that needs a replacement. It keeps its finalizer until the
+    /// replacement is created, because only its annotations hold the number of failures of the
+    /// index.
     pub awaiting: BTreeMap<i64, &'p Pod>,
 }
 
 impl<'p> Indexes<'p> {
-    /// The indexes of an Indexed Job.
     pub fn of(job: &Job, pods: &'p [Pod]) -> Self {
         let end = job.indexes();
         let counted = Intervals::parse(&job.status.completed_indexes, end);
-        let held = || pods.iter().filter(|pod| pod.is_held());
+        let held = || pods.iter().filter(|pod| pod.has_finalizer());
         let succeeded = held()
             .filter(|pod| pod.has_succeeded())
             .filter_map(|pod| pod.index_in(job))
@@ -61,7 +60,7 @@ impl<'p> Indexes<'p> {
         }
     }
 
-    /// How many have failed.
+    /// Number of failed indexes.
     pub fn failures(&self) -> i64 {
         self.failed.as_ref().map_or(0, Intervals::total)
     }
@@ -77,8 +76,8 @@ impl<'p> Indexes<'p> {
         taken.missing(count, job.indexes())
     }
 
-    /// How often pods of this index have failed before the one that is made now: those that count,
-    /// and those that are ignored.
+    /// Numbers of earlier failures of an index, for its next pod: those that count, and those that
+    /// the failure policy ignores.
     pub fn failures_before(&self, job: &Job, index: i64) -> (i32, i32) {
         let Some(pod) = self.awaiting.get(&index) else {
             return (0, 0);
@@ -91,7 +90,7 @@ impl<'p> Indexes<'p> {
     }
 }
 
-/// The active pods that an Indexed Job has no use for, and the best one of each index.
+/// Splits active pods of an Indexed Job into the surplus ones and the best one of each index.
 pub fn misplaced<'p>(job: &Job, active: &[&'p Pod]) -> (Vec<&'p Pod>, Vec<&'p Pod>) {
     let mut by_index: BTreeMap<Option<i64>, Vec<&Pod>> = BTreeMap::new();
     for &pod in active {
@@ -111,7 +110,8 @@ fn of_pods<'p>(pods: impl Iterator<Item = &'p Pod>) -> BTreeSet<i64> {
     pods.filter_map(Pod::index).collect()
 }
 
-/// Whether the index of this pod has failed: the pod has, and no more failures are allowed.
+/// Whether the failure of this pod fails its index: no more failures are allowed, or the policy
+/// says so.
 fn fails_its_index(job: &Job, pod: &Pod, limit: i32) -> bool {
     if !pod.has_failed(job) {
         return false;
@@ -123,8 +123,8 @@ fn fails_its_index(job: &Job, pod: &Pod, limit: i32) -> bool {
     }
 }
 
-/// The failed pod of each index that is not settled that knows of the most failures; of several,
-/// the last.
+/// Returns the last failed pod of each index that is not settled: the one with the most earlier
+/// failures, or else the one that ended last.
 fn last_failures<'p>(
     job: &Job,
     held: impl Iterator<Item = &'p Pod>,

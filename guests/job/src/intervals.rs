@@ -1,15 +1,15 @@
-//! Sets of indexes, written as the API writes them: `1,3-5,7`.
+//! Sets of indexes in the API's notation: `1,3-5,7`.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// A set of indexes, as intervals in order, none of which touches the next. It is as large as its
-/// text, not as the set.
+/// A set of indexes as sorted intervals that neither overlap nor touch. Its size depends on the
+/// length of the text, not on the number of indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intervals(Vec<(i64, i64)>);
 
 impl Intervals {
-    /// Reads a set and keeps the indexes below `end`. What is malformed is left out.
+    /// Parses a set and keeps the indexes below `end`. Malformed items are ignored.
     pub fn parse(text: &str, end: i64) -> Self {
         let mut read: Vec<(i64, i64)> = text.split(',').filter_map(interval).collect();
         read.retain(|(first, last)| first <= last && *first < end);
@@ -31,7 +31,7 @@ impl Intervals {
         Self(joined)
     }
 
-    /// With these indexes as well.
+    /// Returns the union with these indexes.
     pub fn with(&self, indexes: &BTreeSet<i64>) -> Self {
         Self::of(
             self.0
@@ -42,28 +42,27 @@ impl Intervals {
         )
     }
 
-    /// With the indexes of another set as well.
+    /// Returns the union of both sets.
     pub fn and(&self, other: &Self) -> Self {
         Self::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How many indexes it holds.
+    /// Number of indexes in the set.
     pub fn total(&self) -> i64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 
-    /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it holds this index.
+    /// Whether the set contains this index.
     pub fn has(&self, index: i64) -> bool {
         let at = self.0.partition_point(|(_, last)| *last < index);
         self.0.get(at).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// How many indexes it shares with another set.
+    /// Number of indexes that are in both sets.
     pub fn shared(&self, other: &Self) -> i64 {
         let (mut own, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut shared = 0;
@@ -78,8 +77,8 @@ impl Intervals {
         shared
     }
 
-    /// The first `count` indexes below `end` that it does not hold. The work grows with the text of
-    /// the set and `count`.
+    /// Returns the first `count` indexes below `end` that are not in the set. Takes time
+    /// proportional to the number of intervals plus `count`.
     pub fn missing(&self, count: usize, end: i64) -> Vec<i64> {
         let mut found = Vec::new();
         let mut next = 0;
@@ -100,7 +99,7 @@ fn interval(text: &str) -> Option<(i64, i64)> {
         .map_or(Some((first, first)), |last| Some((first, last?)))
 }
 
-/// `1,3-5`: two neighbours are written one by one.
+/// Writes the API's notation, `1,3-5`: an interval of two is written as `1,2`.
 impl fmt::Display for Intervals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (first, last)) in self.0.iter().enumerate() {
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_read_and_written_in_its_shortest_form() {
+    fn a_set_is_parsed_and_formatted_in_its_shortest_form() {
         for (text, end, expected) in [
             ("", 10, ""),
             ("0", 10, "0"),
@@ -147,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_left_out() {
+    fn malformed_items_are_ignored() {
         assert_eq!(set("1,x,3-y,5-4,-6,,8").to_string(), "1,8");
     }
 
     #[test]
-    fn sets_join() {
+    fn unions_merge_intervals() {
         assert_eq!(
             set("1,3-5").with(&BTreeSet::from([2, 7])).to_string(),
             "1-5,7"
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_knows_what_it_holds() {
+    fn membership_total_and_emptiness() {
         let some = set("1,3-5,9");
         assert_eq!(
             (0..11).filter(|&index| some.has(index)).collect::<Vec<_>>(),
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_share_what_both_hold() {
+    fn shared_counts_the_intersection() {
         assert_eq!(set("0-5,8").shared(&set("1,4-9")), 4);
         assert_eq!(set("0-3").shared(&set("4-9")), 0);
         assert_eq!(set("0-9").shared(&set("0-2,4,9")), 5);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_in_order_and_within_bounds() {
+    fn missing_indexes_are_sorted_and_within_bounds() {
         assert_eq!(set("1,3-5").missing(4, 8), [0, 2, 6, 7]);
         assert_eq!(set("1,3-5").missing(2, 8), [0, 2]);
         assert_eq!(set("1,3-5").missing(9, 5), [0, 2]);

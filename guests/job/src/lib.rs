@@ -1,15 +1,18 @@
 //! job-controller: runs pods until enough of them succeed.
 //!
-//! [`JobController`] reads like its description: `reconcile` names the steps, and what each decides
-//! is a pure function. The job's own pods are found ([`claim`]) and counted ([`tally`],
-//! [`indexes`]); a verdict is reached, if one can be ([`verdict`], with [`failure_policy`] and
-//! [`success_policy`]), and all pods are deleted, or the next step is taken ([`plan`], with
-//! [`rank`], [`backoff`] and [`template`]); in the end those that have ended are counted in the
-//! status, each exactly once ([`account`], [`track`]).
+//! `reconcile` names the steps, and the decision of each step is a pure function:
+//!
+//! 1. [`claim`] lists the job's pods, adopts orphans and releases pods that no longer match.
+//! 2. [`tally`] and [`indexes`] count them.
+//! 3. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`]. If
+//!    it does, its active pods are deleted.
+//! 4. Otherwise [`plan`] chooses the pods to create or delete, with [`rank`] and [`backoff`];
+//!    [`act`] writes them, with [`template`].
+//! 5. [`account`] and [`track`] count the pods that have ended in the status, each exactly once.
 //!
 //! There are no expectations: the host's cache shows this plugin all of its own writes that the API
-//! server acknowledged. The one thing that is remembered between two calls is how often pods have
-//! failed of late.
+//! server acknowledged. The only state between two calls is the memo's record of recent pod
+//! failures ([`backoff`]).
 
 pub mod account;
 pub mod act;
@@ -47,7 +50,6 @@ use tally::Tally;
 use verdict::{Verdict, stamped};
 use views::{Job, Status};
 
-/// The controller of Jobs.
 pub struct JobController;
 
 export!(JobController);
@@ -58,7 +60,7 @@ impl Controller for JobController {
     }
 
     fn describe_configured(host: &Host) -> Description {
-        // A setting that makes no sense is reported by every reconcile.
+        // `reconcile` reports invalid settings.
         describe::describe(&Settings::read(host).unwrap_or_default())
     }
 
@@ -67,7 +69,7 @@ impl Controller for JobController {
             return orphans::reconcile(host, &request.key);
         }
         let Some(job) = host.get_key::<Job>(&request.key)? else {
-            // It is gone. Its pods are the garbage collector's.
+            // The job was deleted. The garbage collector deletes its pods.
             return Ok(Outcome::Done);
         };
         if let Some(other) = job.other_controller() {
@@ -96,7 +98,7 @@ impl Controller for JobController {
     }
 }
 
-/// Reconciles a job that has not ended, and counts that.
+/// Reconciles a job that has not ended, and records the metrics of that reconcile.
 fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     let (mode, started) = (job.mode(), host.now());
     let mut action = "reconciling";
@@ -115,8 +117,8 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     result
 }
 
-/// Brings the pods of a job to what it asks for, and its status to what they are. `action` is told
-/// what was done to pods.
+/// Creates or deletes pods as the job requires and writes its status. Sets `action` to the metrics'
+/// label for what was done to pods.
 fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome, Error> {
     let settings = Settings::read(host)?;
     let pods = claim::claim(host, &job)?;
@@ -136,7 +138,8 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
     let done;
     if verdict.is_some() {
         done = act::delete(host, &job, &tally.active);
-        // Nothing is said before all are gone: one that is left could still change the counters.
+        // The verdict is written only when all active pods are deleted: a remaining pod could still
+        // change the counters.
         verdict = verdict.filter(|_| done.removed == tally.active.len());
     } else {
         let (tally, indexes, record, settings) = (&tally, indexes.as_ref(), &record, &settings);
@@ -156,20 +159,20 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
                 act::take(host, &job, tally, indexes, step)
             }
         };
-        let active = tally.active.len() + done.made - done.removed;
+        let active = tally.active.len() + done.created - done.removed;
         if verdict::is_complete(&job, plan::succeeded(tally, indexes), active) {
             verdict = Some(Verdict::completed());
         } else if !job.meta.is_deleting() {
-            note_suspension(host, &job, &mut status, now);
+            update_suspended(host, &job, &mut status, now);
         }
     }
 
     count(&mut status, &tally, &done);
-    // One that has passed while its verdict can't be said yet is no reason to look again: what
-    // failed is.
+    // A deadline that has passed while the verdict can't be written yet needs no requeue: the
+    // failed deletion is retried anyway.
     let deadline =
         verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
-    let look_again = [done.look_again, deadline].into_iter().flatten().min();
+    let requeue_after = [done.requeue_after, deadline].into_iter().flatten().min();
     let (indexes, verdict) = (indexes.as_ref(), verdict.as_ref());
     let known = account::Known {
         job: &job,
@@ -179,32 +182,33 @@ fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome,
         settings: &settings,
         now,
     };
-    // Where indexes are told apart, each waits by what its last pod says.
+    // With a backoff limit per index, the annotations of each index's last failed pod determine its
+    // backoff.
     let record = Some(&record)
         .filter(|record| **record != recalled && job.backoff_limit_per_index.is_none());
     let tracked =
         track::track(host, &known, status, written, record).doing(|| "tracking status".into());
     let result = tracked.and(done.failure.map_or(Ok(()), Err));
-    outcome(host, &job, result, look_again)
+    outcome(host, &job, result, requeue_after)
 }
 
-/// Says how many pods there are, after what was done to them.
+/// Sets the numbers of active, ready and terminating pods after this reconcile's writes.
 fn count(status: &mut Status, tally: &Tally, done: &Done) {
-    status.active = (tally.active.len() + done.made - done.removed) as i32;
+    status.active = (tally.active.len() + done.created - done.removed) as i32;
     status.ready = Some((tally.ready() - done.removed_ready) as i32);
     status.terminating = Some((tally.terminating + done.removed) as i32);
 }
 
-/// How a reconcile ends that is due again later. An error has a backoff of its own, which can be
-/// longer.
+/// The outcome of a reconcile that is due again after `requeue_after`. A failed key is retried
+/// after the queue's backoff, which can be longer; so the earlier time is enqueued separately.
 fn outcome(
     host: &Host,
     job: &Job,
     result: Result<(), Error>,
-    look_again: Option<Duration>,
+    requeue_after: Option<Duration>,
 ) -> Result<Outcome, Error> {
-    match (result, look_again) {
-        (Ok(()), look_again) => Ok(look_again.map_or(Outcome::Done, Outcome::RequeueAfter)),
+    match (result, requeue_after) {
+        (Ok(()), requeue_after) => Ok(requeue_after.map_or(Outcome::Done, Outcome::RequeueAfter)),
         (Err(error), None) => Err(error),
         (Err(error), Some(delay)) => {
             host.queue()
@@ -214,15 +218,21 @@ fn outcome(
     }
 }
 
-/// Says whether a job is suspended. Its time starts anew when it is resumed: only that in which it
-/// is active counts.
-fn note_suspension(host: &Host, job: &Job, status: &mut Status, now: Time) {
+/// Updates the `Suspended` condition. Resuming resets the start time: suspended time does not count
+/// towards the deadline.
+fn update_suspended(host: &Host, job: &Job, status: &mut Status, now: Time) {
     let about = job.meta.reference(Job::KIND);
-    let (said, reason, message) = match job.suspend {
+    let (suspended, reason, message) = match job.suspend {
         true => ("True", "Suspended", "Job suspended"),
         false => ("False", "Resumed", "Job resumed"),
     };
-    let condition = stamped("Suspended", said, &format!("Job{reason}"), message, now);
+    let condition = stamped(
+        "Suspended",
+        suspended,
+        &format!("Job{reason}"),
+        message,
+        now,
+    );
     if verdict::set_condition(&mut status.conditions, condition) {
         host.emit(Event::normal(&about, reason, message));
         status.start_time = (!job.suspend).then_some(now.to_second());

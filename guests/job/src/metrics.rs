@@ -1,4 +1,4 @@
-//! What the controller counts, under the names that kube-controller-manager has.
+//! The controller's metrics, with kube-controller-manager's names.
 
 use flyball_sdk::describe::MetricType;
 use flyball_sdk::prelude::*;
@@ -7,27 +7,27 @@ use crate::intervals::Intervals;
 use crate::verdict::Verdict;
 use crate::views::{Job, Status};
 
-/// How long reconciles take, in seconds by the host's clock.
+/// Duration of reconciles in seconds, measured with the host's clock.
 pub const SYNC_DURATION: &str = "job_controller_job_sync_duration_seconds";
-/// How many reconciles there were.
+/// Number of reconciles.
 pub const SYNCS: &str = "job_controller_job_syncs_total";
-/// How many jobs finished.
+/// Number of finished jobs.
 pub const FINISHED: &str = "job_controller_jobs_finished_total";
-/// How many jobs are others' to run.
+/// Number of jobs that another controller manages.
 pub const BY_OTHERS: &str = "job_controller_jobs_by_external_controller_total";
-/// How many pods ended and were counted.
+/// Number of pods that ended and were counted.
 pub const PODS_FINISHED: &str = "job_controller_job_pods_finished_total";
-/// How many failures the pod failure policy handled.
+/// Number of failures handled by the pod failure policy.
 pub const POLICY_ACTIONS: &str = "job_controller_pod_failures_handled_by_failure_policy_total";
-/// How many pods that have ended got the finalizer, and lost it.
+/// Number of ended pods that gained the finalizer and that lost it.
 pub const TRACKED: &str = "job_controller_terminated_pods_tracking_finalizer_total";
-/// How many indexes have succeeded or failed.
+/// Number of indexes that succeeded or failed.
 pub const INDEXES_FINISHED: &str = "job_controller_job_finished_indexes_total";
-/// How many pods were made, and why.
+/// Number of pods created, by reason.
 pub const CREATIONS: &str = "job_controller_job_pods_creation_total";
 
-/// Declares them. `stale_sync_skips_total` is not among them: no reconcile is skipped, because none
-/// sees a stale cache.
+/// Declares the metrics. KCM's `stale_sync_skips_total` is missing: no reconcile is skipped,
+/// because none sees a stale cache.
 pub fn declare(description: Description) -> Description {
     const SYNC_LABELS: &[&str] = &["completion_mode", "result", "action"];
     let buckets = (0..15).map(|power| 0.004 * f64::from(1 << power)).collect();
@@ -83,12 +83,12 @@ pub fn declare(description: Description) -> Description {
         })
 }
 
-/// Counts what a written status counts that the one before did not.
+/// Adds what changed between two written statuses.
 pub fn count_pods(host: &Host, job: &Job, before: &Status, after: &Status) {
     let total = |text: &str| Intervals::parse(text, job.indexes()).total();
     let mut succeeded = i64::from(after.succeeded) - i64::from(before.succeeded);
     if job.is_indexed() {
-        // Not by the numbers: those of a job that was made smaller fall.
+        // The status counters can't be compared: they fall when a job's completions are reduced.
         succeeded = total(&after.completed_indexes) - total(&before.completed_indexes);
         let failures =
             |status: &Status| total(status.failed_indexes.as_deref().unwrap_or_default());
@@ -114,7 +114,7 @@ pub fn count_pods(host: &Host, job: &Job, before: &Status, after: &Status) {
     );
 }
 
-/// Counts a job that has ended.
+/// Counts a finished job.
 pub fn count_finished(host: &Host, job: &Job, verdict: &Verdict) {
     let result = if verdict.is_success {
         "succeeded"
@@ -124,8 +124,8 @@ pub fn count_finished(host: &Host, job: &Job, verdict: &Verdict) {
     add(host, FINISHED, &[job.mode(), result, &verdict.reason], 1);
 }
 
-/// Counts pods that were made, and those that could not be.
-pub fn count_creations(host: &Host, job: &Job, replaces: Replaces, made: usize, refused: usize) {
+/// Counts pods that were created, and creations that failed.
+pub fn count_creations(host: &Host, job: &Job, replaces: Replaces, created: usize, failed: usize) {
     let reason = match replaces {
         Replaces { failed: true, .. } if job.pod_replacement_policy == "Failed" => {
             "recreate_failed"
@@ -136,16 +136,14 @@ pub fn count_creations(host: &Host, job: &Job, replaces: Replaces, made: usize, 
         } => "new",
         _ => "recreate_terminating_or_failed",
     };
-    add(host, CREATIONS, &[reason, "succeeded"], made as i64);
-    add(host, CREATIONS, &[reason, "failed"], refused as i64);
+    add(host, CREATIONS, &[reason, "succeeded"], created as i64);
+    add(host, CREATIONS, &[reason, "failed"], failed as i64);
 }
 
-/// What pods of a job there were when more were made.
+/// The job's failed and terminating pods at the time of a creation, which determine its reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Replaces {
-    /// Whether any has failed.
     pub failed: bool,
-    /// Whether any is being deleted.
     pub terminating: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Pods that keep the finalizer though no Job counts them any more: their Job is gone, or nobody
-//! controls them. Unless it is taken off, they stay for ever.
+//! Pods that still have the finalizer although no Job counts them: their Job was deleted or has
+//! ended, or they have no controller. Without this queue they could never be deleted.
 
 use flyball_sdk::pod::has_ended;
 use flyball_sdk::prelude::*;
@@ -7,33 +7,33 @@ use flyball_sdk::{Delta, controller::RoutedKey};
 
 use crate::claim;
 use crate::metrics;
-use crate::pods::is_held;
+use crate::pods::has_finalizer;
 use crate::views::{HeldPod, Job, Presence};
 
-/// The queue of such pods.
+/// The queue for these pods.
 pub const QUEUE: &str = "job_orphan_pod";
 
-/// Takes the finalizer off the pod of this key, if it is such a pod.
+/// Removes the finalizer from the pod with this key if no job counts it.
 ///
 /// # Errors
 /// A read or the write failed.
 pub fn reconcile(host: &Host, key: &Key) -> Result<Outcome, Error> {
     let Some(pod) = host
         .get_key::<HeldPod>(key)?
-        .filter(|pod| is_held(&pod.meta.finalizers))
+        .filter(|pod| has_finalizer(&pod.meta.finalizers))
     else {
         return Ok(Outcome::Done);
     };
     if is_orphan(host, &pod)? {
-        host.write(claim::freeing(&pod.meta))
+        host.write(claim::remove_finalizer(&pod.meta))
             .found()
-            .doing(|| format!("freeing pod {key}"))?;
+            .doing(|| format!("removing the finalizer of pod {key}"))?;
     }
     Ok(Outcome::Done)
 }
 
-/// Takes the finalizer off all pods of a job that has ended. None should have it: a job ends when
-/// all are counted.
+/// Removes the finalizer from all pods of a finished job. Usually none has it, because a job ends
+/// only after all of its pods are counted.
 ///
 /// # Errors
 /// A read or a write failed.
@@ -43,19 +43,21 @@ pub fn free_all_of(host: &Host, job: &Job) -> Result<(), Error> {
         .namespace(&job.meta.namespace)
         .controller(&job.meta.uid)
         .all()?;
-    let held = pods.iter().filter(|pod| is_held(&pod.meta.finalizers));
-    let answers = host
+    let held = pods
+        .iter()
+        .filter(|pod| has_finalizer(&pod.meta.finalizers));
+    let results = host
         .batch()
-        .extend(held.map(|pod| claim::freeing(&pod.meta)))
+        .extend(held.map(|pod| claim::remove_finalizer(&pod.meta)))
         .run();
-    let errors = answers
+    let errors = results
         .into_iter()
-        .filter_map(|answer| answer.found().err());
+        .filter_map(|result| result.found().err());
     Error::join(errors.map(Error::from)).map_or(Ok(()), Err)
 }
 
-/// Finds such pods among changed ones, and those of jobs that are gone; and counts what only
-/// changes tell.
+/// Enqueues changed pods that no job counts and the pods of deleted jobs, and updates the metrics
+/// that depend on changes.
 ///
 /// # Errors
 /// A read failed.
@@ -78,17 +80,17 @@ fn route_job(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(
     {
         host.metrics().add(metrics::BY_OTHERS, &[other], 1.0);
     }
-    let is_same = |gone: &Presence| {
+    let is_same = |old: &Presence| {
         after
             .as_ref()
-            .is_some_and(|job| job.meta.uid == gone.meta.uid)
+            .is_some_and(|job| job.meta.uid == old.meta.uid)
     };
-    if let Some(gone) = before.filter(|gone| !is_same(gone)) {
+    if let Some(deleted) = before.filter(|old| !is_same(old)) {
         host.list::<HeldPod>()
-            .namespace(&gone.meta.namespace)
-            .controller(&gone.meta.uid)
+            .namespace(&deleted.meta.namespace)
+            .controller(&deleted.meta.uid)
             .each(|pod| {
-                found.extend(is_held(&pod.meta.finalizers).then(|| routed(&pod)));
+                found.extend(has_finalizer(&pod.meta.finalizers).then(|| routed(&pod)));
                 Ok(())
             })?;
     }
@@ -97,7 +99,7 @@ fn route_job(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(
 
 fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(), Error> {
     let (before, after) = (delta.before::<HeldPod>()?, delta.after::<HeldPod>()?);
-    let is_tracked = |pod: &HeldPod| has_ended(&pod.phase) && is_held(&pod.meta.finalizers);
+    let is_tracked = |pod: &HeldPod| has_ended(&pod.phase) && has_finalizer(&pod.meta.finalizers);
     match (
         before.is_some_and(|pod| is_tracked(&pod)),
         after.as_ref().is_some_and(is_tracked),
@@ -106,11 +108,12 @@ fn route_pod(host: &Host, delta: &Delta, found: &mut Vec<RoutedKey>) -> Result<(
         (true, false) => host.metrics().add(metrics::TRACKED, &["delete"], 1.0),
         _ => {}
     }
-    let Some(pod) = after.filter(|pod| is_held(&pod.meta.finalizers)) else {
+    let Some(pod) = after.filter(|pod| has_finalizer(&pod.meta.finalizers)) else {
         return Ok(());
     };
-    // A pod that is not being deleted and whose job is missing may be of a job that is not known
-    // yet: it can wait, for the garbage collector will delete it or take its owner away.
+    // A pod that is not being deleted and whose job is missing may belong to a job that is not in
+    // the cache yet. It can wait: the garbage collector will delete it or remove its owner
+    // reference.
     if (pod.meta.is_deleting() || pod.meta.controller().is_none()) && is_orphan(host, &pod)? {
         found.push(routed(&pod));
     }
@@ -124,8 +127,8 @@ fn routed(pod: &HeldPod) -> RoutedKey {
     }
 }
 
-/// Whether no job counts this pod any more. A pod that something else controls is not ours, nor is
-/// one of a job that another controller runs.
+/// Whether no job counts this pod. Pods controlled by another kind, and pods of a job that another
+/// controller manages, are left alone.
 fn is_orphan(host: &Host, pod: &HeldPod) -> Result<bool, Error> {
     let Some(owner) = pod.meta.controller() else {
         return Ok(true);

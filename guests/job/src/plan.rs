@@ -1,4 +1,4 @@
-//! What brings the pods of a Job to what it asks for.
+//! Chooses the next step for the pods of a Job that has not ended.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::views::{Job, Pod};
 
-/// The next step. Either pods are made or they are deleted; what is too much goes first.
+/// The next step: either pods are created or they are deleted. Deleting comes first.
 #[derive(Debug)]
 pub enum Step<'p> {
-    /// There are as many as there should be.
+    /// The number of pods is right.
     Stay,
-    /// More are needed, but failures ask to wait.
+    /// Pods are needed, but the backoff has not passed yet.
     Wait(Duration),
-    /// These are needed: an index for each, where the job has indexes.
+    /// Creates one pod per element; the element is the pod's index if the job has indexes.
     Create(Vec<Option<i64>>),
-    /// These must go.
+    /// Deletes these pods.
     Delete(Vec<&'p Pod>),
 }
 
 impl Step<'_> {
-    /// What metrics call it.
+    /// The value of the metrics' `action` label.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Stay => "tracking",
@@ -35,36 +35,31 @@ impl Step<'_> {
     }
 }
 
-/// What a step depends on, beyond the job itself.
+/// Inputs of a step besides the job itself.
 pub struct Known<'a, 'p> {
-    /// The job's pods.
+    /// The pods of the job.
     pub pods: &'p [Pod],
-    /// What they amount to.
     pub tally: &'a Tally<'p>,
-    /// What has become of its indexes, if it has any.
+    /// The state of its indexes; `None` unless it is an Indexed Job.
     pub indexes: Option<&'a Indexes<'p>>,
-    /// Its failures since the last success.
     pub record: &'a Record,
-    /// The operator's settings.
     pub settings: &'a Settings,
-    /// The time.
     pub now: Time,
 }
 
-/// The next step of a job that has not ended.
 pub fn step<'p>(job: &Job, known: &Known<'_, 'p>) -> Step<'p> {
     let Known {
         tally, settings, ..
     } = known;
     let active = tally.active.len();
     if job.suspend {
-        return Step::Delete(rank::doomed(job, &tally.active, active));
+        return Step::Delete(rank::to_delete(job, &tally.active, active));
     }
     let wanted = wanted(job, succeeded(tally, known.indexes), active);
-    let mut doomed = rank::doomed(job, &tally.active, active.saturating_sub(wanted));
-    if !doomed.is_empty() {
-        doomed.truncate(settings.max_pod_create_delete_per_sync);
-        return Step::Delete(doomed);
+    let mut to_delete = rank::to_delete(job, &tally.active, active.saturating_sub(wanted));
+    if !to_delete.is_empty() {
+        to_delete.truncate(settings.max_pod_create_delete_per_sync);
+        return Step::Delete(to_delete);
     }
     let waited_for = if job.replaces_only_ended() {
         tally.terminating
@@ -81,13 +76,13 @@ pub fn step<'p>(job: &Job, known: &Known<'_, 'p>) -> Step<'p> {
     }
 }
 
-/// How many completions have succeeded: pods or, of an Indexed Job, indexes.
+/// Number of completions that have succeeded: pods or, for an Indexed Job, indexes.
 pub fn succeeded(tally: &Tally, indexes: Option<&Indexes>) -> i64 {
     indexes.map_or(tally.succeeded, |indexes| indexes.succeeded.total())
 }
 
-/// How many pods should be active: never more than what is left to complete. Without a number of
-/// completions no more are started once a pod has succeeded.
+/// Number of pods that should be active: at most the number of remaining completions. If the job
+/// sets no completions, no pod is created after the first success.
 fn wanted(job: &Job, succeeded: i64, active: usize) -> usize {
     match job.completions {
         None if succeeded > 0 => active,
@@ -99,7 +94,8 @@ fn wanted(job: &Job, succeeded: i64, active: usize) -> usize {
     }
 }
 
-/// Makes pods, where failures let it: of the whole job or, where indexes are told apart, of each.
+/// Creates pods, or waits for the backoff: that of the whole job or, with a backoff limit per
+/// index, of each index.
 fn create<'p>(job: &Job, known: &Known<'_, 'p>, missing: usize) -> Step<'p> {
     let wait = match job.backoff_limit_per_index {
         Some(_) => Duration::ZERO,

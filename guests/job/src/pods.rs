@@ -1,5 +1,5 @@
-//! What a pod is to a Job: whether it counts, whether it has failed, when it ended, which index it
-//! is for.
+//! Properties of a pod that matter to a Job: whether it is active, whether it has failed, when it
+//! ended and its index.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use flyball_sdk::pod::{has_ended, is_sidecar};
 
 use crate::views::{Container, Job, Pod, PodCondition};
 
-/// The finalizer that keeps a pod until it is counted.
+/// The finalizer that keeps a pod until it is counted in the job's status.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
-/// The annotation, and the label, that says which index a pod is for.
+/// The annotation and label that hold a pod's index.
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The annotation that says how often pods of this index failed before this one.
+/// The annotation with the number of earlier failures of the pod's index.
 pub const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// The annotation that says how often they failed in a way that is ignored.
+/// The annotation with the number of earlier failures of the index that the failure policy ignored.
 pub const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 impl Pod {
@@ -28,13 +28,13 @@ impl Pod {
         !self.has_ended() && self.meta.is_deleting()
     }
 
-    /// Whether it succeeded.
     pub fn has_succeeded(&self) -> bool {
         self.phase == "Succeeded"
     }
 
-    /// Whether it is a failure of this job. A pod that is being deleted is one, because it may
-    /// never come to say so itself; unless the job waits for that.
+    /// Whether the job counts this pod as failed. A pod that is being deleted counts as failed,
+    /// because its phase may never become `Failed`; unless the job replaces only pods that have
+    /// ended.
     pub fn has_failed(&self, job: &Job) -> bool {
         self.phase == "Failed"
             || !job.replaces_only_ended() && self.meta.is_deleting() && !self.has_succeeded()
@@ -44,17 +44,16 @@ impl Pod {
         has_ended(&self.phase)
     }
 
-    /// Whether it waits to be counted.
-    pub fn is_held(&self) -> bool {
-        is_held(&self.meta.finalizers)
+    /// Whether the pod has the finalizer, so that it is not fully counted yet.
+    pub fn has_finalizer(&self) -> bool {
+        has_finalizer(&self.meta.finalizers)
     }
 
-    /// Whether it is ready.
     pub fn is_ready(&self) -> bool {
         self.readiness().is_some_and(|ready| ready.status == "True")
     }
 
-    /// Since when it is ready; none if it isn't, or if that is not said.
+    /// When the pod became ready; `None` if it isn't ready or the condition has no time.
     pub fn ready_since(&self) -> Option<Time> {
         self.readiness()
             .filter(|ready| ready.status == "True")?
@@ -67,7 +66,7 @@ impl Pod {
             .find(|condition| condition.condition_type == "Ready")
     }
 
-    /// The index that it is for; none if that isn't said, or not as a number.
+    /// The index; `None` if the annotation is absent, negative or not a number.
     pub fn index(&self) -> Option<i64> {
         self.meta
             .annotation(INDEX)?
@@ -76,23 +75,23 @@ impl Pod {
             .filter(|index| *index >= 0)
     }
 
-    /// The index that it is for, if the job has that index. An index can lie beyond: a job may be
-    /// made smaller.
+    /// The index, if the job still has it: an index can be out of range after the completions were
+    /// reduced.
     pub fn index_in(&self, job: &Job) -> Option<i64> {
         self.index().filter(|index| *index < job.indexes())
     }
 
-    /// How often pods of its index failed before it; what is no number is 0.
+    /// Number of earlier failures of the index that count. A malformed annotation reads as 0.
     pub fn earlier_failures(&self) -> i32 {
         self.count(FAILURES)
     }
 
-    /// How often they failed in a way that is ignored.
+    /// Number of earlier failures of the index that were ignored.
     pub fn earlier_ignored_failures(&self) -> i32 {
         self.count(IGNORED_FAILURES)
     }
 
-    /// How often they failed in whatever way.
+    /// Number of all earlier failures of the index.
     pub fn all_earlier_failures(&self) -> i32 {
         self.earlier_failures()
             .saturating_add(self.earlier_ignored_failures())
@@ -106,10 +105,10 @@ impl Pod {
             .unwrap_or(0)
     }
 
-    /// When it ended, as far as can be said: when its last container did; else when it ceased to be
-    /// ready; else when it was asked to go; else when it was made.
+    /// When the pod ended, from the first of these that is known: the end of its last container,
+    /// the time it became unready, the time its deletion was requested, its creation.
     pub fn finished_at(&self) -> Time {
-        let asked_to_go = || {
+        let deletion_requested = || {
             let grace = self
                 .meta
                 .deletion_grace_period_seconds
@@ -118,21 +117,21 @@ impl Pod {
                 .unsigned_abs();
             self.meta
                 .deletion_timestamp
-                .map(|gone| gone - Duration::from_secs(grace))
+                .map(|deadline| deadline - Duration::from_secs(grace))
         };
         let not_ready = || {
             self.readiness()
                 .filter(|ready| ready.status == "False")?
                 .last_transition_time
         };
-        let made = || self.meta.creation_timestamp.unwrap_or_default();
+        let created = || self.meta.creation_timestamp.unwrap_or_default();
         self.containers_finished_at()
             .or_else(not_ready)
-            .or_else(asked_to_go)
-            .unwrap_or_else(made)
+            .or_else(deletion_requested)
+            .unwrap_or_else(created)
     }
 
-    /// When the last container ended, which can be a sidecar. None while a sidecar runs.
+    /// When the last container ended, sidecars included. `None` while a sidecar runs.
     fn containers_finished_at(&self) -> Option<Time> {
         let ends = |containers: &mut dyn Iterator<Item = &Container>| -> Option<Vec<Time>> {
             containers
@@ -144,14 +143,14 @@ impl Pod {
         own.into_iter().chain(sidecars).max()
     }
 
-    /// Those of its init containers that run beside its containers.
+    /// The statuses of the init containers that are sidecars.
     pub fn sidecars(&self) -> impl Iterator<Item = &Container> {
         self.init_containers
             .iter()
             .filter(|container| is_sidecar(&self.init_specs, &container.name))
     }
 
-    /// How often its containers were restarted, all together.
+    /// Sum of the restarts of all containers.
     pub fn restarts(&self) -> i32 {
         let counts = self
             .init_containers
@@ -162,7 +161,7 @@ impl Pod {
     }
 }
 
-/// Whether the finalizer is among these.
-pub fn is_held(finalizers: &[String]) -> bool {
+/// Whether the job-tracking finalizer is among these.
+pub fn has_finalizer(finalizers: &[String]) -> bool {
     finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }

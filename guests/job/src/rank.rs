@@ -1,4 +1,5 @@
-//! Which pods go when there are too many: those first that have come less far.
+//! Chooses the pods to delete when there are too many. Pods that have made the least progress go
+//! first.
 
 use std::cmp::Reverse;
 
@@ -7,23 +8,23 @@ use flyball_sdk::Time;
 use crate::indexes;
 use crate::views::{Container, Job, Pod};
 
-/// The active pods that must go: of an Indexed Job those without an index, with one that it does
-/// not have, and all but the best of each index; then as many more as are needed for `at_least`.
-pub fn doomed<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p Pod> {
-    let (mut doomed, mut left) = match job.is_indexed() {
+/// Returns the active pods to delete. For an Indexed Job these are the pods without a valid index
+/// and all but the best pod of each index; then as many more as needed to reach `at_least`.
+pub fn to_delete<'p>(job: &Job, active: &[&'p Pod], at_least: usize) -> Vec<&'p Pod> {
+    let (mut to_delete, mut left) = match job.is_indexed() {
         true => indexes::misplaced(job, active),
         false => (Vec::new(), active.to_vec()),
     };
-    if doomed.len() < at_least {
+    if to_delete.len() < at_least {
         sort(&mut left);
-        let more = at_least - doomed.len();
-        doomed.extend(left.into_iter().take(more));
+        let more = at_least - to_delete.len();
+        to_delete.extend(left.into_iter().take(more));
     }
-    doomed
+    to_delete
 }
 
-/// Sorts pods so that those come first that go first. Each criterion decides only between pods that
-/// all earlier ones hold equal:
+/// Sorts pods in the order of deletion. Each criterion only breaks ties of the previous ones; first
+/// comes:
 ///
 /// 1. a pod without a node;
 /// 2. a pending pod, then one of unknown phase, then a running one;
@@ -43,14 +44,14 @@ pub fn sort(pods: &mut [&Pod]) {
             most_restarts(&mut pod.sidecars()),
         );
         let by_time = |time: Option<Time>| Reverse((time.is_none(), time));
-        let made = by_time(pod.meta.creation_timestamp);
+        let created = by_time(pod.meta.creation_timestamp);
         (
             !pod.node.is_empty(),
             phase,
             pod.is_ready(),
             by_time(pod.ready_since()),
             Reverse(restarts),
-            made,
+            created,
         )
     });
 }

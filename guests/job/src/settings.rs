@@ -1,21 +1,21 @@
-//! What the operator can set.
+//! The operator's settings.
 
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-/// What the operator can set; see [`describe`](crate::describe::describe) for what each is.
+/// The operator's settings; [`KEYS`] documents them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long changes of pods are gathered before their job is reconciled.
+    /// How long changes of pods are batched before their job is reconciled.
     pub sync_batch_period: Duration,
-    /// How long a job waits after the first failure of a pod.
+    /// The backoff after the first pod failure.
     pub pod_failure_backoff: Duration,
-    /// How long it waits at most.
+    /// The maximum backoff.
     pub max_pod_failure_backoff: Duration,
-    /// How many pods can be in `status.uncountedTerminatedPods`.
+    /// Maximum number of pods in `status.uncountedTerminatedPods`.
     pub max_uncounted_pods: usize,
-    /// How many pods a reconcile makes or deletes.
+    /// Maximum number of pods that a reconcile creates or deletes.
     pub max_pod_create_delete_per_sync: usize,
 }
 
@@ -31,47 +31,47 @@ impl Default for Settings {
     }
 }
 
-/// The keys of the configuration, with their defaults and what they do.
+/// The configuration keys with their defaults and descriptions.
 pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "sync-batch-period",
         "1s",
-        "how long changes of pods are gathered before their job is reconciled",
+        "how long changes of pods are batched before their job is reconciled",
     ),
     (
         "pod-failure-backoff",
         "10s",
-        "how long a job waits after a pod has failed; doubled with each failure more",
+        "backoff after the first pod failure of a job; doubled with each further failure",
     ),
     (
         "max-pod-failure-backoff",
         "10m",
-        "how long a job waits after failures of its pods at most",
+        "maximum backoff after pod failures",
     ),
     (
         "max-uncounted-pods",
         "500",
-        "how many pods that have ended are counted in one step",
+        "maximum number of ended pods counted in one step",
     ),
     (
         "max-pod-create-delete-per-sync",
         "500",
-        "how many pods one reconcile makes or deletes",
+        "maximum number of pods that one reconcile creates or deletes",
     ),
 ];
 
 impl Settings {
-    /// The operator's settings.
+    /// Reads the settings.
     ///
     /// # Errors
-    /// A value makes no sense.
+    /// A value is invalid.
     pub fn read(host: &Host) -> Result<Self, Error> {
         let default = Self::default();
-        let wrong = |key: &str, text: &str| {
-            Error::terminal(format!("the setting {key} makes no sense: `{text}`"))
+        let invalid = |key: &str, text: &str| {
+            Error::terminal(format!("invalid value of setting {key}: `{text}`"))
         };
         let duration = |key: &str, default: Duration| match host.config(key) {
-            Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| wrong(key, &text)),
+            Some(text) => flyball_sdk::duration::parse(&text).map_err(|_| invalid(key, &text)),
             None => Ok(default),
         };
         let number = |key: &str, default: usize| match host.config(key) {
@@ -79,7 +79,7 @@ impl Settings {
                 .parse()
                 .ok()
                 .filter(|number| *number > 0)
-                .ok_or_else(|| wrong(key, &text)),
+                .ok_or_else(|| invalid(key, &text)),
             None => Ok(default),
         };
         Ok(Self {

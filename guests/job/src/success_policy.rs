@@ -1,19 +1,18 @@
-//! The success policy (KEP-3998): when an Indexed Job has succeeded though not all of its indexes
-//! have.
+//! The success policy (KEP-3998): lets an Indexed Job succeed before all of its indexes have.
 
 use crate::intervals::Intervals;
 use crate::views::{SuccessPolicy, SuccessRule};
 
-/// The message of the first rule that holds, if one does.
+/// Returns the message of the first rule that is met, or `None`.
 pub fn met(policy: Option<&SuccessPolicy>, indexes: i64, succeeded: &Intervals) -> Option<String> {
     let met = policy?
         .rules
         .iter()
-        .position(|rule| holds(rule, indexes, succeeded))?;
+        .position(|rule| is_met(rule, indexes, succeeded))?;
     Some(format!("Matched rules at index {met}"))
 }
 
-fn holds(rule: &SuccessRule, indexes: i64, succeeded: &Intervals) -> bool {
+fn is_met(rule: &SuccessRule, indexes: i64, succeeded: &Intervals) -> bool {
     if succeeded.is_empty() {
         return false;
     }

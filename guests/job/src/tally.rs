@@ -1,36 +1,35 @@
-//! What the pods of a Job amount to.
+//! Counts the pods of a Job.
 
 use std::collections::HashSet;
 
 use crate::failure_policy;
 use crate::views::{Job, Pod};
 
-/// What the pods of a job amount to, those included that its status does not count yet.
+/// Numbers of a job's pods, including ended pods that its status does not count yet.
 #[derive(Debug, Default)]
 pub struct Tally<'p> {
-    /// Those that have not ended and are not being deleted.
+    /// Pods that have not ended and are not being deleted.
     pub active: Vec<&'p Pod>,
-    /// How many are being deleted and have not ended.
+    /// Number of pods that are being deleted and have not ended.
     pub terminating: usize,
-    /// Those that have succeeded since the status was written.
+    /// Pods that have succeeded since the status was written.
     pub new_succeeded: Vec<&'p Pod>,
-    /// Those that have failed since the status was written.
+    /// Pods that have failed since the status was written.
     pub new_failed: Vec<&'p Pod>,
-    /// How many pods have succeeded.
+    /// Number of all succeeded pods.
     pub succeeded: i64,
-    /// How many pods have failed.
+    /// Number of all failed pods.
     pub failed: i64,
 }
 
 impl<'p> Tally<'p> {
-    /// Counts the pods.
     pub fn of(job: &Job, pods: &'p [Pod]) -> Self {
         let status = &job.status;
         let uncounted = &status.uncounted_terminated_pods;
         let [known_succeeded, known_failed] = [&uncounted.succeeded, &uncounted.failed]
             .map(|uids| uids.iter().map(String::as_str).collect());
         let new = |pod: &Pod, known: &HashSet<&str>| {
-            pod.is_held()
+            pod.has_finalizer()
                 && !known.contains(pod.meta.uid.as_str())
                 && (!job.is_indexed() || pod.index_in(job).is_some())
         };
@@ -58,7 +57,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// How many active pods are ready.
+    /// Number of active pods that are ready.
     pub fn ready(&self) -> usize {
         self.active.iter().filter(|pod| pod.is_ready()).count()
     }

@@ -1,28 +1,29 @@
-//! The pods that a Job makes.
+//! The pods that a Job creates.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
 
 use crate::indexes::Indexes;
-use crate::pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX, is_held};
+use crate::pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX, has_finalizer};
 use crate::views::Job;
 
-/// The variable that tells containers the index of their pod.
+/// The environment variable with the pod's index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// The most that the API server keeps of a `generateName`.
+/// The longest `generateName` prefix that the API server does not truncate.
 const MAX_PREFIX: usize = 58;
 
-/// The writes that make pods: one for each index, or for none.
+/// Returns the writes that create pods: one for each element of `numbers`, which holds the pods'
+/// indexes.
 ///
 /// # Errors
-/// The template gives them no labels, by which the job could know them.
+/// The template has no labels, so the selector could not match its pods.
 pub fn creations(
     job: &Job,
     numbers: &[Option<i64>],
     indexes: Option<&Indexes>,
 ) -> Result<Vec<Write>, Error> {
     let mut template = job.template.clone();
-    if !is_held(&template.metadata.finalizers) {
+    if !has_finalizer(&template.metadata.finalizers) {
         template.metadata.finalizers.push(FINALIZER.into());
     }
     let owner = job.meta.controller_reference(Job::KIND);
@@ -67,7 +68,7 @@ pub fn creations(
     Ok(numbers.iter().flatten().copied().map(of_index).collect())
 }
 
-/// Tells a container the index, unless it has a variable of that name.
+/// Adds the index variable, unless the container already has a variable of that name.
 fn add_index_variable(container: &mut serde_json::Value) {
     let env = &mut container["env"];
     if env.is_null() {
@@ -85,8 +86,8 @@ fn add_index_variable(container: &mut serde_json::Value) {
     }
 }
 
-/// What the names of a job's pods begin with. The dash is left out where the longest name has no
-/// room for it.
+/// The `generateName` prefix of a job's pods. The dash is omitted if the job's name already has the
+/// maximum length.
 fn prefix(job: &str) -> String {
     if job.len() < 253 {
         format!("{job}-")
@@ -95,8 +96,8 @@ fn prefix(job: &str) -> String {
     }
 }
 
-/// What the names of an index's pods begin with: always with the index, which the server would cut
-/// off a long name.
+/// The `generateName` prefix of an index's pods. The job's name is cut so that the index is kept:
+/// the API server would truncate the end of a long prefix.
 fn prefix_of_index(job: &str, index: i64) -> String {
     let end = format!("-{index}-");
     let room = MAX_PREFIX - end.len();

@@ -1,5 +1,5 @@
-//! Writing the status, and letting go the pods that it counts: the steps of
-//! [`account`](crate::account), in their order.
+//! Writes the status and removes finalizers, in the order of the steps of
+//! [`account`](crate::account).
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::account::{self, Known};
 use crate::backoff::Record;
 use crate::claim;
 use crate::metrics;
-use crate::pods::is_held;
+use crate::pods::has_finalizer;
 use crate::verdict::Verdict;
 use crate::views::{Job, Pod, Status};
 
-/// Counts the pods that have ended and writes the status, which says that the job has ended, if it
-/// has. `record` is remembered once the failures in it are written down, if there are new ones.
+/// Counts the pods that have ended and writes the status; finishes the job if its verdict allows.
+/// `record` holds new failures and is stored in the memo once the status with them is written.
 ///
 /// # Errors
-/// A write failed. What was written stands; the next reconcile goes on from there.
+/// A write failed. Earlier writes persist; the next reconcile continues from there.
 pub fn track(
     host: &Host,
     known: &Known,
@@ -45,7 +45,7 @@ pub fn track(
     {
         warning!(
             host,
-            "failures of the pods of {} are forgotten: {error}",
+            "the backoff of {} was not stored: {error}",
             job.meta.key()
         );
     }
@@ -59,9 +59,9 @@ pub fn track(
     let held: Vec<&Pod> = known
         .pods
         .iter()
-        .filter(|pod| is_held(&pod.meta.finalizers))
+        .filter(|pod| has_finalizer(&pod.meta.finalizers))
         .collect();
-    let mut held = account::held(&held);
+    let mut held = account::uids(&held);
     for pod in freed {
         held.remove(pod.meta.uid.as_str());
     }
@@ -73,21 +73,21 @@ pub fn track(
         .write(&status)
         .doing(|| "removing uncounted pods from status".into())?;
     if let Some(verdict) = ended {
-        tell_end(host, job, &status, verdict);
+        report_end(host, job, &status, verdict);
     }
     failure.map_or(Ok(()), Err)
 }
 
-/// Takes the finalizer off pods. Answers those that have lost it or are gone, and the first
-/// refusal.
+/// Removes the finalizer from pods. Returns the pods that no longer have it or are deleted, and the
+/// first error.
 fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
-    let answers = host
+    let results = host
         .batch()
-        .extend(pods.iter().map(|pod| claim::freeing(&pod.meta)))
+        .extend(pods.iter().map(|pod| claim::remove_finalizer(&pod.meta)))
         .run();
     let (mut freed, mut failure) = (Vec::new(), None);
-    for (pod, answer) in pods.iter().zip(answers) {
-        match answer.found() {
+    for (pod, result) in pods.iter().zip(results) {
+        match result.found() {
             Ok(_) => freed.push(*pod),
             Err(error) => failure = failure.or(Some(error.into())),
         }
@@ -95,8 +95,8 @@ fn free<'p>(host: &Host, pods: &[&'p Pod]) -> (Vec<&'p Pod>, Option<Error>) {
     (freed, failure)
 }
 
-/// Tells how a job has ended.
-fn tell_end(host: &Host, job: &Job, status: &Status, verdict: &Verdict) {
+/// Emits the events and metrics of a finished job.
+fn report_end(host: &Host, job: &Job, status: &Status, verdict: &Verdict) {
     let about = job.meta.reference(Job::KIND);
     if verdict.is_success {
         if job
@@ -113,31 +113,31 @@ fn tell_end(host: &Host, job: &Job, status: &Status, verdict: &Verdict) {
     metrics::count_finished(host, job, verdict);
 }
 
-/// Writes the status of a job, more than once.
+/// Writes the job's status, several times in a reconcile.
 struct Writer<'a> {
     host: &'a Host<'a>,
     job: &'a Job,
-    /// In the version of the last write.
+    /// With the `resourceVersion` of the last write.
     meta: Meta,
-    /// What stands.
+    /// The status that the API server has.
     written: Status,
 }
 
 impl Writer<'_> {
-    /// Writes the status, unless it stands already.
+    /// Writes the status if it differs from the last one written.
     fn write(&mut self, status: &Status) -> Result<(), Error> {
         if *status == self.written {
             return Ok(());
         }
         #[derive(Deserialize)]
-        struct Answered {
+        struct Written {
             metadata: Meta,
         }
         let write = Write::update_status(Job::KIND, &self.meta, status);
         let answer = self
             .host
             .write(write.returning(&["metadata.resourceVersion"]))?;
-        self.meta.resource_version = answer.parse::<Answered>()?.metadata.resource_version;
+        self.meta.resource_version = answer.parse::<Written>()?.metadata.resource_version;
         metrics::count_pods(self.host, self.job, &self.written, status);
         self.written = status.clone();
         Ok(())

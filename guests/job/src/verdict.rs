@@ -1,8 +1,8 @@
-//! Whether a Job has succeeded or failed.
+//! Decides whether a Job has succeeded or failed.
 //!
-//! A verdict is said twice. At once, as `SuccessCriteriaMet` or `FailureTarget`: from then on it
-//! stands, whatever happens to pods that are still there. And as `Complete` or `Failed`, when all
-//! pods have ended and are counted.
+//! A verdict is written twice. First as `SuccessCriteriaMet` or `FailureTarget`: from then on it is
+//! final, whatever happens to the remaining pods. Then as `Complete` or `Failed`, when all pods
+//! have ended and are counted.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 /// The condition of a job that will fail.
 pub const FAILURE_TARGET: &str = "FailureTarget";
 
-/// How a job ends, and why.
+/// Whether a job succeeds or fails, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it completes; else it fails.
+    /// True if the job succeeds, false if it fails.
     pub is_success: bool,
-    /// Why, in one word.
+    /// The condition's reason.
     pub reason: String,
-    /// Why, for people.
+    /// The condition's message.
     pub message: String,
 }
 
@@ -48,7 +48,7 @@ impl Verdict {
         }
     }
 
-    /// All completions are reached.
+    /// The verdict of a job that has reached all completions.
     pub fn completed() -> Self {
         Self::success(
             "CompletionsReached",
@@ -56,7 +56,7 @@ impl Verdict {
         )
     }
 
-    /// The condition that says it at once.
+    /// The type of the condition that is written first.
     pub fn interim_type(&self) -> &'static str {
         if self.is_success {
             SUCCESS_CRITERIA_MET
@@ -65,7 +65,7 @@ impl Verdict {
         }
     }
 
-    /// The condition that says it at the end.
+    /// The type of the condition that is written at the end.
     pub fn final_type(&self) -> &'static str {
         if self.is_success {
             "Complete"
@@ -74,14 +74,14 @@ impl Verdict {
         }
     }
 
-    /// A condition that says it.
+    /// The condition of this type with the verdict's reason and message.
     pub fn condition(&self, condition_type: &str, now: Time) -> Condition {
         stamped(condition_type, "True", &self.reason, &self.message, now)
     }
 }
 
-/// The verdict on a job, before any pod is made or deleted. What was said before stands; failures
-/// go before success.
+/// Returns the verdict on a job before any pod is created or deleted. An earlier verdict is final.
+/// Failures take precedence over success.
 pub fn judge(
     job: &Job,
     pods: &[Pod],
@@ -89,7 +89,7 @@ pub fn judge(
     indexes: Option<&Indexes>,
     now: Time,
 ) -> Option<Verdict> {
-    said(&job.status)
+    earlier(&job.status)
         .or_else(|| failed_by_policy(job, pods))
         .or_else(|| past_backoff_limit(job, pods, tally))
         .or_else(|| past_deadline(job, now))
@@ -97,21 +97,22 @@ pub fn judge(
         .or_else(|| succeeded_by_policy(job, indexes?))
 }
 
-/// Whether all completions are reached, with so many pods active. A job without a number of
-/// completions is complete when a pod has succeeded and the others have ended.
+/// Whether all completions are reached and no pod is active. A job that sets no completions is
+/// complete after one success when the other pods have ended.
 pub fn is_complete(job: &Job, succeeded: i64, active: usize) -> bool {
     active == 0 && succeeded >= job.completions.map_or(1, i64::from)
 }
 
-/// How long until the deadline passes; none if there is none, or while it does not count.
+/// Time until the active deadline; `None` without a deadline, and while the job is suspended or not
+/// started.
 pub fn until_deadline(job: &Job, now: Time) -> Option<Duration> {
     let seconds = job.active_deadline_seconds.filter(|_| !job.suspend)?;
     let started = job.status.start_time?;
     Some((started + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))).since(now))
 }
 
-/// Sets a condition of a job where it stands. One that is not there and is to be false stays away.
-/// Answers whether anything changed; then both of its times do.
+/// Sets a condition in place. A missing condition is not added with status `False`. Returns whether
+/// anything changed; if so, both of the condition's times are updated.
 pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
     match conditions
         .iter_mut()
@@ -135,7 +136,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) -> bool {
     }
 }
 
-/// A condition with both of its times.
+/// Returns a condition with both of its times set to `now`.
 pub fn stamped(
     condition_type: &str,
     status: &str,
@@ -152,14 +153,16 @@ pub fn stamped(
     }
 }
 
-fn said(status: &Status) -> Option<Verdict> {
-    let said = |condition_type| {
-        condition::get(&status.conditions, condition_type).filter(|said| said.is_true())
+fn earlier(status: &Status) -> Option<Verdict> {
+    let true_condition = |condition_type| {
+        condition::get(&status.conditions, condition_type).filter(|condition| condition.is_true())
     };
     let success =
-        said(SUCCESS_CRITERIA_MET).map(|said| Verdict::success(&said.reason, &said.message));
-    success
-        .or_else(|| said(FAILURE_TARGET).map(|said| Verdict::failure(&said.reason, &said.message)))
+        true_condition(SUCCESS_CRITERIA_MET).map(|met| Verdict::success(&met.reason, &met.message));
+    success.or_else(|| {
+        true_condition(FAILURE_TARGET)
+            .map(|target| Verdict::failure(&target.reason, &target.message))
+    })
 }
 
 fn failed_by_policy(job: &Job, pods: &[Pod]) -> Option<Verdict> {
@@ -182,8 +185,8 @@ fn past_backoff_limit(job: &Job, pods: &[Pod], tally: &Tally) -> Option<Verdict>
     })
 }
 
-/// Whether containers that are restarted where they are have been so too often. A limit of 0 allows
-/// none.
+/// Whether containers restarted in place (`OnFailure`) have restarted too often. A backoff limit of
+/// 0 allows no restart.
 fn restarted_too_often(job: &Job, pods: &[Pod]) -> bool {
     let runs = |pod: &&Pod| matches!(pod.phase.as_str(), "Running" | "Pending");
     let restarts = || {

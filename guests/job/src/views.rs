@@ -6,10 +6,9 @@ use flyball_sdk::pod::{InitContainer, PodTemplate};
 use flyball_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The value of `spec.managedBy` that means this controller.
+/// The value of `spec.managedBy` that names this controller.
 const OURS: &str = "kubernetes.io/job-controller";
 
-/// A Job, as it is reconciled.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "batch/v1/Job")]
 pub struct Job {
@@ -24,13 +23,13 @@ pub struct Job {
     /// `NonIndexed` (the default) or `Indexed`.
     #[view(path = "spec.completionMode")]
     pub completion_mode: Option<String>,
-    /// Seconds for which the Job may be active.
+    /// Seconds that the Job may be active.
     #[view(path = "spec.activeDeadlineSeconds")]
     pub active_deadline_seconds: Option<i64>,
     /// How failed pods are handled.
     #[view(path = "spec.podFailurePolicy")]
     pub pod_failure_policy: Option<FailurePolicy>,
-    /// When an Indexed Job succeeds before all of its indexes do.
+    /// Lets an Indexed Job succeed before all of its indexes do.
     #[view(path = "spec.successPolicy")]
     pub success_policy: Option<SuccessPolicy>,
     /// The number of pods that may fail; the API's default is 6, or no limit if there is one per
@@ -72,20 +71,19 @@ pub struct Job {
     pub status: Status,
 }
 
-/// A Job, as far as it matters whether it exists and which controller manages it.
+/// A Job, with the fields that tell whether it has ended and which controller manages it.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "batch/v1/Job")]
 pub struct Presence {
     #[view(path = "metadata", fields("deletionTimestamp"))]
     pub meta: Meta,
-    /// Which controller it is for.
+    /// The controller that manages it; this one if absent.
     #[view(path = "spec.managedBy")]
     pub managed_by: Option<String>,
     #[view(path = "status.conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// A pod.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
@@ -140,7 +138,7 @@ pub struct Pod {
     pub init_specs: Vec<InitContainer>,
 }
 
-/// A pod that the finalizer may hold although no Job needs it any more.
+/// A pod that may still have the finalizer although no Job counts it.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct HeldPod {
@@ -153,7 +151,7 @@ pub struct HeldPod {
     pub phase: String,
 }
 
-/// `spec.podFailurePolicy`: the first rule that a failed pod matches says what becomes of it.
+/// `spec.podFailurePolicy`: the first rule that a failed pod matches decides.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct FailurePolicy {
@@ -161,7 +159,7 @@ pub struct FailurePolicy {
     pub rules: Vec<FailureRule>,
 }
 
-/// A rule: what it does to pods of one of two patterns.
+/// A rule with one of two patterns.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailureRule {
@@ -196,7 +194,7 @@ pub struct ConditionPattern {
     pub status: String,
 }
 
-/// `spec.successPolicy`: one rule that holds is enough.
+/// `spec.successPolicy`: the job succeeds when one rule is met.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SuccessPolicy {
@@ -204,17 +202,17 @@ pub struct SuccessPolicy {
     pub rules: Vec<SuccessRule>,
 }
 
-/// A rule: enough of these indexes have succeeded.
+/// A rule is met when enough of its indexes have succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuccessRule {
-    /// Which indexes, written as in `1,3-5`; all, if none.
+    /// The rule's indexes in the notation `1,3-5`; all indexes if absent.
     pub succeeded_indexes: Option<String>,
-    /// How many of them; all, if none.
+    /// How many of them must succeed; all if absent.
     pub succeeded_count: Option<i32>,
 }
 
-/// The status, as it is read and, always whole, written.
+/// The status. It is always written whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -224,49 +222,49 @@ pub struct Status {
         deserialize_with = "null_is_default"
     )]
     pub conditions: Vec<Condition>,
-    /// Since when it runs without having been suspended.
+    /// When the Job was started or last resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// How many pods are pending or run, and are not being deleted.
+    /// Number of pods that are pending or running and not being deleted.
     pub active: i32,
-    /// How many pods (of an Indexed Job: indexes) have succeeded.
+    /// Number of pods that have succeeded; in an Indexed Job, of indexes.
     pub succeeded: i32,
-    /// How many pods have failed.
+    /// Number of pods that have failed.
     pub failed: i32,
-    /// How many pods are being deleted and have not yet ended.
+    /// Number of pods that are being deleted and have not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<i32>,
-    /// Which indexes have succeeded, written as in `1,3-5`.
+    /// Succeeded indexes in the notation `1,3-5`.
     #[serde(
         skip_serializing_if = "String::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub completed_indexes: String,
-    /// Which indexes have failed; none where indexes are not told apart.
+    /// Failed indexes; absent without a backoff limit per index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_indexes: Option<String>,
-    /// Pods that have ended and are not yet in the numbers above.
+    /// Pods that have ended and are not in the counters yet.
     #[serde(deserialize_with = "null_is_default")]
     pub uncounted_terminated_pods: Uncounted,
-    /// How many active pods are ready.
+    /// Number of active pods that are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<i32>,
 }
 
-/// UIDs of pods that have ended, but whose finalizers may not have been removed.
+/// UIDs of pods that have ended and whose finalizers may not have been removed yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Uncounted {
-    /// Those that succeeded; always empty in an Indexed Job.
+    /// Succeeded pods; always empty in an Indexed Job.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub succeeded: Vec<String>,
-    /// Those that failed.
+    /// Failed pods.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -285,7 +283,7 @@ pub struct PodCondition {
     pub last_transition_time: Option<Time>,
 }
 
-/// A container of a [`Pod`], as it runs.
+/// The status of a container of a [`Pod`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
@@ -295,7 +293,7 @@ pub struct Container {
     pub state: ContainerState,
 }
 
-/// How a [`Container`] is.
+/// The state of a [`Container`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
@@ -311,13 +309,13 @@ pub struct Terminated {
 }
 
 impl Job {
-    /// How many pods may run at once.
+    /// Number of pods that may run at once.
     pub fn parallelism(&self) -> usize {
         self.parallelism
             .map_or(1, |pods| usize::try_from(pods).unwrap_or(0))
     }
 
-    /// How many pods may fail.
+    /// Number of pods that may fail.
     pub fn backoff_limit(&self) -> i32 {
         self.backoff_limit
             .unwrap_or(if self.backoff_limit_per_index.is_some() {
@@ -332,12 +330,12 @@ impl Job {
         self.completion_mode.as_deref() == Some("Indexed")
     }
 
-    /// How many indexes there are: those below this number.
+    /// Number of indexes; each index is below it.
     pub fn indexes(&self) -> i64 {
         self.completions.unwrap_or(0).into()
     }
 
-    /// `Indexed` or `NonIndexed`, for metrics.
+    /// The value of the metrics' `completion_mode` label.
     pub fn mode(&self) -> &'static str {
         if self.is_indexed() {
             "Indexed"
@@ -346,7 +344,7 @@ impl Job {
         }
     }
 
-    /// Whether its completion mode is one that this controller knows.
+    /// Whether this controller supports its completion mode.
     pub fn has_known_mode(&self) -> bool {
         matches!(
             self.completion_mode.as_deref(),
@@ -354,12 +352,13 @@ impl Job {
         )
     }
 
-    /// Whether a pod is replaced only when it has ended, not already when it is being deleted.
+    /// Whether a pod is replaced only after it has ended, rather than when its deletion is
+    /// requested.
     pub fn replaces_only_ended(&self) -> bool {
         self.pod_replacement_policy == "Failed" || self.pod_failure_policy.is_some()
     }
 
-    /// Whether its pods' containers are restarted where they are.
+    /// Whether the kubelet restarts failed containers in place (`restartPolicy: OnFailure`).
     pub fn restarts_on_failure(&self) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -370,7 +369,7 @@ impl Job {
         spec.and_then(|spec| spec.restart_policy).as_deref() == Some("OnFailure")
     }
 
-    /// The controller that it is for, if that is another one.
+    /// The controller that manages it, if it isn't this one.
     pub fn other_controller(&self) -> Option<&str> {
         other_controller(self.managed_by.as_deref())
     }
@@ -382,7 +381,7 @@ impl Job {
 }
 
 impl Presence {
-    /// The controller that it is for, if that is another one.
+    /// The controller that manages it, if it isn't this one.
     pub fn other_controller(&self) -> Option<&str> {
         other_controller(self.managed_by.as_deref())
     }

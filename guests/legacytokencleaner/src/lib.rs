@@ -1,13 +1,14 @@
-//! legacy-serviceaccount-token-cleaner-controller: no token Secret of a service account that nobody
-//! uses.
+//! legacy-serviceaccount-token-cleaner-controller: deletes token Secrets of service accounts that
+//! are no longer used.
 //!
-//! The API server notes on such a Secret when its token was last used. Once a day [`LegacyTokens`]
-//! looks at all of them: those that the control plane once made for an account by itself, that are
-//! older than the clean-up period, that were not used for as long and that no pod names. Such a one
-//! is first marked as invalid, and the API server refuses its token from then on; after another
-//! period it is deleted. Whoever misses it until then takes the mark away.
+//! The API server records on such a Secret when its token was last used. Once a day
+//! [`LegacyTokens`] checks all Secrets that the control plane created for an account automatically,
+//! that are older than the clean-up period, that were not used for that period and that no pod
+//! references. It first labels such a Secret as invalid: from then on the API server rejects the
+//! token. After another period it deletes the Secret. Until then a user can restore the token by
+//! removing the label.
 //!
-//! [`token`] says what becomes of a Secret, [`pods`] which ones pods name.
+//! [`token`] decides what to do with a Secret, [`pods`] lists the Secrets that pods reference.
 
 pub mod pods;
 pub mod token;
@@ -17,18 +18,18 @@ use std::time::Duration;
 use flyball_sdk::{duration, info, prelude::*, warning};
 use serde::Deserialize;
 
-use pods::Mounted;
+use pods::Referenced;
 use token::{SECRET_TYPE, Secret, Step};
 
-/// The key of the configuration that holds the clean-up period.
+/// The configuration key of the clean-up period.
 pub const CLEAN_UP_PERIOD: &str = "clean-up-period";
 
-/// How often the Secrets are looked at.
+/// The period of the checks.
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The one key.
+/// The only key.
 const KEY: &str = "all";
-/// The ConfigMap, of [`TRACKING_NAMESPACE`], in which the API server notes since when it notes
-/// uses.
+/// The ConfigMap, in [`TRACKING_NAMESPACE`], in which the API server records since when it tracks
+/// the use of tokens.
 const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const TRACKING_NAMESPACE: &str = "kube-system";
 
@@ -45,17 +46,16 @@ struct ServiceAccount {
     #[view(path = "metadata", fields("uid"))]
     meta: Meta,
     #[view(path = "secrets", fields("[*].name"))]
-    secrets: Vec<Named>,
+    secrets: Vec<SecretReference>,
 }
 
-/// What is named by its name alone.
+/// A reference by name only.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct SecretReference {
     name: String,
 }
 
-/// Marks and deletes what is not used. It has one key.
 pub struct LegacyTokens;
 
 export!(LegacyTokens);
@@ -73,7 +73,7 @@ impl Controller for LegacyTokens {
             .config(
                 CLEAN_UP_PERIOD,
                 Some("8760h0m0s"),
-                "For how long a token must not have been used to be marked invalid, and then to be deleted.",
+                "How long a token must be unused before it is marked invalid, and then before it is deleted.",
             )
             .concurrency(1)
     }
@@ -84,12 +84,12 @@ impl Controller for LegacyTokens {
             return Ok(Outcome::Done);
         }
         let unused_since = now - period;
-        let mut mounted = Mounted::new(host);
+        let mut referenced = Referenced::new(host);
         let mut steps = Vec::new();
         host.list::<Secret>().each(|secret| {
             if is_unused(host, &secret, unused_since)
                 && is_of_account(host, &secret)?
-                && !mounted.has(&secret.meta.namespace, &secret.meta.name)?
+                && !referenced.has(&secret.meta.namespace, &secret.meta.name)?
                 && let Some(step) = token::step(&secret, now, unused_since)
             {
                 steps.push((secret, step));
@@ -100,7 +100,7 @@ impl Controller for LegacyTokens {
     }
 }
 
-/// The clean-up period.
+/// Reads the clean-up period.
 fn period(host: &Host) -> Result<Duration, Error> {
     let text = host.config(CLEAN_UP_PERIOD).unwrap_or_default();
     let period = duration::parse(&text)
@@ -108,32 +108,34 @@ fn period(host: &Host) -> Result<Duration, Error> {
         .filter(|period| !period.is_zero());
     period.ok_or_else(|| {
         Error::terminal(format!(
-            "the clean-up period `{text}` is not a duration above zero"
+            "invalid clean-up period `{text}`: must be a positive duration"
         ))
     })
 }
 
-/// Since when each use is surely noted: the day after the one on which the API server began to.
+/// Returns the time since when every use is recorded: the day after the day on which tracking
+/// began.
 fn tracked_since(host: &Host) -> Result<Time, Error> {
     let tracking = host
         .reader()
         .get::<Tracking>(TRACKING_NAMESPACE, TRACKING)?;
     let Some(Tracking { since }) = tracking else {
         return Err(Error::failed(format!(
-            "the ConfigMap {TRACKING} is not there: the API server has not made it"
+            "the ConfigMap {TRACKING} does not exist: the API server has not created it yet"
         )));
     };
     let since = since.unwrap_or_default();
     let day = Time::of_date(&since);
     let day = day.ok_or_else(|| {
         Error::failed(format!(
-            "the ConfigMap {TRACKING} has no date: its `since` is {since:?}"
+            "the ConfigMap {TRACKING} has no date: `since` is {since:?}"
         ))
     })?;
     Ok(day + INTERVAL)
 }
 
-/// Whether a token is old and was not used lately. One whose last use can't be read is left alone.
+/// Whether a token is old and was not used recently. A token whose last use can't be parsed counts
+/// as used.
 fn is_unused(host: &Host, secret: &Secret, since: Time) -> bool {
     token::is_unused(secret, since).unwrap_or_else(|label| {
         warning!(
@@ -145,8 +147,8 @@ fn is_unused(host: &Host, secret: &Secret, since: Time) -> bool {
     })
 }
 
-/// Whether the Secret was made for its account by the control plane: the account then names it. One
-/// that a person made is not ours to delete.
+/// Whether the control plane created the Secret for its account; if so, the account's `secrets`
+/// lists it. Secrets created by users are not deleted.
 fn is_of_account(host: &Host, secret: &Secret) -> Result<bool, Error> {
     let (name, uid) = secret.account();
     if name.is_empty() {
@@ -158,11 +160,12 @@ fn is_of_account(host: &Host, secret: &Secret) -> Result<bool, Error> {
             && account
                 .secrets
                 .iter()
-                .any(|named| named.name == secret.meta.name)
+                .any(|reference| reference.name == secret.meta.name)
     }))
 }
 
-/// Runs the steps. A Secret that has changed or gone meanwhile waits for the next day.
+/// Carries out the steps. A Secret that was updated or deleted in the meantime is checked again the
+/// next day.
 fn run(host: &Host, steps: &[(Secret, Step)]) -> Result<Outcome, Error> {
     for (secret, step) in steps {
         info!(
@@ -171,20 +174,20 @@ fn run(host: &Host, steps: &[(Secret, Step)]) -> Result<Outcome, Error> {
             secret.meta.key()
         );
     }
-    let answers = host
+    let results = host
         .batch()
         .extend(steps.iter().map(|(secret, step)| step.write(secret)))
         .run();
-    let refusals = steps
+    let failures = steps
         .iter()
-        .zip(answers)
-        .filter_map(|((secret, step), answer)| {
-            let refusal = answer
+        .zip(results)
+        .filter_map(|((secret, step), result)| {
+            let failure = result
                 .err()
                 .filter(|error| !error.is_conflict() && !error.is_not_found())?;
-            Err::<(), _>(refusal)
+            Err::<(), _>(failure)
                 .doing(|| format!("{step} secret {}", secret.meta.key()))
                 .err()
         });
-    Error::join(refusals).map_or(Ok(Outcome::Done), Err)
+    Error::join(failures).map_or(Ok(Outcome::Done), Err)
 }

@@ -1,4 +1,4 @@
-//! Which Secrets the pods of a namespace name: wherever a pod can.
+//! The Secrets that pods reference.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use flyball_sdk::serde_json::Value;
 use flyball_sdk::{Error, FieldPath, Host, View};
 use serde::Deserialize;
 
-/// A pod: the names of Secrets in it, where they stand. Secrets that a volume of its claims names
-/// are not among them.
+/// A pod with all fields that can name a Secret. Secrets named by PersistentVolumes of its claims
+/// are not included.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Pod(Value);
@@ -37,15 +37,15 @@ impl View for Pod {
     ];
 }
 
-/// The Secrets that pods name, by namespace. A namespace is read when it is first asked for.
-pub struct Mounted<'a> {
+/// The Secrets that pods reference, by namespace. A namespace's pods are listed on first use.
+pub struct Referenced<'a> {
     host: Host<'a>,
     paths: Vec<FieldPath>,
     namespaces: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl<'a> Mounted<'a> {
-    /// None is read yet.
+impl<'a> Referenced<'a> {
+    /// Starts with no namespace listed.
     pub fn new(host: &Host<'a>) -> Self {
         let path = |path: &&str| path.parse().unwrap_or_else(|error| panic!("{error}"));
         Self {
@@ -55,7 +55,7 @@ impl<'a> Mounted<'a> {
         }
     }
 
-    /// Whether a pod of this namespace names this Secret.
+    /// Whether a pod of this namespace references this Secret.
     ///
     /// # Errors
     /// The pods can't be read.

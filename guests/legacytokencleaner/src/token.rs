@@ -1,17 +1,17 @@
-//! What becomes of a token's Secret: by the dates on its labels, each as in `2026-01-31`.
+//! Decides what to do with a token Secret. Its labels contain dates such as `2026-01-31`.
 
 use std::fmt;
 
 use flyball_sdk::prelude::*;
 
-/// The type of Secrets that hold the token of a service account.
+/// The type of Secrets that hold a service account's token.
 pub const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
-/// The label on which the API server notes the day of the last use.
+/// The label in which the API server records the day of the last use.
 pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
-/// The label that makes a token invalid, since the day that it tells.
+/// The label that makes a token invalid; its value is the day on which it was set.
 pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// A Secret, of which no data is read.
+/// A Secret, without its data.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Secret")]
 pub struct Secret {
@@ -30,7 +30,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// The name and the UID of the account whose token it holds; empty where they are not told.
+    /// Returns the name and UID of the Secret's account; empty strings for absent annotations.
     pub fn account(&self) -> (&str, &str) {
         let annotation = |key| self.meta.annotation(key).unwrap_or_default();
         (
@@ -40,13 +40,13 @@ impl Secret {
     }
 }
 
-/// Whether it was made, and its token last used, before this time. A token without a note was never
-/// used.
+/// Whether the Secret was created, and its token last used, before this time. A token without the
+/// label was never used.
 ///
 /// # Errors
-/// The note, if it is not a date.
+/// The label's value, if it is not a date.
 pub fn is_unused(secret: &Secret, since: Time) -> Result<bool, &str> {
-    // One without a creation time is as old as can be.
+    // A Secret without a creation time counts as infinitely old.
     let created = secret
         .meta
         .creation_timestamp
@@ -61,17 +61,17 @@ pub fn is_unused(secret: &Secret, since: Time) -> Result<bool, &str> {
     }
 }
 
-/// What is done to a Secret that is not used.
+/// What to do with an unused Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Its token is refused from now on, since this day.
+    /// Label the token as invalid since this day.
     Mark(String),
-    /// It goes.
+    /// Delete the Secret.
     Delete,
 }
 
-/// The next step: the mark, if it has none that can be read; the end, if it was marked before
-/// `marked_before`.
+/// Returns the next step: labels a Secret that has no valid date in its label, and deletes one that
+/// was labelled before `marked_before`.
 pub fn step(secret: &Secret, now: Time, marked_before: Time) -> Option<Step> {
     match secret
         .meta
@@ -84,8 +84,8 @@ pub fn step(secret: &Secret, now: Time, marked_before: Time) -> Option<Step> {
 }
 
 impl Step {
-    /// The write that takes the step, on this very Secret; the last one only if nothing of it has
-    /// changed, such as its use.
+    /// Returns the write, with the Secret's UID as a precondition. A delete also requires that the
+    /// Secret is unchanged, so that a recorded use prevents it.
     pub fn write(&self, secret: &Secret) -> Write {
         let meta = &secret.meta;
         match self {
@@ -109,8 +109,8 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Mark(_) => "marking as invalid the",
-            Self::Delete => "deleting the",
+            Self::Mark(_) => "marking as invalid",
+            Self::Delete => "deleting",
         })
     }
 }
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// The start of the period, within a day.
+    /// The start of the clean-up period, in the middle of a day.
     const SINCE: &str = "2025-06-15T12:00:00Z";
     const NOW: &str = "2026-06-15T12:00:00Z";
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_unused_if_it_was_made_and_last_used_before_the_period() {
+    fn a_token_is_unused_if_it_was_created_and_last_used_before_the_period() {
         let never = json!({});
         assert_eq!(
             is_unused(&secret("2025-06-15T11:59:59Z", never.clone()), time(SINCE)),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_use_that_is_no_date_is_an_error() {
+    fn a_last_use_that_is_not_a_date_is_an_error() {
         for day in ["", "yesterday", "2020-1-1", "2020-02-30"] {
             assert_eq!(
                 is_unused(&old(json!({LAST_USED: day})), time(SINCE)),
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_is_left_alone() {
+    fn a_secret_being_deleted_is_left_alone() {
         let mut going = old(json!({}));
         going.meta.deletion_timestamp = Some(time(NOW));
         assert_eq!(is_unused(&going, time(SINCE)), Ok(false));
     }
 
     #[test]
-    fn it_is_marked_first_and_deleted_a_period_later() {
+    fn a_secret_is_marked_first_and_deleted_a_period_later() {
         let step = |labels| step(&old(labels), time(NOW), time(SINCE));
         let mark = Some(Step::Mark("2026-06-15".into()));
         assert_eq!(step(json!({})), mark);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writes_are_about_this_very_secret() {
+    fn the_writes_have_preconditions() {
         let secret = old(json!({}));
         let mark = Step::Mark("2026-06-15".into()).write(&secret);
         let body = json!({"metadata": {"uid": "u", "labels": {INVALID_SINCE: "2026-06-15"}}});

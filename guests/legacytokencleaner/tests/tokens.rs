@@ -1,4 +1,4 @@
-//! What the controller does, natively.
+//! Native tests of the whole controller.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ const NOW: &str = "2026-06-15T12:00:00Z";
 const MARK: &str = "patch v1/Secret team/token";
 const DELETE: &str = "delete v1/Secret team/token";
 
-/// The ConfigMap in which the API server says since when it notes uses.
+/// The ConfigMap in which the API server records since when it tracks uses.
 fn tracking(since: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"since": since},
            "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}})
 }
 
-/// A token that is old, of the account `builder`.
+/// An old token of the account `builder`.
 fn token(labels: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "data": {"token": "eHl6"},
            "metadata": {"name": "token", "namespace": "team", "creationTimestamp": "2020-01-01T00:00:00Z", "labels": labels,
@@ -34,7 +34,7 @@ fn pod(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "team"}, "spec": spec})
 }
 
-/// A cluster whose uses are noted long enough.
+/// A cluster in which uses have been tracked long enough.
 fn cluster(objects: impl IntoIterator<Item = Value>) -> Cluster {
     let cluster = Cluster::with([tracking("2024-01-01".into())]);
     cluster.set_now(NOW.parse().unwrap());
@@ -46,7 +46,7 @@ fn reconcile(cluster: &Cluster) -> Result<Outcome, Error> {
     cluster.reconcile::<LegacyTokens>("all")
 }
 
-/// What a reconcile of these objects writes.
+/// The writes of one reconcile of these objects.
 fn written(objects: impl IntoIterator<Item = Value>) -> Vec<String> {
     let cluster = cluster(objects);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
@@ -54,7 +54,7 @@ fn written(objects: impl IntoIterator<Item = Value>) -> Vec<String> {
 }
 
 #[test]
-fn a_token_that_nobody_uses_is_marked_and_deleted_a_period_later() {
+fn an_unused_token_is_marked_and_deleted_a_period_later() {
     let cluster = cluster([account(), token(json!({"theirs": "stays"}))]);
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [MARK]);
@@ -76,7 +76,7 @@ fn a_token_that_nobody_uses_is_marked_and_deleted_a_period_later() {
 }
 
 #[test]
-fn what_was_used_or_made_lately_is_kept() {
+fn recently_used_or_created_tokens_are_kept() {
     assert_eq!(
         written([account(), token(json!({LAST_USED: "2025-06-15"}))]),
         [""; 0]
@@ -91,13 +91,13 @@ fn what_was_used_or_made_lately_is_kept() {
 }
 
 #[test]
-fn a_token_that_is_used_again_after_its_mark_is_kept() {
+fn a_marked_token_that_is_used_again_is_kept() {
     let labels = json!({INVALID_SINCE: "2025-01-01", LAST_USED: "2026-06-01"});
     assert_eq!(written([account(), token(labels)]), [""; 0]);
 }
 
 #[test]
-fn a_last_use_that_is_no_date_is_logged_and_the_token_kept() {
+fn a_last_use_that_is_not_a_date_is_logged_and_the_token_kept() {
     let cluster = cluster([account(), token(json!({LAST_USED: "monday"}))]);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     assert_eq!(cluster.written(), [""; 0]);
@@ -105,14 +105,14 @@ fn a_last_use_that_is_no_date_is_logged_and_the_token_kept() {
 }
 
 #[test]
-fn secrets_of_other_types_are_not_seen() {
+fn secrets_of_other_types_are_ignored() {
     let mut opaque = token(json!({}));
     opaque["type"] = "Opaque".into();
     assert_eq!(written([account(), opaque]), [""; 0]);
 }
 
 #[test]
-fn a_token_that_its_account_does_not_name_was_made_by_a_person_and_is_kept() {
+fn a_token_that_its_account_does_not_list_was_created_by_a_user_and_is_kept() {
     let with = |pointer: &str, value: Value| {
         let mut account = account();
         *account.pointer_mut(pointer).unwrap() = value;
@@ -144,7 +144,7 @@ fn without_the_accounts_uid_its_name_is_enough() {
 }
 
 #[test]
-fn a_token_that_a_pod_names_is_kept_wherever_it_is_named() {
+fn a_token_that_a_pod_references_in_any_field_is_kept() {
     let env = json!([{"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "token", "key": "token"}}}]}]);
     let env_from =
         json!([{"envFrom": [{"configMapRef": {"name": "x"}}, {"secretRef": {"name": "token"}}]}]);
@@ -181,7 +181,7 @@ fn a_token_that_a_pod_names_is_kept_wherever_it_is_named() {
 }
 
 #[test]
-fn a_name_elsewhere_in_a_pod_or_in_another_namespace_does_not_count() {
+fn other_fields_and_pods_of_other_namespaces_do_not_count() {
     let config_map = json!({"volumes": [{"name": "token", "configMap": {"name": "token"}}],
                             "containers": [{"name": "token"}]});
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_name_elsewhere_in_a_pod_or_in_another_namespace_does_not_count() {
 }
 
 #[test]
-fn nothing_is_done_until_uses_were_noted_for_a_whole_period() {
+fn nothing_is_done_until_uses_were_tracked_for_a_whole_period() {
     for (since, expected) in [("2025-06-14", 1), ("2025-06-15", 0), ("2026-06-15", 0)] {
         let cluster = cluster([account(), token(json!({})), tracking(since.into())]);
         assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
@@ -203,7 +203,7 @@ fn nothing_is_done_until_uses_were_noted_for_a_whole_period() {
 }
 
 #[test]
-fn without_a_date_since_when_uses_are_noted_nothing_is_done_and_it_is_tried_again() {
+fn without_a_start_date_of_tracking_nothing_is_done_and_the_key_is_retried() {
     for since in [Value::Null, "soon".into()] {
         let cluster = cluster([account(), token(json!({})), tracking(since)]);
         assert!(!reconcile(&cluster).unwrap_err().is_terminal());
@@ -219,12 +219,12 @@ fn without_a_date_since_when_uses_are_noted_nothing_is_done_and_it_is_tried_agai
         reconcile(&cluster)
             .unwrap_err()
             .to_string()
-            .contains("is not there")
+            .contains("does not exist")
     );
 }
 
 #[test]
-fn the_period_is_the_operators() {
+fn the_operator_configures_the_period() {
     let cluster = cluster([
         account(),
         token(json!({LAST_USED: "2026-06-14", INVALID_SINCE: "2026-06-14"})),
@@ -239,7 +239,7 @@ fn the_period_is_the_operators() {
 }
 
 #[test]
-fn a_token_that_has_changed_or_gone_meanwhile_waits_for_the_next_day() {
+fn a_token_updated_or_deleted_in_the_meantime_is_not_an_error() {
     let cluster = cluster([account(), token(json!({INVALID_SINCE: "2025-01-01"}))]);
     for (status, reason) in [(409, "Conflict"), (404, "NotFound")] {
         cluster.fail("delete", "v1/Secret", refusal(status, reason));
@@ -249,7 +249,7 @@ fn a_token_that_has_changed_or_gone_meanwhile_waits_for_the_next_day() {
 }
 
 #[test]
-fn each_refusal_is_told_and_stops_no_other_token() {
+fn errors_are_reported_and_do_not_stop_other_tokens() {
     let second = || {
         let mut second = token(json!({}));
         second["metadata"]["name"] = "other".into();
@@ -268,7 +268,7 @@ fn each_refusal_is_told_and_stops_no_other_token() {
 }
 
 #[test]
-fn it_wakes_once_a_day_and_by_nothing_else() {
+fn it_runs_once_a_day_and_on_no_change() {
     let description = LegacyTokens::describe();
     assert!(description.watches.iter().all(|watch| watch.map.is_empty()));
     assert_eq!(

@@ -1,11 +1,12 @@
-//! The conditions by which a namespace tells how its deletion goes. A status of `True` is bad news.
+//! The conditions that report the progress of a namespace's deletion. The status `True` means a
+//! problem.
 
 use flyball_sdk::prelude::*;
 
 use crate::content::Content;
 use crate::kinds::Kinds;
 
-/// What the conditions should be, all of them, in the order in which they are added.
+/// Returns all conditions, in the order in which they are added.
 pub fn of(kinds: &Kinds, content: &Content) -> [Condition; 5] {
     [
         condition(
@@ -22,7 +23,7 @@ pub fn of(kinds: &Kinds, content: &Content) -> [Condition; 5] {
         condition(
             "NamespaceDeletionGroupVersionParsingFailure",
             kinds
-                .unreadable
+                .unparsable
                 .clone()
                 .map(|message| ("GroupVersionParsingFailed", message)),
             (
@@ -54,11 +55,11 @@ pub fn of(kinds: &Kinds, content: &Content) -> [Condition; 5] {
     ]
 }
 
-/// A condition: the bad news, if there are any, else the good ones. Each is a reason and a message.
-fn condition(condition_type: &str, bad: Option<(&str, String)>, good: (&str, &str)) -> Condition {
-    match bad {
+/// Returns a condition for the problem, if there is one. Both arguments are reason and message.
+fn condition(condition_type: &str, problem: Option<(&str, String)>, ok: (&str, &str)) -> Condition {
+    match problem {
         Some((reason, message)) => Condition::new(condition_type, "True", reason, &message),
-        None => Condition::new(condition_type, "False", good.0, good.1),
+        None => Condition::new(condition_type, "False", ok.0, ok.1),
     }
 }
 
@@ -70,8 +71,8 @@ fn failures(failures: &[String]) -> Option<String> {
     ))
 }
 
-/// What remains. kube-controller-manager 1.36 does not tell of pods while they keep the rest
-/// waiting, and says instead that all content was removed; here they are told of as all else is.
+/// Reports what remains. kube-controller-manager 1.36 does not report pods while they delay the
+/// rest, and claims instead that all content was removed; here they are reported like all else.
 fn remaining(content: &Content) -> Option<String> {
     let counted = content
         .remaining
@@ -94,7 +95,7 @@ fn finalizers(content: &Content) -> Option<String> {
     ))
 }
 
-/// These texts in one, the same whatever their order; none if there are none.
+/// Joins the texts in sorted order; `None` if there are none.
 fn sorted(texts: impl Iterator<Item = String>) -> Option<String> {
     let mut texts: Vec<String> = texts.collect();
     texts.sort();

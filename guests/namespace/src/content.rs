@@ -1,34 +1,34 @@
-//! What lies in a namespace: deleted, pods first, and what remains is counted.
+//! Deletes the content of a namespace, pods first, and counts what remains.
 //!
-//! Other objects may be what pods need until they have ended (their network policies, their quotas'
-//! limits), so nothing else is deleted while a pod remains.
+//! Pods may need other objects until they have ended (network policies, quotas), so nothing else is
+//! deleted while a pod remains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flyball_sdk::prelude::*;
 
-use crate::failure::{is_not_supported, said};
+use crate::failure::{failure_message, is_not_supported};
 use crate::kinds::Deletable;
 use crate::views::{ITEM_FIELDS, Item, Namespace, Pod};
 
-/// How long finalizers of objects are waited for, in seconds.
+/// How long to wait for finalizers of objects, in seconds.
 const FINALIZER_WAIT: u64 = 15;
 
-/// What became of the content of a namespace.
+/// The result of deleting a namespace's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// How many objects remain, by their kind as conditions name it.
+    /// Number of remaining objects by resource, as named in the conditions.
     pub remaining: BTreeMap<String, usize>,
-    /// How many of them each finalizer holds.
+    /// Number of remaining objects by finalizer.
     pub finalizers: BTreeMap<String, usize>,
-    /// Why objects could not be deleted, or why that is not known: one for each kind.
+    /// Errors of listing or deleting objects, at most one per kind.
     pub failures: Vec<String>,
-    /// In how many seconds what remains may be gone; 0 if nothing is waited for.
+    /// Seconds after which the remaining objects may be gone; 0 if there is nothing to wait for.
     pub wait_seconds: u64,
 }
 
-/// Deletes what lies in a namespace: pods and, once there are none, all else.
+/// Deletes the content of a namespace: pods and, once there are none, everything else.
 pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Content {
     let (pods, others): (Vec<&Deletable>, Vec<&Deletable>) =
         kinds.iter().partition(|kind| kind.is_pods());
@@ -36,7 +36,7 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
     if !pods.is_empty() {
         match seconds_to_end(host, namespace) {
             Ok(seconds) => delete_all(host, &namespace.meta.name, &pods, seconds, &mut content),
-            Err(error) => content.failures.push(said(&error)),
+            Err(error) => content.failures.push(failure_message(&error)),
         }
     }
     if content.remaining.is_empty() {
@@ -45,8 +45,8 @@ pub fn delete(host: &Host, namespace: &Namespace, kinds: &[Deletable]) -> Conten
     content
 }
 
-/// How long the pods of a namespace may take to end, in seconds; 0 once that time has passed since
-/// it was deleted.
+/// Returns how long the namespace's pods may take to end, in seconds; 0 if that time has passed
+/// since the namespace was deleted.
 fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     let mut longest = 0;
     host.reader()
@@ -68,8 +68,8 @@ fn seconds_to_end(host: &Host, namespace: &Namespace) -> Result<u64, Error> {
     })
 }
 
-/// Deletes all objects of these kinds, and counts what remains. `seconds` is how long their end may
-/// take; 0 if they should be gone at once.
+/// Deletes all objects of these kinds and counts what remains. `seconds` is how long their
+/// termination may take; 0 if they should be gone at once.
 fn delete_all(
     host: &Host,
     namespace: &str,
@@ -82,13 +82,13 @@ fn delete_all(
     for (kind, deleted) in kinds.iter().zip(deleted) {
         let counted = deleted.and_then(|()| count(host, namespace, kind, seconds, content));
         if let Err(error) = counted {
-            content.failures.push(said(&error));
+            content.failures.push(failure_message(&error));
         }
     }
 }
 
-/// Deletes each kind's objects at once, the kinds side by side. Of each kind: whether that could be
-/// done.
+/// Deletes each kind's objects with one request; the kinds concurrently. Returns for each kind
+/// whether the verb was supported.
 fn delete_collections(
     host: &Host,
     namespace: &str,
@@ -98,22 +98,22 @@ fn delete_collections(
     let writes = at_once.map(|kind| {
         Write::delete_collection(&kind.kind, namespace, "", "").propagation(Propagation::Background)
     });
-    let mut answers = host.batch().extend(writes).run().into_iter();
-    let answer = |kind: &&Deletable| {
+    let mut results = host.batch().extend(writes).run().into_iter();
+    let result = |kind: &&Deletable| {
         if !kind.has_delete_collection {
             return Ok(false);
         }
-        match answers.next() {
+        match results.next() {
             Some(Ok(_)) => Ok(true),
             Some(Err(error)) if is_not_supported(&error) => Ok(false),
             Some(Err(error)) => Err(error.into()),
-            None => Err(Error::failed("the host gave no answer")),
+            None => Err(Error::failed("the host returned no result")),
         }
     };
-    kinds.iter().map(answer).collect()
+    kinds.iter().map(result).collect()
 }
 
-/// Deletes the objects of the kinds that could not be deleted at once, one by one.
+/// Deletes the objects of the kinds without `deletecollection` one by one.
 fn delete_each(
     host: &Host,
     namespace: &str,
@@ -128,8 +128,8 @@ fn delete_each(
             return Ok(());
         };
         let write = |item: &Item| delete_exactly(namespace, kind, &item.metadata);
-        let answers = host.batch().extend(items.iter().map(write)).run();
-        let mut failures = answers
+        let results = host.batch().extend(items.iter().map(write)).run();
+        let mut failures = results
             .into_iter()
             .filter_map(Result::err)
             .filter(|error| !is_not_supported(error));
@@ -138,7 +138,7 @@ fn delete_each(
     deleted.into_iter().zip(kinds).map(delete_listed).collect()
 }
 
-/// The write that deletes an object, and no other that has taken its place.
+/// The write that deletes an object, with its UID as a precondition.
 fn delete_exactly(namespace: &str, kind: &Deletable, meta: &Meta) -> Write {
     let write =
         Write::delete(&kind.kind, namespace, &meta.name).propagation(Propagation::Background);
@@ -150,7 +150,8 @@ fn delete_exactly(namespace: &str, kind: &Deletable, meta: &Meta) -> Write {
     }
 }
 
-/// Counts what remains of a kind. What neither a finalizer nor its own end holds is a failure.
+/// Counts what remains of a kind. Objects that remain without a finalizer or a grace period are a
+/// failure.
 fn count(
     host: &Host,
     namespace: &str,
@@ -186,7 +187,7 @@ fn count(
     )))
 }
 
-/// The objects of a kind, as they are now; none if they can't be listed.
+/// Lists the objects of a kind live; `None` if they can't be listed.
 fn list(host: &Host, namespace: &str, kind: &Deletable) -> Result<Option<Vec<Item>>, Error> {
     if !kind.has_list {
         return Ok(None);

@@ -1,16 +1,16 @@
-//! What the conditions say of a failed call.
+//! Errors in conditions.
 
 use flyball_sdk::prelude::*;
 
-/// What the API server said, in its own words; else what is known of why the call failed.
-pub fn said(error: &Error) -> String {
+/// The API server's message, or else the whole error.
+pub fn failure_message(error: &Error) -> String {
     error
         .api()
-        .map_or_else(|| error.to_string(), |refusal| refusal.message.clone())
+        .map_or_else(|| error.to_string(), |error| error.message.clone())
 }
 
-/// Whether the server does not serve this kind or does not know the verb for it, whatever its
-/// discovery says. A kind that is going away answers so, and some aggregated servers do.
+/// Whether the server does not serve this kind or verb, even if discovery reports it. This happens
+/// when a kind is being removed, and with some aggregated servers.
 pub fn is_not_supported(error: &ApiError) -> bool {
     error.is_method_not_supported() || error.is_not_found()
 }

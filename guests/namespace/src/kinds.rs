@@ -1,4 +1,4 @@
-//! Which kinds may have objects in a namespace that can be deleted, by what the API server serves.
+//! Determines from discovery which kinds may have deletable objects in a namespace.
 
 use std::collections::BTreeSet;
 
@@ -6,56 +6,56 @@ use flyball_sdk::Kind;
 use flyball_sdk::discovery::{Catalogue, DiscoveryFailure, ServedKind};
 use flyball_sdk::prelude::*;
 
-use crate::failure::said;
+use crate::failure::failure_message;
 
-/// What discovery came to.
+/// The result of discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// The kinds, each in the one version in which its objects are deleted.
+    /// The kinds, each in the version in which its objects are deleted.
     pub deletable: Vec<Deletable>,
-    /// Why there may be more of them.
+    /// Why the list may be incomplete.
     pub undiscovered: Option<String>,
-    /// The first group version whose name makes no sense.
-    pub unreadable: Option<String>,
+    /// The first group version with an invalid name.
+    pub unparsable: Option<String>,
 }
 
-/// A kind whose objects lie in namespaces and can be deleted.
+/// A namespaced kind whose objects can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletable {
-    /// As in `apps/v1/Deployment`.
+    /// Such as `apps/v1/Deployment`.
     pub kind: String,
     /// Empty for the core group.
     pub group: String,
-    /// As in `v1`.
+    /// Such as `v1`.
     pub version: String,
-    /// As in `deployments`.
+    /// Such as `deployments`.
     pub plural: String,
-    /// Whether all of a namespace can be deleted at once.
+    /// Whether it supports `deletecollection`.
     pub has_delete_collection: bool,
-    /// Whether they can be listed.
+    /// Whether it supports `list`.
     pub has_list: bool,
 }
 
 impl Deletable {
-    /// Whether these are pods, which go first.
+    /// Whether these are pods, which are deleted first.
     pub fn is_pods(&self) -> bool {
         self.kind == "v1/Pod" && self.plural == "pods"
     }
 
-    /// As conditions name it: `deployments.apps`, and `pods.` in the core group.
+    /// The name in conditions: `deployments.apps`, and `pods.` in the core group.
     pub fn resource(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 }
 
-/// What is deletable of what discovery found. A group version whose discovery failed counts as not
-/// served: what is known of it may be out of date.
+/// Returns the deletable kinds of a discovery result. Group versions whose discovery failed are
+/// skipped: what is known of them may be outdated.
 pub fn deletable(found: Result<Catalogue, Error>) -> Kinds {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
             return Kinds {
-                undiscovered: Some(said(&error)),
+                undiscovered: Some(failure_message(&error)),
                 ..Kinds::default()
             };
         }
@@ -75,11 +75,12 @@ pub fn deletable(found: Result<Catalogue, Error>) -> Kinds {
             if is_deletable {
                 let message =
                     || format!("unexpected GroupVersion string: {}", served.group_version());
-                kinds.unreadable.get_or_insert_with(message);
+                kinds.unparsable.get_or_insert_with(message);
             }
             continue;
         };
-        // The preferred version comes first; what can't be deleted in that is deleted in no other.
+        // The preferred version comes first. A kind that can't be deleted in that version is not
+        // deleted in another.
         if seen.insert((group.clone(), served.plural.clone())) && is_deletable {
             kinds.deletable.push(of(served, group, version));
         }
@@ -98,7 +99,7 @@ fn of(served: &ServedKind, group: String, version: String) -> Deletable {
     }
 }
 
-/// What is said of group versions whose discovery failed; none if there are none.
+/// The message about group versions whose discovery failed; `None` if there are none.
 fn incomplete(failures: &[DiscoveryFailure]) -> Option<String> {
     let mut groups: Vec<String> = failures
         .iter()

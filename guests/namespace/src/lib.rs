@@ -34,7 +34,7 @@ use views::{Namespace, Presence};
 pub const GRACE_PERIOD: &str = "deletion-grace-period";
 const DEFAULT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// The controller of namespaces. The keys are their names.
+/// The controller. Keys are names of namespaces.
 pub struct NamespaceController;
 
 export!(NamespaceController);
@@ -83,7 +83,7 @@ impl Controller for NamespaceController {
 
     /// Enqueues namespaces that are being deleted, with a delay after each change.
     fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
-        // The reconcile reports an invalid period.
+        // `reconcile` reports an invalid period.
         let delay = grace_period(host).unwrap_or(DEFAULT_GRACE_PERIOD);
         let mut routed = Vec::new();
         for delta in deltas {
@@ -104,12 +104,12 @@ fn grace_period(host: &Host) -> Result<Duration, Error> {
     let Some(text) = host.config(GRACE_PERIOD) else {
         return Ok(DEFAULT_GRACE_PERIOD);
     };
-    let wrong = || {
+    let invalid = || {
         Error::terminal(format!(
-            "the configuration's {GRACE_PERIOD} is `{text}`, which is not a duration; write it as `5s`"
+            "invalid configuration of {GRACE_PERIOD}: `{text}` must be a duration such as `5s`"
         ))
     };
-    flyball_sdk::duration::parse(&text).map_err(|_| wrong())
+    flyball_sdk::duration::parse(&text).map_err(|_| invalid())
 }
 
 /// Deletes the content of a namespace that is being deleted, and removes the finalizer once the
@@ -123,7 +123,7 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     }
     let kinds = kinds::deletable(host.kinds());
     let content = content::delete(host, &namespace, &kinds.deletable);
-    let namespace = update::tell(host, namespace, &conditions::of(&kinds, &content));
+    let namespace = update::set_conditions(host, namespace, &conditions::of(&kinds, &content));
     if let Some(failure) = failure(&kinds, &content) {
         return Err(failure);
     }
@@ -140,12 +140,12 @@ fn empty(host: &Host, namespace: Namespace) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// What could not be discovered, read or deleted. With any such failure the finalizer stays.
+/// Joins all errors of discovery, listing and deletion. With any of them the finalizer is kept.
 fn failure(kinds: &Kinds, content: &Content) -> Option<Error> {
-    let found_out = kinds
+    let failures = kinds
         .undiscovered
         .iter()
-        .chain(&kinds.unreadable)
+        .chain(&kinds.unparsable)
         .chain(&content.failures);
-    Error::join(found_out.map(Error::failed))
+    Error::join(failures.map(Error::failed))
 }

@@ -1,4 +1,4 @@
-//! Whole reconciles against an API server in memory, and the rules behind them on plain values.
+//! Whole reconciles against an in-memory API server, and tests of single rules.
 
 mod conditions;
 mod content;

@@ -1,26 +1,26 @@
-//! Writes to a namespace: its phase, its conditions, and the finalizer by which it is held.
+//! Writes to a namespace: its phase, its conditions and its finalizer.
 
 use std::collections::BTreeSet;
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::{condition, warning};
 
-use crate::failure::said;
+use crate::failure::failure_message;
 use crate::views::Namespace;
 
-/// The finalizer that is ours.
+/// The finalizer of this controller.
 const FINALIZER: &str = "kubernetes";
 const TERMINATING: &str = "Terminating";
-/// How often a write is made to a namespace that others keep changing before its key is left to the
-/// queue's backoff.
+/// Maximum number of attempts to write to a namespace that other clients keep changing. After that
+/// the key is left to the queue's backoff.
 const ATTEMPTS: usize = 10;
 
-/// Makes a write to a namespace, if there is one to be made. If the namespace has changed
-/// meanwhile, it is read anew and the write is made to what it is then, but never to another
-/// namespace of its name. Answers the namespace as it is afterwards; none if it is gone.
+/// Writes to a namespace, if `write` returns a write. If the namespace has changed in the meantime,
+/// it is read again and `write` is applied to the new version, but never to another namespace of
+/// the same name. Returns the resulting namespace; `None` if it was deleted.
 ///
 /// # Errors
-/// The write, or reading the namespace anew, failed; or another namespace has taken its place.
+/// The write or the read failed, or the namespace was replaced.
 pub fn apply(
     host: &Host,
     mut namespace: Namespace,
@@ -47,14 +47,14 @@ pub fn apply(
     }
 }
 
-/// The write that gives a namespace that is being deleted its phase; none if it has it.
+/// Returns the write that sets the phase of a namespace being deleted; `None` if it is set.
 pub fn mark_terminating(namespace: &Namespace) -> Option<Write> {
     let is_due = namespace.meta.is_deleting() && namespace.phase != TERMINATING;
     is_due.then(|| status(namespace, TERMINATING, &namespace.conditions))
 }
 
-/// The write that takes our finalizer from a namespace and leaves those of others; none if ours is
-/// not there.
+/// Returns the write that removes this controller's finalizer and keeps others; `None` if it is not
+/// present.
 pub fn finalize(namespace: &Namespace) -> Option<Write> {
     let others: BTreeSet<&String> = namespace
         .finalizers
@@ -68,25 +68,29 @@ pub fn finalize(namespace: &Namespace) -> Option<Write> {
     })
 }
 
-/// Sets the conditions, if that changes any, and answers the namespace as it is then. That it can't
-/// be done is no reason to stop: it is logged, and tried again with the next reconcile.
-pub fn tell(host: &Host, namespace: Namespace, conditions: &[Condition]) -> Namespace {
-    let mut told = namespace.conditions.clone();
+/// Writes the conditions if any has changed, and returns the resulting namespace. An error is
+/// logged and not returned: the next reconcile writes them again.
+pub fn set_conditions(host: &Host, namespace: Namespace, conditions: &[Condition]) -> Namespace {
+    let mut updated = namespace.conditions.clone();
     let now = host.now();
     let mut has_changed = false;
     for condition in conditions {
-        has_changed |= condition::set(&mut told, condition.clone(), now);
+        has_changed |= condition::set(&mut updated, condition.clone(), now);
     }
     if !has_changed {
         return namespace;
     }
-    let write = status(&namespace, &namespace.phase, &told).returning(Namespace::FIELDS);
+    let write = status(&namespace, &namespace.phase, &updated).returning(Namespace::FIELDS);
     let written = host
         .write(write)
         .map_err(Error::from)
         .and_then(|answer| answer.parse());
     written.unwrap_or_else(|error| {
-        warning!(host, "the conditions were not written: {}", said(&error));
+        warning!(
+            host,
+            "the conditions were not written: {}",
+            failure_message(&error)
+        );
         namespace
     })
 }

@@ -1,9 +1,9 @@
-//! What is read of namespaces and of what lies in them.
+//! The fields that are read of namespaces and their content.
 
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
-/// A namespace, as it is cached.
+/// A cached namespace.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Namespace")]
 pub struct Presence {
@@ -11,13 +11,13 @@ pub struct Presence {
     pub meta: Meta,
 }
 
-/// A namespace, as it is read live.
+/// A namespace read live.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Namespace")]
 pub struct Namespace {
     #[view(path = "metadata", fields("deletionTimestamp"))]
     pub meta: Meta,
-    /// The finalizers that still hold it.
+    /// The remaining finalizers in its spec.
     #[view(path = "spec.finalizers")]
     pub finalizers: Vec<String>,
     /// `Active` or `Terminating`.
@@ -27,7 +27,7 @@ pub struct Namespace {
     pub conditions: Vec<Condition>,
 }
 
-/// A pod, as far as the time matters that its termination may take.
+/// A pod, for computing how long its termination may take.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
@@ -48,7 +48,6 @@ pub struct Item {
 pub const ITEM_FIELDS: &[&str] = &["metadata.finalizers"];
 
 impl Pod {
-    /// Whether the pod has ended.
     pub fn has_ended(&self) -> bool {
         flyball_sdk::pod::has_ended(&self.phase)
     }

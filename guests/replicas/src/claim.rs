@@ -1,5 +1,5 @@
-//! Which pods are a set's own: those that it controls and selects. Orphans that it selects are
-//! adopted; pods that it controls and no longer selects are released.
+//! Claims a set's pods. Orphans that match its selector are adopted; pods that it controls and that
+//! no longer match are released.
 
 use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
@@ -9,8 +9,8 @@ use crate::views::{Pod, Presence, Set};
 
 impl Claimed for Pod {
     fn facts(&self) -> Facts<'_, impl Labels> {
-        // Only an orphan is asked whether it is free, and the list of those has none that is
-        // controlled.
+        // `is_free` is only used for orphans, and the list of orphans contains no pod with a
+        // controller.
         Facts {
             name: &self.name,
             uid: &self.uid,
@@ -20,7 +20,7 @@ impl Claimed for Pod {
     }
 }
 
-/// Adopts and releases, and answers the set's own active pods.
+/// Adopts and releases, and returns the set's active pods.
 ///
 /// # Errors
 /// A read or a write failed.
@@ -49,7 +49,7 @@ pub fn claim<F: Flavored>(
     )
 }
 
-/// How many of the pods that are being deleted are the set's own.
+/// Number of the set's pods that are being deleted.
 pub fn count_terminating(selector: &LabelSelector, own: &[Pod]) -> usize {
     own.iter()
         .filter(|pod| pod.is_terminating() && selector.matches(&pod.labels))

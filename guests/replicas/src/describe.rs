@@ -1,15 +1,16 @@
-//! What the controller is and wants.
+//! The controller's description: its watches, queue and permissions.
 
 use flyball_sdk::describe::{self, MetricType};
 use flyball_sdk::prelude::*;
 
 use crate::flavor::{Flavored, Of};
-use crate::views::{Bystander, Candidate, Pod, Set};
+use crate::views::{Candidate, Pod, RelatedPod, Set};
 
-/// The description of the controller of this kind.
+/// Returns the description of the controller of this kind.
 ///
-/// Its permissions are what it uses of its ClusterRole. `update` on `finalizers` is for the
-/// admission that guards `blockOwnerDeletion`.
+/// The permissions are the subset of the ClusterRole that the controller uses. `update` on
+/// `finalizers` is for the OwnerReferencesPermissionEnforcement admission plugin, which guards
+/// `blockOwnerDeletion`.
 pub fn describe<F: Flavored>() -> Description {
     let flavor = F::FLAVOR;
     let description = describe::describe(flavor.name, env!("CARGO_PKG_VERSION"))
@@ -34,8 +35,9 @@ pub fn describe<F: Flavored>() -> Description {
     )
 }
 
-/// The sets. A change of their status counts, so that what another client wrote there is corrected.
-/// The whole object is cached, because the host builds the object of an update from its cache.
+/// The sets. Changes of the status are included so that another client's changes of it are
+/// corrected. The whole object is cached, because the host builds the object of an update from its
+/// cache.
 fn sets<F: Flavored>() -> Watch {
     watch::<Of<F, Set>>()
         .fields(&["."])
@@ -44,13 +46,13 @@ fn sets<F: Flavored>() -> Watch {
         .enqueue(Mapping::itself())
 }
 
-/// The pods of the sets, and orphans that a set may adopt. The deletion of an orphan concerns no
+/// The pods of the sets, and orphans that a set may adopt. The deletion of an orphan affects no
 /// set.
 fn pods<F: Flavored>() -> Watch {
     let kind = F::FLAVOR.kind;
     watch::<Pod>()
         .and_view::<Candidate>()
-        .and_view::<Bystander>()
+        .and_view::<RelatedPod>()
         .when(Change::Labels)
         .when_at(&[
             "metadata.ownerReferences",

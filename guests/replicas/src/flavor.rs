@@ -1,38 +1,38 @@
-//! What differs between the kinds that ask for so many pods: ReplicaSets and, with an older API,
-//! ReplicationControllers. The rest of this crate serves both.
+//! The differences between ReplicaSets and ReplicationControllers. The rest of this crate serves
+//! both.
 
 use std::marker::PhantomData;
 
 use flyball_sdk::View;
 use serde::{Deserialize, Deserializer};
 
-/// One kind, and what depends on it.
+/// The constants of a kind and its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flavor {
     /// The kind, as in `apps/v1/ReplicaSet`.
     pub kind: &'static str,
     /// The controller's name.
     pub name: &'static str,
-    /// Its queue, as metrics call it.
+    /// The name of the queue in metrics.
     pub queue: &'static str,
-    /// What `source.component` of its events says.
+    /// `source.component` of its events.
     pub event_source: &'static str,
-    /// The histogram of how old deleted pods are, in multiples of the youngest's age; none if that
-    /// is not told. A metric belongs to one plugin, so that two can't count into it.
+    /// The histogram of the ages of deleted pods, relative to the youngest pod; none if not
+    /// reported. A metric belongs to one plugin, so only one of them can have it.
     pub age_ratio: Option<&'static str>,
     /// Whether its status has `terminatingReplicas`.
     pub counts_terminating: bool,
-    /// Whether the pods of all sets of one owner are spread together, when some must go.
+    /// Whether pods of all sets of the same owner are considered when pods are deleted.
     pub has_siblings: bool,
 }
 
-/// Stands for a kind in types.
+/// A kind as a type.
 pub trait Flavored {
     /// The kind.
     const FLAVOR: Flavor;
 }
 
-/// ReplicaSets, the sets of a Deployment among them.
+/// ReplicaSets, with or without a Deployment.
 pub struct ReplicaSet;
 
 impl Flavored for ReplicaSet {
@@ -58,15 +58,13 @@ impl Flavored for ReplicationController {
         event_source: "replication-controller",
         age_ratio: None,
         counts_terminating: false,
-        // kube-controller-manager looks for siblings by an index that holds no
-        // ReplicationControllers.
+        // kube-controller-manager's index for siblings contains no ReplicationControllers.
         has_siblings: false,
     };
 }
 
-/// The view `V` of objects of the flavor's kind, whatever kind `V` was declared for.
+/// A view `V` with the flavor's kind instead of its own.
 pub struct Of<F, V> {
-    /// What was read.
     pub view: V,
     flavor: PhantomData<F>,
 }

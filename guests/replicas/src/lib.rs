@@ -1,9 +1,9 @@
-//! What the controllers of ReplicaSets and of ReplicationControllers share: they keep the number of
-//! pods that an object asks for.
+//! The shared implementation of replicaset-controller and replicationcontroller-controller: they
+//! keep the desired number of pods.
 //!
 //! [`reconcile`] names the steps; each step is a pure function in [`claim`], [`scale`], [`rank`] or
-//! [`status`]. [`flavor`] holds what differs between the kinds. Each guest is a crate of its own
-//! that exports one of the controllers, because a component exports only one.
+//! [`status`]. [`flavor`] contains the differences between the kinds. Each controller has its own
+//! guest crate that exports it, because a component exports only one.
 //!
 //! There are no expectations. The host's cache shows a plugin all of its own acknowledged writes,
 //! so a pod that was just created is counted, and a pod that was just deleted is not.
@@ -28,12 +28,12 @@ use flyball_sdk::{debug, error};
 
 pub use describe::describe;
 use flavor::{Flavored, Of};
-use rank::Crowds;
+use rank::RelatedPods;
 use scale::{Report, Step};
-use views::{Bystander, Candidate, Pod, Presence, Set, Sibling, Status};
+use views::{Candidate, Pod, Presence, RelatedPod, Set, Sibling, Status};
 
-/// A status may not wait again for so long.
-const WAIT: Duration = Duration::from_secs(1);
+/// A status update is delayed at most once in this time.
+const STATUS_DELAY: Duration = Duration::from_secs(1);
 
 /// The controller of objects of a flavor.
 pub struct Replicas<F>(PhantomData<F>);
@@ -57,16 +57,16 @@ impl<F: Flavored> Controller for Replicas<F> {
 /// Creates or deletes pods until the set has the desired number, and updates its status.
 ///
 /// # Errors
-/// A read or a write failed. What could be written was.
+/// A read or a write failed. All other writes were carried out.
 pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> {
     let Some(Of { view: set, .. }) = host.get_key::<Of<F, Set>>(key)? else {
-        // It is gone. Its pods are the garbage collector's.
+        // The set was deleted. The garbage collector deletes its pods.
         return Ok(Outcome::Done);
     };
     let selector = match LabelSelector::of_json(set.selector.text().as_bytes()) {
         Ok(selector) => selector,
         Err(error) => {
-            error!(host, "the selector of {key} is not valid: {error}");
+            error!(host, "the selector of {key} is invalid: {error}");
             return Ok(Outcome::Done);
         }
     };
@@ -91,28 +91,29 @@ pub fn reconcile<F: Flavored>(host: &Host, key: &Key) -> Result<Outcome, Error> 
         scale::<F>(host, &set, &active)?
     };
 
-    let judged = host.now();
+    let status_time = host.now();
     let known = status::Known {
         active: &active,
         terminating,
         failure: report.failure.as_ref(),
-        now: judged,
+        now: status_time,
     };
     let status = status::status(&F::FLAVOR, &set, &known);
-    let waits = || report.is_success() && status.repeats(&set.status) && begins_to_wait(host, &set);
-    if status != set.status && !waits() {
+    let is_delayed =
+        || report.is_success() && status.repeats(&set.status) && delay_status(host, &set);
+    if status != set.status && !is_delayed() {
         write_status::<F>(host, &set, &status)?;
     }
     match report.failure {
         Some(failure) => Err(Error::failed(failure.message)),
         None => Ok(
-            status::next_availability(&set, &active, &status, judged, host.now())
+            status::next_availability(&set, &active, &status, status_time, host.now())
                 .map_or(Outcome::Done, Outcome::RequeueAfter),
         ),
     }
 }
 
-/// Makes or deletes pods, tells of it, and answers what came of it.
+/// Creates or deletes pods, emits events, and returns the results.
 fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Report, Error> {
     let report = match scale::step(active.len(), set.wanted()) {
         Step::Stay => return Ok(Report::default()),
@@ -129,9 +130,13 @@ fn scale<F: Flavored>(host: &Host, set: &Set, active: &[Pod]) -> Result<Report, 
     Ok(report)
 }
 
-/// Makes pods: one, then two, then four …, until one is refused, because the rest would be, too.
+/// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error.
 fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
-    debug!(host, "too few pods for {}: making {missing}", set.wanted());
+    debug!(
+        host,
+        "too few pods for {}, creating {missing}",
+        set.wanted()
+    );
     let owner = set.meta.controller_reference(F::FLAVOR.kind);
     let creation = match scale::creation(set, &owner) {
         Ok(creation) => creation,
@@ -142,16 +147,16 @@ fn create<F: Flavored>(host: &Host, set: &Set, missing: usize) -> Report {
             };
         }
     };
-    let answers = host
+    let results = host
         .batch()
         .extend(std::iter::repeat_n(creation, missing))
         .slow_start(1)
         .run();
     let name = |answer: Answer| created_name(&answer).unwrap_or_default();
-    scale::report_creations(answers.into_iter().map(|answer| answer.map(name)))
+    scale::report_creations(results.into_iter().map(|result| result.map(name)))
 }
 
-/// Deletes the pods that serve least.
+/// Deletes surplus pods, in the order of [`rank`].
 fn delete<F: Flavored>(
     host: &Host,
     set: &Set,
@@ -160,36 +165,36 @@ fn delete<F: Flavored>(
 ) -> Result<Report, Error> {
     debug!(
         host,
-        "too many pods for {}: deleting {surplus}",
+        "too many pods for {}, deleting {surplus}",
         set.wanted()
     );
     let now = host.now();
     let candidates = candidates(host, set, active)?;
     let surplus = surplus.min(candidates.len().saturating_sub(set.wanted()));
     let is_choice = surplus < candidates.len();
-    let crowds = if is_choice {
-        crowds::<F>(host, set)?
+    let related = if is_choice {
+        related_pods::<F>(host, set)?
     } else {
-        Crowds::default()
+        RelatedPods::default()
     };
-    let doomed = rank::least_useful(&candidates, surplus, &crowds, now);
+    let to_delete = rank::least_useful(&candidates, surplus, &related, now);
     if let (true, Some(metric)) = (is_choice, F::FLAVOR.age_ratio) {
-        for ratio in rank::age_ratios(&candidates, &doomed, now) {
+        for ratio in rank::age_ratios(&candidates, &to_delete, now) {
             host.metrics().observe(metric, &[], ratio);
         }
     }
-    let answers = host
+    let results = host
         .batch()
-        .extend(doomed.iter().map(|pod| scale::deletion(pod)))
+        .extend(to_delete.iter().map(|pod| scale::deletion(pod)))
         .run();
     Ok(scale::report_deletions(
-        &doomed,
-        answers.into_iter().map(|answer| answer.map(drop)),
+        &to_delete,
+        results.into_iter().map(|result| result.map(drop)),
     ))
 }
 
-/// All that is to be known of the active pods to choose among them. Those that went in the meantime
-/// are not among them.
+/// Reads the active pods with the fields needed to rank them. Pods that were deleted in the
+/// meantime are left out.
 fn candidates(host: &Host, set: &Set, active: &[Pod]) -> Result<Vec<Candidate>, Error> {
     let active: HashSet<&str> = active.iter().map(|pod| pod.uid.as_str()).collect();
     let mut own = host
@@ -201,12 +206,12 @@ fn candidates(host: &Host, set: &Set, active: &[Pod]) -> Result<Vec<Candidate>, 
     Ok(own)
 }
 
-/// Where the pods of all sets of this set's owner run, where that counts.
-fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
-    let mut crowds = Crowds::default();
+/// Counts the pods of all sets of this set's owner by node, if the flavor considers them.
+fn related_pods<F: Flavored>(host: &Host, set: &Set) -> Result<RelatedPods, Error> {
+    let mut related = RelatedPods::default();
     let owner = set.meta.controller().filter(|_| F::FLAVOR.has_siblings);
     let Some(owner) = owner else {
-        return Ok(crowds);
+        return Ok(related);
     };
     let namespace = &set.meta.namespace;
     for Of { view: sibling, .. } in host
@@ -218,28 +223,33 @@ fn crowds<F: Flavored>(host: &Host, set: &Set) -> Result<Crowds, Error> {
         let Ok(selector) = LabelSelector::of_json(sibling.selector.text().as_bytes()) else {
             continue;
         };
-        host.list::<Bystander>()
+        host.list::<RelatedPod>()
             .namespace(namespace)
             .labels(&selector)
             .each(|pod| {
-                crowds.add(pod);
+                related.add(pod);
                 Ok(())
             })?;
     }
-    Ok(crowds)
+    Ok(related)
 }
 
-/// Lets a status that only names a newer generation wait for the next reconcile, which the pods
-/// that were just made or deleted bring within moments: one write then says all. False if one has
-/// waited lately: where pods fail as soon as they are made, each reconcile makes some.
-fn begins_to_wait(host: &Host, set: &Set) -> bool {
+/// Whether to leave a status update to the next reconcile. A status that only has a newer
+/// generation can wait: the pods that were just created or deleted soon cause another reconcile,
+/// and one write is enough. False if an update was delayed recently: if pods fail as soon as they
+/// are created, every reconcile creates some.
+fn delay_status(host: &Host, set: &Set) -> bool {
     let waited = host.memo().get::<bool>(&set.meta.uid).is_some();
-    !waited && host.memo().put(&set.meta.uid, &true, "", WAIT).is_ok()
+    !waited
+        && host
+            .memo()
+            .put(&set.meta.uid, &true, "", STATUS_DELAY)
+            .is_ok()
 }
 
-/// Writes the status. If that fails, most often because the set has changed since it was read, it
-/// tries once more, on the newest version: the status says which generation it is for, so it is
-/// true of that one as well.
+/// Writes the status. If that fails, usually because the set has changed since it was read, it
+/// tries once more on the latest version. That is correct, because the status has its own observed
+/// generation.
 fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<(), Error> {
     let kind = F::FLAVOR.kind;
     let Err(first) = host.update_status(kind, &set.meta, status) else {
@@ -247,7 +257,7 @@ fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<
     };
     debug!(
         host,
-        "the status of {} was refused: {first}",
+        "updating the status of {} failed: {first}",
         set.meta.key()
     );
     let newest = host
@@ -258,6 +268,6 @@ fn write_status<F: Flavored>(host: &Host, set: &Set, status: &Status) -> Result<
             host.update_status(kind, &newest.meta, status)?;
             Ok(())
         }
-        _ => Err(Error::failed(format!("{} is gone", set.meta.key()))),
+        _ => Err(Error::failed(format!("{} was deleted", set.meta.key()))),
     }
 }

@@ -1,18 +1,18 @@
-//! Which pods go when there are too many: those first that serve least.
+//! Chooses the pods to delete when there are too many.
 //!
-//! The criteria, each deciding only between pods that all earlier ones hold equal:
+//! The criteria; each one only breaks ties of the previous ones:
 //!
-//! 1. a pod without a node goes before one that has one;
+//! 1. a pod without a node before one with a node;
 //! 2. a pending pod before one of unknown phase, and that before a running one;
 //! 3. a pod that isn't ready before one that is;
 //! 4. the lower [`DELETION_COST`] first;
-//! 5. the pod that shares its node with more pods of its owner's sets first (see [`Crowds`]);
+//! 5. the pod that shares its node with more pods of its owner's sets first (see [`RelatedPods`]);
 //! 6. the pod that became ready later first;
 //! 7. the pod with more restarts first: of its containers, then of its sidecars;
 //! 8. the younger pod first.
 //!
-//! In 6 and 8, ages differ only by their power of two (KEP-2185); within one power the UID decides,
-//! which spreads the deletions as if by chance, yet the same whenever it is asked.
+//! For 6 and 8, ages are only compared by their binary logarithm (KEP-2185). Among equal ones the
+//! UID decides, which spreads deletions pseudo-randomly but deterministically.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -20,51 +20,51 @@ use std::collections::{HashMap, HashSet};
 use flyball_sdk::Time;
 use flyball_sdk::pod::is_sidecar;
 
-use crate::views::{Bystander, Candidate};
+use crate::views::{Candidate, RelatedPod};
 
-/// The annotation with which users say what deleting a pod costs them, compared to others of its
-/// set (KEP-2255).
+/// The annotation with the relative cost of deleting a pod, compared to others of its set
+/// (KEP-2255).
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// How many active pods of all sets of one owner each node runs. While a Deployment rolls, pods
-/// that share a node with others, old or new, go before those that don't.
+/// Number of active pods of all sets of one owner, by node. While a Deployment rolls out, pods that
+/// share a node with others, old or new, are deleted first.
 #[derive(Debug, Default)]
-pub struct Crowds {
+pub struct RelatedPods {
     by_node: HashMap<String, u32>,
     seen: HashSet<String>,
 }
 
-impl Crowds {
-    /// Counts a pod; once, even if several sets select it.
-    pub fn add(&mut self, pod: Bystander) {
+impl RelatedPods {
+    /// Counts a pod, only once even if several sets select it.
+    pub fn add(&mut self, pod: RelatedPod) {
         if pod.is_active() && self.seen.insert(pod.uid) {
             *self.by_node.entry(pod.node).or_default() += 1;
         }
     }
 
-    fn around(&self, pod: &Candidate) -> u32 {
+    fn on_node_of(&self, pod: &Candidate) -> u32 {
         self.by_node.get(&pod.node).copied().unwrap_or(0)
     }
 }
 
-/// The `surplus` pods that go first. If that is all, they keep the order that they came in.
+/// Returns the `surplus` pods to delete first. If all pods are to be deleted, their order is kept.
 pub fn least_useful<'p>(
     pods: &'p [Candidate],
     surplus: usize,
-    crowds: &Crowds,
+    related: &RelatedPods,
     now: Time,
 ) -> Vec<&'p Candidate> {
     let mut pods: Vec<&Candidate> = pods.iter().collect();
     if surplus < pods.len() {
-        merge_sort(&mut pods, &|a, b| compare(a, b, crowds, now));
+        merge_sort(&mut pods, &|a, b| compare(a, b, related, now));
     }
     pods.truncate(surplus);
     pods
 }
 
-/// How many times as old as the youngest ready pod each doomed ready pod is, in whole numbers, as
-/// `replicaset_controller_sorting_deletion_age_ratio` has always counted.
-pub fn age_ratios(pods: &[Candidate], doomed: &[&Candidate], now: Time) -> Vec<f64> {
+/// Returns the ages of the ready pods to delete as multiples of the age of the youngest ready pod,
+/// rounded down like in `replicaset_controller_sorting_deletion_age_ratio`.
+pub fn age_ratios(pods: &[Candidate], to_delete: &[&Candidate], now: Time) -> Vec<f64> {
     let age = |pod: &Candidate| {
         pod.meta
             .creation_timestamp
@@ -78,21 +78,21 @@ pub fn age_ratios(pods: &[Candidate], doomed: &[&Candidate], now: Time) -> Vec<f
     let Some(youngest) = youngest.filter(|&age| age > 0) else {
         return Vec::new();
     };
-    doomed
+    to_delete
         .iter()
         .filter(|pod| pod.is_ready())
         .filter_map(|pod| Some((age(pod)? / youngest) as f64))
         .collect()
 }
 
-/// Which of two pods goes first: `Less` if the first one does.
-fn compare(a: &Candidate, b: &Candidate, crowds: &Crowds, now: Time) -> Ordering {
+/// Orders two pods by deletion: `Less` if `a` is deleted first.
+fn compare(a: &Candidate, b: &Candidate, related: &RelatedPods, now: Time) -> Ordering {
     let by_use = is_assigned(a)
         .cmp(&is_assigned(b))
         .then_with(|| phase_rank(a).cmp(&phase_rank(b)))
         .then_with(|| a.is_ready().cmp(&b.is_ready()))
         .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
-        .then_with(|| crowds.around(b).cmp(&crowds.around(a)));
+        .then_with(|| related.on_node_of(b).cmp(&related.on_node_of(a)));
     let by_readiness = || match a.is_ready() && b.is_ready() {
         true => by_age(a, b, a.ready_since, b.ready_since, now),
         false => Ordering::Equal,
@@ -123,7 +123,7 @@ fn phase_rank(pod: &Candidate) -> u8 {
     }
 }
 
-/// 0 if it is not said, or not in the way that the API accepts: no plus sign, no leading zero.
+/// 0 if the annotation is absent or not in the API's format: no plus sign, no leading zero.
 fn deletion_cost(pod: &Candidate) -> i32 {
     let Some(cost) = pod.meta.annotation(DELETION_COST) else {
         return 0;
@@ -135,7 +135,7 @@ fn deletion_cost(pod: &Candidate) -> i32 {
     }
 }
 
-/// The most restarts of any container, then of any sidecar.
+/// The maximum restart count of the containers, and that of the sidecars.
 fn restarts(pod: &Candidate) -> (i32, i32) {
     let sidecars = pod
         .init_containers
@@ -148,7 +148,7 @@ fn restarts(pod: &Candidate) -> (i32, i32) {
     )
 }
 
-/// The later time first; one that is not known is the latest of all.
+/// Orders later times first; an unknown time is the latest.
 fn by_age(
     a: &Candidate,
     b: &Candidate,
@@ -167,9 +167,9 @@ fn by_age(
     }
 }
 
-/// Sorts by a comparison that need not be transitive, which [`slice::sort_by`] answers with a
-/// panic. Ours isn't: of three pods in one power of age, two that became ready at once are compared
-/// by restarts, and each with the third by UID.
+/// Sorts with a comparison that may be intransitive, for which [`slice::sort_by`] may panic. This
+/// one is: among three pods of the same age class, two that became ready at the same time are
+/// compared by restarts, and each with the third by UID.
 fn merge_sort<T: Copy>(items: &mut [T], compare: &impl Fn(T, T) -> Ordering) {
     if items.len() < 2 {
         return;

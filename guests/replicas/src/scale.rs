@@ -1,25 +1,25 @@
-//! How many pods to make or to delete, the pod that is made, and what the answers mean.
+//! The number of pods to create or delete, the writes, and the interpretation of their results.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::{ApiError, OwnerReference, Write};
 
 use crate::views::{Candidate, Set};
 
-/// The most pods that one reconcile makes or deletes. Their own events bring the next one.
+/// Maximum number of pods that one reconcile creates or deletes. Their events cause the next one.
 pub const BURST: usize = 500;
 
-/// What brings the number of pods to what is asked for.
+/// How to reach the desired number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There are as many as there should be.
+    /// The number is right.
     Stay,
-    /// So many more are needed.
+    /// Create this many pods.
     Create(usize),
-    /// So many must go.
+    /// Delete this many pods.
     Delete(usize),
 }
 
-/// The next step, from the number of active pods to the wanted one.
+/// Returns the next step, given the active and the desired number of pods.
 pub fn step(active: usize, wanted: usize) -> Step {
     match active.abs_diff(wanted).min(BURST) {
         0 => Step::Stay,
@@ -28,42 +28,40 @@ pub fn step(active: usize, wanted: usize) -> Step {
     }
 }
 
-/// What came of a step: what to tell, and why it failed, if it did.
+/// The result of a step: events, and the first failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// To be told as events.
+    /// The events to emit.
     pub notes: Vec<Note>,
-    /// The first failure.
     pub failure: Option<Failure>,
 }
 
 /// An event about the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Whether it is a warning.
     pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
-/// Why a step failed, as the set's condition says it.
+/// The failure of a step, for the set's condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// [`FAILED_CREATE`] or [`FAILED_DELETE`].
     pub reason: &'static str,
-    /// The API's own words.
+    /// The API's message.
     pub message: String,
 }
 
-/// The reason of the event and of the condition when pods can't be made.
+/// The reason of the event and the condition when pods can't be created.
 pub const FAILED_CREATE: &str = "FailedCreate";
 /// The reason of the event and of the condition when pods can't be deleted.
 pub const FAILED_DELETE: &str = "FailedDelete";
 
-/// The write that makes one pod.
+/// The write that creates one pod.
 ///
 /// # Errors
-/// The template has no labels, so that the pod could not be found again.
+/// The template has no labels, so the selector could not match the pod.
 pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
     let template = &set.template;
     if template.metadata.labels.is_empty() {
@@ -76,18 +74,18 @@ pub fn creation(set: &Set, owner: &OwnerReference) -> Result<Write, Failure> {
     Ok(template.creation(&set.meta.namespace, &prefix, owner))
 }
 
-/// What creations came to: the names of the new pods, or why there are none.
+/// Interprets the results of creations: the names of new pods, or errors.
 ///
-/// In a namespace that is being deleted no pod can be made, and none is missed: that is no failure.
-/// Nor is what was skipped after one.
-pub fn report_creations(answers: impl IntoIterator<Item = Result<String, ApiError>>) -> Report {
+/// Errors because the namespace is being deleted are not failures: no pods are needed there.
+/// Neither are writes skipped after an error.
+pub fn report_creations(results: impl IntoIterator<Item = Result<String, ApiError>>) -> Report {
     let mut report = Report::default();
-    for answer in answers {
-        match answer {
-            Ok(name) => report.tell(false, "SuccessfulCreate", format!("Created pod: {name}")),
+    for result in results {
+        match result {
+            Ok(name) => report.note(false, "SuccessfulCreate", format!("Created pod: {name}")),
             Err(error) if error.is_skipped() || is_namespace_terminating(&error) => {}
             Err(error) => {
-                report.tell(
+                report.note(
                     true,
                     FAILED_CREATE,
                     format!("Error creating: {}", error.message),
@@ -99,27 +97,28 @@ pub fn report_creations(answers: impl IntoIterator<Item = Result<String, ApiErro
     report
 }
 
-/// The write that deletes a pod: this one, not another of its name.
+/// The write that deletes a pod, with its UID as a precondition.
 pub fn deletion(pod: &Candidate) -> Write {
     Write::delete_exactly("v1/Pod", &pod.meta)
 }
 
-/// What deletions came to, in the order of the pods. A pod that is gone already is no failure.
+/// Interprets the results of deletions, in the order of the pods. A pod that is already deleted is
+/// not a failure.
 pub fn report_deletions(
     pods: &[&Candidate],
-    answers: impl IntoIterator<Item = Result<(), ApiError>>,
+    results: impl IntoIterator<Item = Result<(), ApiError>>,
 ) -> Report {
     let mut report = Report::default();
-    for (pod, answer) in pods.iter().zip(answers) {
-        match answer {
-            Ok(()) => report.tell(
+    for (pod, result) in pods.iter().zip(results) {
+        match result {
+            Ok(()) => report.note(
                 false,
                 "SuccessfulDelete",
                 format!("Deleted pod: {}", pod.meta.name),
             ),
             Err(error) if error.is_not_found() => {}
             Err(error) => {
-                report.tell(
+                report.note(
                     true,
                     FAILED_DELETE,
                     format!("Error deleting: {}", error.message),
@@ -135,12 +134,12 @@ pub fn report_deletions(
 }
 
 impl Report {
-    /// Whether pods were made or deleted, and none was refused.
+    /// Whether pods were created or deleted and none failed.
     pub fn is_success(&self) -> bool {
         self.failure.is_none() && self.notes.iter().any(|note| !note.is_warning)
     }
 
-    fn tell(&mut self, is_warning: bool, reason: &'static str, message: String) {
+    fn note(&mut self, is_warning: bool, reason: &'static str, message: String) {
         self.notes.push(Note {
             is_warning,
             reason,

@@ -1,4 +1,4 @@
-//! The status: what is counted, what is said of failures, and when it must be counted again.
+//! The status: counters, the failure condition, and the time of the next recount.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use crate::flavor::Flavor;
 use crate::scale::Failure;
 use crate::views::{Condition, Pod, Set, Status};
 
-/// The type of the condition that says that pods can't be made or deleted.
+/// The condition that pods can't be created or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What a reconcile knows when it comes to the status.
+/// The inputs of the status.
 pub struct Known<'a> {
-    /// The set's active pods, as they were before it made or deleted any.
+    /// The set's active pods before any were created or deleted.
     pub active: &'a [Pod],
-    /// How many more are being deleted.
+    /// Number of pods being deleted.
     pub terminating: usize,
-    /// Why it could not make or delete them.
+    /// Why pods could not be created or deleted.
     pub failure: Option<&'a Failure>,
-    /// The time at which availability is judged.
+    /// The time for which availability is computed.
     pub now: Time,
 }
 
-/// The status of a set.
+/// Returns the status of a set.
 pub fn status(flavor: &Flavor, set: &Set, known: &Known) -> Status {
     let count =
         |holds: &dyn Fn(&Pod) -> bool| known.active.iter().filter(|pod| holds(pod)).count() as i32;
@@ -40,13 +40,14 @@ pub fn status(flavor: &Flavor, set: &Set, known: &Known) -> Status {
     }
 }
 
-/// When the next ready pod becomes available; none while no pod that is ready waits for that.
-/// Judged as of `judged`, when the status was, so that no pod falls between; counted from `now`.
+/// Returns when the next ready pod becomes available; `None` if no ready pod is waiting for that.
+/// Availability is computed for `status_time`, the time of the status, so that no pod is missed; the
+/// result is relative to `now`.
 pub fn next_availability(
     set: &Set,
     active: &[Pod],
     status: &Status,
-    judged: Time,
+    status_time: Time,
     now: Time,
 ) -> Option<Duration> {
     if set.min_ready_seconds == 0 || status.ready_replicas == status.available_replicas {
@@ -57,9 +58,9 @@ pub fn next_availability(
         .iter()
         .filter_map(Pod::ready_since)
         .map(|since| since + min_ready);
-    let next = available.filter(|&at| at > judged).min();
-    // A pod that is ready since nobody knows when never becomes available: look again, as often as
-    // it could have.
+    let next = available.filter(|&at| at > status_time).min();
+    // A ready pod whose condition has no time never becomes available. Check again after the same
+    // time that other pods need.
     Some(next.map_or(min_ready, |at| at.since(now)))
 }
 
@@ -78,8 +79,8 @@ fn has_all(labels: &impl Labels, wanted: &StringMap) -> bool {
         .all(|(key, value)| labels.label(key) == Some(value))
 }
 
-/// The first failure is told until all is well again; what comes after it would only make the
-/// status change without end.
+/// The condition of the first failure is kept until a step succeeds: updating it with later
+/// failures would change the status endlessly.
 fn conditions(old: &[Condition], failure: Option<&Failure>, now: Time) -> Vec<Condition> {
     let is_ours = |condition: &&Condition| condition.condition_type == REPLICA_FAILURE;
     match failure {

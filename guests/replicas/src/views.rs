@@ -1,5 +1,5 @@
-//! The fields that the controller reads of pods and of the object that asks for them, which is
-//! called a set, whatever its [`Flavor`](crate::Flavor).
+//! The fields that the controller reads of pods and of sets. A set is a ReplicaSet or a
+//! ReplicationController, depending on its [`Flavor`](crate::Flavor).
 
 use flyball_sdk::meta::null_is_default;
 use flyball_sdk::pod::{InitContainer, PodTemplate, has_ended};
@@ -40,7 +40,7 @@ pub struct Set {
     pub status: Status,
 }
 
-/// A set, as far as it matters whether it exists and in which version.
+/// A set, for checking its existence and version.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "apps/v1/ReplicaSet")]
 pub struct Presence {
@@ -57,8 +57,8 @@ pub struct Sibling {
     pub selector: Raw,
 }
 
-/// A pod, as it is counted. Each change of one pod counts all pods of the set, so the view is small
-/// and narrows no path: it is read from rows.
+/// A pod, for counting. Every change of a pod counts all pods of the set, so the view is small and
+/// has no `fields`: it is listed as rows.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Pod {
@@ -68,7 +68,7 @@ pub struct Pod {
     pub uid: String,
     #[view(path = "metadata.labels")]
     pub labels: LabelSet,
-    /// The time of its deletion; none if it is not being deleted.
+    /// The deletion timestamp; `None` if it is not being deleted.
     #[view(path = "metadata.deletionTimestamp")]
     pub deleted: Option<Time>,
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
@@ -82,7 +82,7 @@ pub struct Pod {
     pub ready_since: Option<Time>,
 }
 
-/// A pod, as it is ranked when some pods must be deleted.
+/// A pod, for ranking when pods must be deleted.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
 pub struct Candidate {
@@ -116,13 +116,13 @@ pub struct Candidate {
     pub init_specs: Vec<InitContainer>,
 }
 
-/// A pod of a sibling, as far as it matters on which node it runs.
+/// A pod of a sibling, for counting pods by node.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
-pub struct Bystander {
+pub struct RelatedPod {
     #[view(path = "metadata.uid")]
     pub uid: String,
-    /// The time of its deletion; none if it is not being deleted.
+    /// The deletion timestamp; `None` if it is not being deleted.
     #[view(path = "metadata.deletionTimestamp")]
     pub deleted: Option<Time>,
     #[view(path = "spec.nodeName")]
@@ -131,24 +131,24 @@ pub struct Bystander {
     pub phase: String,
 }
 
-/// The status, as it is read and, always whole, written. What is zero is written, too: a zero that
-/// is left out would keep the old number wherever the change is taken as a merge patch.
+/// The status. It is always written whole. Zeros are written, too: if the change is applied as a
+/// merge patch, an omitted zero would keep the old number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// How many active pods there are.
+    /// Number of active pods.
     pub replicas: i32,
-    /// How many of them have all labels of the template.
+    /// Number of active pods that have all labels of the template.
     pub fully_labeled_replicas: i32,
     /// The number of ready pods.
     pub ready_replicas: i32,
     /// The number of pods that have been ready for `minReadySeconds`.
     pub available_replicas: i32,
-    /// How many of its pods are being deleted and have not yet ended; none where the kind does not
-    /// say.
+    /// Number of pods that are being deleted and have not ended; `None` if the kind does not report
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
-    /// The generation that the controller has seen.
+    /// The last generation that the controller observed.
     pub observed_generation: i64,
     /// Conditions of other controllers are preserved.
     #[serde(deserialize_with = "null_is_default")]
@@ -164,15 +164,13 @@ pub struct Condition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     pub last_transition_time: Option<Time>,
-    /// Why, in one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// A container of a [`Candidate`], as it runs.
+/// The status of a container of a [`Candidate`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
@@ -181,7 +179,7 @@ pub struct Container {
 }
 
 impl Status {
-    /// Whether it says what an older one said, but for the generation.
+    /// Whether it equals an older status, except for the generation.
     pub fn repeats(&self, older: &Status) -> bool {
         let counts = |status: &Status| Status {
             observed_generation: 0,
@@ -200,36 +198,34 @@ impl Set {
 }
 
 impl Pod {
-    /// Whether it counts: it has not ended and is not being deleted.
+    /// Whether it has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_none()
     }
 
-    /// Whether it is being deleted and has not yet ended.
+    /// Whether it is being deleted and has not ended.
     pub fn is_terminating(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_some()
     }
 
-    /// Whether it is ready.
     pub fn is_ready(&self) -> bool {
         self.ready == "True"
     }
 
-    /// Since when it is ready; none if it isn't, or if that is not said.
+    /// When it became ready; `None` if it isn't ready or the condition has no time.
     pub fn ready_since(&self) -> Option<Time> {
         self.ready_since.filter(|_| self.is_ready())
     }
 }
 
 impl Candidate {
-    /// Whether it is ready.
     pub fn is_ready(&self) -> bool {
         self.ready == "True"
     }
 }
 
-impl Bystander {
-    /// Whether it counts.
+impl RelatedPod {
+    /// Whether it has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
         !has_ended(&self.phase) && self.deleted.is_none()
     }

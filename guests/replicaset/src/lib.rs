@@ -1,7 +1,7 @@
-//! replicaset-controller: as many pods as a ReplicaSet asks for.
+//! replicaset-controller: keeps the desired number of pods of each ReplicaSet.
 //!
-//! What it does is in [`flyball_replicas`], which also serves ReplicationControllers. Only here it
-//! is exported: a component can hold the exports of one controller.
+//! [`flyball_replicas`] implements it, together with replicationcontroller-controller. This crate
+//! only exports it: a component exports only one controller.
 
 pub use flyball_replicas::ReplicaSets;
 

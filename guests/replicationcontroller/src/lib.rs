@@ -1,8 +1,9 @@
-//! replicationcontroller-controller: as many pods as a ReplicationController asks for.
+//! replicationcontroller-controller: keeps the desired number of pods of each
+//! ReplicationController.
 //!
-//! What it does is in [`flyball_replicas`], which also serves ReplicaSets;
-//! [`flyball_replicas::flavor`] says what differs. Only here it is exported: a component can hold
-//! the exports of one controller.
+//! [`flyball_replicas`] implements it, together with replicaset-controller;
+//! [`flyball_replicas::flavor`] contains the differences. This crate only exports it: a component
+//! exports only one controller.
 
 pub use flyball_replicas::ReplicationControllers;
 

@@ -1,5 +1,5 @@
-//! What the controller does where a ReplicationController is not a ReplicaSet, natively. What is
-//! the same is tested in `flyball-replicas`.
+//! Native tests of the differences from the ReplicaSet controller. `flyball-replicas` tests the
+//! shared behaviour.
 
 use flyball_replicationcontroller::ReplicationControllers;
 use flyball_sdk::prelude::*;
@@ -9,7 +9,7 @@ use flyball_sdk::testing::{Cluster, refusal};
 const KIND: &str = "v1/ReplicationController";
 const STATUS: &str = "update v1/ReplicationController/status default/web";
 
-/// The ReplicationController `web`, whose selector is a plain map.
+/// The ReplicationController `web`. Its selector is a plain map.
 fn web(replicas: i32) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ReplicationController",
@@ -22,7 +22,7 @@ fn web(replicas: i32) -> Value {
     })
 }
 
-/// A ready pod with these labels, on this node.
+/// A ready orphan pod.
 fn orphan(name: &str, labels: Value, node: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -52,7 +52,7 @@ fn status(cluster: &Cluster) -> Value {
 }
 
 #[test]
-fn pods_are_made_as_its_own_and_events_are_about_it() {
+fn created_pods_are_owned_by_it_and_events_reference_it() {
     let cluster = Cluster::with([web(2)]);
     reconcile(&cluster).unwrap();
     let pods = cluster.objects("v1/Pod");
@@ -81,7 +81,7 @@ fn its_selector_is_a_map_of_labels() {
 }
 
 #[test]
-fn without_a_selector_no_pod_is_its_own() {
+fn without_a_selector_it_claims_no_pod() {
     let mut none = web(1);
     none["spec"]["selector"] = Value::Null;
     let cluster = Cluster::with([none, orphan("a", json!({"app": "web"}), "n")]);
@@ -95,7 +95,7 @@ fn without_a_selector_no_pod_is_its_own() {
 }
 
 #[test]
-fn its_status_does_not_count_what_is_terminating() {
+fn its_status_does_not_count_terminating_pods() {
     let mut going = pod("going", "n");
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     let cluster = Cluster::with([web(1), pod("a", "n"), going]);
@@ -110,7 +110,7 @@ fn its_status_does_not_count_what_is_terminating() {
 }
 
 #[test]
-fn a_refused_pod_is_said_in_its_condition() {
+fn a_failed_pod_creation_sets_its_condition() {
     let cluster = Cluster::with([web(1)]);
     cluster.fail("create", "v1/Pod", refusal(403, "Forbidden"));
     reconcile(&cluster).unwrap_err();
@@ -123,7 +123,7 @@ fn a_refused_pod_is_said_in_its_condition() {
 }
 
 #[test]
-fn the_pods_of_others_of_the_same_owner_do_not_decide_who_goes() {
+fn pods_of_siblings_do_not_affect_which_pod_is_deleted() {
     let owner = json!([{"apiVersion": "example.com/v1", "kind": "Rollout", "name": "d", "uid": "uid-d", "controller": true}]);
     let mut ours = web(1);
     ours["metadata"]["ownerReferences"] = owner.clone();
@@ -141,13 +141,13 @@ fn the_pods_of_others_of_the_same_owner_do_not_decide_who_goes() {
         young,
     ]);
     reconcile(&cluster).unwrap();
-    // With the sibling's pods in mind it would be `a`, which shares its node with one of them.
+    // If siblings counted, `a` would be deleted, because it shares its node with one of their pods.
     assert_eq!(cluster.written()[0], "delete v1/Pod default/young");
     assert!(cluster.metrics().is_empty());
 }
 
 #[test]
-fn its_description_names_its_kind_alone() {
+fn its_description_names_only_its_own_kind() {
     let description = ReplicationControllers::describe();
     assert_eq!(description.name, "replicationcontroller-controller");
     assert_eq!(description.event_source, "replication-controller");

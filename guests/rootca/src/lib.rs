@@ -1,4 +1,5 @@
-//! root-ca-certificate-publisher-controller: the CA bundle of the API server in each namespace.
+//! root-ca-certificate-publisher-controller: publishes the CA bundle of the API server in each
+//! namespace.
 //!
 //! Each namespace has a ConfigMap `kube-root-ca.crt`, with which pods verify the API server. A
 //! deleted ConfigMap is created again, and a changed one is corrected. The operator configures the
@@ -10,22 +11,22 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
 use flyball_sdk::{StringMap, debug};
 
-/// The key of the configuration that holds the bundle, in PEM. It must be given; where the API
-/// server is not checked, it is empty.
+/// The configuration key of the bundle in PEM. It is required; it is empty if the API server's
+/// certificate is not verified.
 pub const ROOT_CA: &str = "root-ca";
 
 const NAME: &str = "kube-root-ca.crt";
-/// The key of the bundle in the ConfigMap's data.
+/// The bundle's key in the ConfigMap's data.
 const FILE: &str = "ca.crt";
-/// The annotation that explains the ConfigMap to people. Any text but an empty one is accepted.
+/// The annotation that describes the ConfigMap. Any text except an empty one is accepted.
 const DESCRIPTION: &str = "kubernetes.io/description";
 const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
                        such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
                        distributions of Kubernetes clusters.";
 
-/// The counter of reconciles, by the status of what ended them.
+/// The counter of reconciles, by status code.
 const SYNCS: &str = "root_ca_cert_publisher_sync_total";
-/// The histogram of how long they took, in seconds, by the same.
+/// The histogram of their durations in seconds, by status code.
 const DURATION: &str = "root_ca_cert_publisher_sync_duration_seconds";
 
 #[derive(View, Clone, Debug, Default)]
@@ -44,14 +45,14 @@ struct ConfigMap {
     data: StringMap,
 }
 
-/// The controller. Its keys are names of namespaces.
+/// The controller. Keys are names of namespaces.
 pub struct RootCa;
 
 export!(RootCa);
 
 impl Controller for RootCa {
-    /// The ConfigMaps are watched whole, because the role has no `get`, and a change is made to
-    /// what the cache holds.
+    /// The whole ConfigMaps are watched: an update is built from the cache, because the role has no
+    /// `get`.
     fn describe() -> Description {
         let only_ours = format!("metadata.name={NAME}");
         describe(
@@ -99,15 +100,15 @@ impl Controller for RootCa {
 
 /// Creates the ConfigMap of a namespace, or corrects it.
 fn publish(host: &Host, namespace: &str) -> Result<(), Error> {
-    // Without it, nothing may be written: an empty bundle in its place would cut pods off.
+    // An empty bundle must not be written instead: pods could no longer verify the API server.
     let Some(bundle) = host.config(ROOT_CA) else {
         return Err(Error::terminal(format!(
-            "no CA bundle is given: the key `{ROOT_CA}` of the configuration is not set"
+            "the configuration key `{ROOT_CA}` with the CA bundle is not set"
         )));
     };
     match host.get::<ConfigMap>(namespace, NAME)? {
         None => create(host, namespace, &bundle),
-        Some(found) if is_right(&found, &bundle) => Ok(()),
+        Some(found) if is_correct(&found, &bundle) => Ok(()),
         Some(found) => {
             host.update(ConfigMap::KIND, &found.meta, &repair(&found, &bundle))?;
             Ok(())
@@ -125,10 +126,10 @@ fn create(host: &Host, namespace: &str, bundle: &str) -> Result<(), Error> {
     }
     match host.create(ConfigMap::KIND, namespace, &config_map(bundle)) {
         Err(error) if error.is_not_found() || is_namespace_terminating(&error) => {
-            debug!(host, "{namespace} goes: {error}");
+            debug!(host, "{namespace} is being deleted: {error}");
             Ok(())
         }
-        answer => Ok(answer.map(drop)?),
+        result => Ok(result.map(drop)?),
     }
 }
 
@@ -136,17 +137,18 @@ fn config_map(bundle: &str) -> Value {
     json!({"metadata": {"name": NAME, "annotations": {DESCRIPTION: PURPOSE}}, "data": {FILE: bundle}})
 }
 
-/// Whether it holds the bundle and nothing else, and has a description.
-fn is_right(found: &ConfigMap, bundle: &str) -> bool {
-    let holds_it = found.data.len() == 1 && found.data.get(FILE).is_some_and(|data| data == bundle);
-    holds_it
+/// Whether its data is only the bundle and it has a description.
+fn is_correct(found: &ConfigMap, bundle: &str) -> bool {
+    let has_bundle =
+        found.data.len() == 1 && found.data.get(FILE).is_some_and(|data| data == bundle);
+    has_bundle
         && found
             .meta
             .annotation(DESCRIPTION)
             .is_some_and(|text| !text.is_empty())
 }
 
-/// The merge patch that corrects it. Other keys of its data are removed.
+/// Returns the merge patch that corrects it. Other keys of its data are removed.
 fn repair(found: &ConfigMap, bundle: &str) -> Value {
     let mut data: Map<String, Value> = found
         .data
@@ -157,12 +159,12 @@ fn repair(found: &ConfigMap, bundle: &str) -> Value {
     json!({"metadata": {"annotations": {DESCRIPTION: PURPOSE}}, "data": data})
 }
 
-/// The label of a result in the metrics: 200, or the status of the refusal.
+/// The metrics' label of a result: 200, or the status code of the error.
 fn code(result: &Result<(), Error>) -> u16 {
     let status = |error: &Error| {
         error
             .api()
-            .map(|refusal| refusal.status)
+            .map(|error| error.status)
             .filter(|status| *status != 0)
     };
     result

@@ -1,4 +1,4 @@
-//! What the controller does, natively.
+//! Native tests of the whole controller.
 
 use flyball_rootca::{ROOT_CA, RootCa};
 use flyball_sdk::imports::MetricOperation;
@@ -13,7 +13,7 @@ fn namespace(phase: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}, "status": {"phase": phase}})
 }
 
-/// The ConfigMap with this data and this description.
+/// The ConfigMap with this data and this description annotation.
 fn config_map(data: Value, description: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
            "metadata": {"name": "kube-root-ca.crt", "namespace": "team", "labels": {"theirs": "stays"},
@@ -30,14 +30,14 @@ fn reconcile(cluster: &Cluster) -> Result<Outcome, Error> {
     cluster.reconcile::<RootCa>("team")
 }
 
-/// The ConfigMap as it is in the end.
+/// The stored ConfigMap.
 fn found(cluster: &Cluster) -> Value {
     cluster
         .object("v1/ConfigMap", "team", "kube-root-ca.crt")
         .unwrap()
 }
 
-/// The codes that were counted, each observed as well.
+/// The codes that were counted; each must have been observed as well.
 fn codes(cluster: &Cluster) -> Vec<String> {
     let mut metrics = cluster.metrics().into_iter();
     let mut codes = Vec::new();
@@ -60,7 +60,7 @@ fn codes(cluster: &Cluster) -> Vec<String> {
 }
 
 #[test]
-fn a_namespace_gets_the_bundle_and_what_it_is_for() {
+fn a_namespace_gets_the_bundle_and_its_description() {
     let cluster = cluster([namespace("Active")]);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
@@ -78,7 +78,7 @@ fn a_namespace_gets_the_bundle_and_what_it_is_for() {
 }
 
 #[test]
-fn one_that_is_right_is_left_alone_whatever_its_description_says() {
+fn a_correct_config_map_is_left_alone_whatever_its_description() {
     let cluster = cluster([
         namespace("Active"),
         config_map(json!({"ca.crt": PEM}), "theirs"),
@@ -88,7 +88,7 @@ fn one_that_is_right_is_left_alone_whatever_its_description_says() {
 }
 
 #[test]
-fn a_deleted_one_is_made_again() {
+fn a_deleted_config_map_is_recreated() {
     let cluster = cluster([namespace("Active"), config_map(json!({"ca.crt": PEM}), "x")]);
     cluster.remove("v1/ConfigMap", "team", "kube-root-ca.crt");
     reconcile(&cluster).unwrap();
@@ -96,7 +96,7 @@ fn a_deleted_one_is_made_again() {
 }
 
 #[test]
-fn a_changed_one_is_put_right_and_what_is_not_ours_stays() {
+fn changed_data_is_restored_and_other_metadata_is_kept() {
     for (data, description) in [
         (json!({"ca.crt": "old"}), "x"),
         (json!({}), "x"),
@@ -130,7 +130,7 @@ fn a_changed_one_is_put_right_and_what_is_not_ours_stays() {
 }
 
 #[test]
-fn one_without_any_annotation_is_described() {
+fn a_missing_description_is_added() {
     let mut bare = config_map(json!({"ca.crt": PEM}), "x");
     bare["metadata"]
         .as_object_mut()
@@ -142,7 +142,7 @@ fn one_without_any_annotation_is_described() {
 }
 
 #[test]
-fn none_is_made_in_a_namespace_that_goes_or_is_gone_but_one_that_is_there_is_put_right() {
+fn a_terminating_or_deleted_namespace_gets_no_new_one_but_an_existing_one_is_restored() {
     for objects in [vec![namespace("Terminating")], vec![]] {
         let cluster = cluster(objects);
         assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
@@ -154,7 +154,7 @@ fn none_is_made_in_a_namespace_that_goes_or_is_gone_but_one_that_is_there_is_put
 }
 
 #[test]
-fn a_namespace_that_goes_or_is_gone_by_the_servers_word_is_no_failure() {
+fn a_server_error_about_a_terminating_or_deleted_namespace_is_ignored() {
     let mut going = namespace("Active");
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     let gone = cluster([namespace("Active")]);
@@ -167,7 +167,7 @@ fn a_namespace_that_goes_or_is_gone_by_the_servers_word_is_no_failure() {
 }
 
 #[test]
-fn a_refusal_is_retried_and_counted_by_its_status() {
+fn an_error_is_retried_and_counted_by_its_status() {
     let cluster = cluster([namespace("Active")]);
     for (status, reason, code) in [
         (403, "Forbidden", "403"),
@@ -182,7 +182,7 @@ fn a_refusal_is_retried_and_counted_by_its_status() {
 }
 
 #[test]
-fn an_update_of_what_has_changed_meanwhile_is_retried() {
+fn an_update_conflict_is_retried() {
     let cluster = cluster([namespace("Active"), config_map(json!({}), "x")]);
     cluster.fail("update", "v1/ConfigMap", refusal(409, "Conflict"));
     reconcile(&cluster).unwrap_err();
@@ -192,7 +192,7 @@ fn an_update_of_what_has_changed_meanwhile_is_retried() {
 }
 
 #[test]
-fn without_a_bundle_nothing_is_written_and_no_retry_is_made() {
+fn without_a_bundle_nothing_is_written_or_retried() {
     let cluster = Cluster::with([namespace("Active"), config_map(json!({"ca.crt": PEM}), "x")]);
     let error = reconcile(&cluster).unwrap_err();
     assert!(
@@ -203,7 +203,7 @@ fn without_a_bundle_nothing_is_written_and_no_retry_is_made() {
 }
 
 #[test]
-fn an_empty_bundle_is_published_as_well() {
+fn an_empty_bundle_is_published() {
     let cluster = Cluster::with([namespace("Active")]);
     cluster.set_config(ROOT_CA, "");
     reconcile(&cluster).unwrap();
@@ -211,7 +211,7 @@ fn an_empty_bundle_is_published_as_well() {
 }
 
 #[test]
-fn other_config_maps_are_not_seen() {
+fn other_config_maps_are_ignored() {
     let mut other = config_map(json!({}), "");
     other["metadata"]["name"] = "other".into();
     let cluster = cluster([namespace("Active"), other]);

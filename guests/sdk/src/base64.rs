@@ -1,9 +1,9 @@
-//! Base64, as the data of a Secret is written.
+//! Base64, the encoding of a Secret's data.
 
-/// The letters of the standard alphabet.
+/// The standard alphabet.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// These bytes in the standard alphabet, padded.
+/// Encodes bytes with the standard alphabet and padding.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -26,7 +26,7 @@ mod tests {
     use super::encode;
 
     #[test]
-    fn bytes_are_written_as_rfc_4648_says() {
+    fn encoding_matches_rfc_4648() {
         let vectors = [
             ("", ""),
             ("f", "Zg=="),

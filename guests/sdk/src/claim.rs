@@ -1,5 +1,5 @@
-//! Which objects are an owner's: those that it controls and selects. Orphans that it selects are
-//! adopted; what it controls and no longer selects is released.
+//! Claims: an owner adopts the orphans that its selector matches, and releases the objects that it
+//! controls and that no longer match.
 
 use flyball_types::{ApiError, LabelSelector, Labels};
 use serde::Serialize;
@@ -13,20 +13,18 @@ use crate::write::{PatchType, Write};
 
 /// An object that can be claimed.
 pub trait Claimed {
-    /// What a claim depends on.
+    /// The properties of the object that a claim depends on.
     fn facts(&self) -> Facts<'_, impl Labels>;
 }
 
-/// What a claim on an object depends on.
+/// The properties of an object that a claim depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a, L> {
-    /// Its name. It lies in its owner's namespace.
+    /// The name. The namespace is the owner's.
     pub name: &'a str,
-    /// Its UID.
     pub uid: &'a str,
-    /// Its labels.
     pub labels: &'a L,
-    /// Whether it can be adopted: nobody controls it, and it is not being deleted.
+    /// Whether it can be adopted: it has no controller and is not being deleted.
     pub is_free: bool,
 }
 
@@ -42,25 +40,26 @@ impl Claimed for Meta {
     }
 }
 
-/// What becomes of objects.
+/// The objects of an owner, by what happens to them.
 #[derive(Clone, Debug)]
 pub struct Claims<T> {
-    /// Its own, and they stay so.
+    /// Controlled by the owner and matching.
     pub kept: Vec<T>,
-    /// Orphans that it takes.
+    /// Orphans to adopt.
     pub adopted: Vec<T>,
-    /// Its own, until now.
+    /// Controlled by the owner, to be released.
     pub released: Vec<T>,
 }
 
 impl<T: Claimed> Claims<T> {
-    /// Says what becomes of objects: of `own`, which the owner controls, and of `orphans`, which
-    /// nobody controls. An owner that is being deleted takes and releases none, and what is being
-    /// deleted is not taken.
+    /// Sorts objects: `own` are controlled by the owner, `orphans` have no controller. An owner
+    /// that is being deleted adopts and releases nothing. Objects that are being deleted are not
+    /// adopted.
     pub fn of(owner: &Meta, selector: &LabelSelector, own: Vec<T>, orphans: Vec<T>) -> Self {
         let is_selected = |one: &T| selector.matches(one.facts().labels);
         let (kept, mut released): (Vec<_>, Vec<_>) = own.into_iter().partition(is_selected);
-        // The two lists are not of one moment: what lost its controller between them is in both.
+        // The two lists are read at different times: an object that lost its controller in between
+        // is in both.
         let is_new = |one: &T| {
             !kept
                 .iter()
@@ -82,12 +81,12 @@ impl<T: Claimed> Claims<T> {
         }
     }
 
-    /// Adopts and releases, and answers what `owner` owns now. `noun` is what errors call one of
-    /// them; `recheck` asks the API server itself whether the owner [`may_adopt`], once, however
-    /// many orphans there are.
+    /// Adopts and releases, and returns what `owner` owns now. `noun` is the objects' name in error
+    /// messages. `recheck` checks with a live read whether the owner [`may_adopt`]; it is called at
+    /// most once.
     ///
     /// # Errors
-    /// It may not adopt, or a write was refused. All that could be written was.
+    /// The owner may not adopt, or a write failed. All other writes were carried out.
     pub fn carry_out(
         mut self,
         host: &Host,
@@ -97,40 +96,42 @@ impl<T: Claimed> Claims<T> {
         adoption: impl Fn(&T) -> Write,
         release: impl Fn(&T) -> Write,
     ) -> Result<Vec<T>, Error> {
-        let refused = match self.adopted.is_empty() {
+        let not_allowed = match self.adopted.is_empty() {
             true => None,
             false => recheck()
                 .doing(|| format!("adopting {} {noun}s", self.adopted.len()))
                 .err(),
         };
-        if refused.is_some() {
+        if not_allowed.is_some() {
             self.adopted.clear();
         }
         let adoptions = self.adopted.iter().map(adoption);
         let releases = self.released.iter().map(release);
-        let answers = host.batch().extend(adoptions.chain(releases)).run();
+        let results = host.batch().extend(adoptions.chain(releases)).run();
         let settled = self.settle(
             &owner.namespace,
             noun,
-            answers.into_iter().map(|answer| answer.map(drop)),
+            results.into_iter().map(|result| result.map(drop)),
         );
-        match (refused, settled) {
+        match (not_allowed, settled) {
             (None, settled) => settled,
-            (Some(refused), settled) => {
-                Err(Error::join([refused].into_iter().chain(settled.err())).expect("there is one"))
+            (Some(not_allowed), settled) => {
+                Err(Error::join([not_allowed].into_iter().chain(settled.err()))
+                    .expect("there is at least one error"))
             }
         }
     }
 
-    /// What the owner owns now, by the answers to its adoptions and then to its releases, in order.
+    /// Returns what the owner owns now, given the results of its adoptions and then of its
+    /// releases, in order.
     ///
     /// # Errors
-    /// What was refused, but about what doesn't exist any more.
+    /// Writes that failed, except for objects that no longer exist.
     pub fn settle(
         self,
         namespace: &str,
         noun: &str,
-        mut answers: impl Iterator<Item = Result<(), ApiError>>,
+        mut results: impl Iterator<Item = Result<(), ApiError>>,
     ) -> Result<Vec<T>, Error> {
         let Self {
             mut kept,
@@ -138,50 +139,51 @@ impl<T: Claimed> Claims<T> {
             released,
         } = self;
         let mut errors = Vec::new();
-        let refusal = |what: &str, one: &T, error: ApiError| {
+        let failure = |what: &str, one: &T, error: ApiError| {
             Error::Doing(
                 format!("{what} {noun} {}", Key::new(namespace, one.facts().name)),
                 Box::new(error.into()),
             )
         };
-        for (one, answer) in adopted.into_iter().zip(answers.by_ref()) {
-            match answer {
+        for (one, result) in adopted.into_iter().zip(results.by_ref()) {
+            match result {
                 Ok(()) => kept.push(one),
                 Err(error) if error.is_not_found() => {}
-                Err(error) => errors.push(refusal("adopting", &one, error)),
+                Err(error) => errors.push(failure("adopting", &one, error)),
             }
         }
-        for (one, answer) in released.iter().zip(answers) {
-            match answer {
+        for (one, result) in released.iter().zip(results) {
+            match result {
                 Ok(()) => {}
-                // 422: it has no owner any more, or another has its name.
+                // 422: it has no owner any more, or its name now belongs to another object.
                 Err(error) if error.is_not_found() || error.status == 422 => {}
-                Err(error) => errors.push(refusal("releasing", one, error)),
+                Err(error) => errors.push(failure("releasing", one, error)),
             }
         }
         Error::join(errors).map_or(Ok(kept), Err)
     }
 }
 
-/// Whether an owner may adopt: it must still be there, not being deleted, by the API server's own
-/// word. Else something could be given to an owner whose deletion has already let its own go.
+/// Whether an owner may adopt: a live read must show that it still exists and is not being deleted.
+/// Otherwise objects could be given to an owner whose dependents were already processed for its
+/// deletion.
 ///
 /// # Errors
-/// Why not.
+/// The owner was deleted, replaced or is being deleted.
 pub fn may_adopt(owner: &Meta, live: Option<&Meta>) -> Result<(), Error> {
     let key = owner.key();
     match live {
-        None => Err(Error::failed(format!("{key} is gone"))),
+        None => Err(Error::failed(format!("{key} was deleted"))),
         Some(live) if live.uid != owner.uid => Err(Error::failed(format!(
-            "{key} is gone: another has its name"
+            "{key} was deleted, and another object has its name"
         ))),
         Some(live) if live.is_deleting() => Err(Error::failed(format!("{key} is being deleted"))),
         Some(_) => Ok(()),
     }
 }
 
-/// The write that makes an owner, by its reference, the controller of an object of its namespace.
-/// It fails if another one controls it, or has its name.
+/// The patch that makes an owner the controller of an object in its namespace. It fails if the
+/// object has another controller, or if the name belongs to another object.
 pub fn adoption(
     kind: &str,
     namespace: &str,
@@ -211,11 +213,12 @@ pub fn adoption(
     )
 }
 
-/// The write that frees an object of an owner. It fails if another one has its name.
+/// The patch that removes an owner's reference from an object. It fails if the name belongs to
+/// another object.
 pub fn release(kind: &str, object: &impl Claimed, owner: &Meta) -> Write {
     let reference = json!({"$patch": "delete", "uid": owner.uid});
-    let freed = json!({"metadata": {"uid": object.facts().uid, "ownerReferences": [reference]}});
-    patch(kind, &owner.namespace, object, &freed)
+    let released = json!({"metadata": {"uid": object.facts().uid, "ownerReferences": [reference]}});
+    patch(kind, &owner.namespace, object, &released)
 }
 
 fn patch(kind: &str, namespace: &str, object: &impl Claimed, patch: &impl Serialize) -> Write {

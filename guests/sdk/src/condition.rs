@@ -1,4 +1,4 @@
-//! Conditions of a status, and the two rules by which the API's controllers set them.
+//! Status conditions, and the two rules by which Kubernetes's controllers set them.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A condition; `status` is `True`, `False` or `Unknown`.
+    /// `status` is `True`, `False` or `Unknown`.
     pub fn new(condition_type: &str, status: &str, reason: &str, message: &str) -> Self {
         Self {
             condition_type: condition_type.into(),
@@ -45,28 +45,27 @@ impl Condition {
         }
     }
 
-    /// Whether its status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 }
 
-/// The condition of this type.
+/// Returns the condition of this type.
 pub fn get<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
     conditions
         .iter()
         .find(|condition| condition.condition_type == condition_type)
 }
 
-/// Takes the condition of this type away. Answers whether there was one.
+/// Removes the condition of this type. Returns whether it existed.
 pub fn remove(conditions: &mut Vec<Condition>, condition_type: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.condition_type != condition_type);
     conditions.len() != before
 }
 
-/// Sets a condition where it stands, as the API machinery's `SetStatusCondition`: its transition
-/// time moves on only if its status changes. Answers whether anything changed.
+/// Sets a condition in place, like apimachinery's `SetStatusCondition`: the transition time changes
+/// only if the status does. Returns whether anything changed.
 pub fn set(conditions: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     let given = new.last_transition_time.unwrap_or(now.to_second());
     match conditions
@@ -97,9 +96,9 @@ pub fn set(conditions: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     }
 }
 
-/// Sets a condition as the workloads' controllers do: nothing happens if status and reason are the
-/// same already; else it goes to the end, and keeps its transition time if its status is the same.
-/// Answers whether anything changed.
+/// Sets a condition like the workload controllers: nothing happens if status and reason are
+/// unchanged. Otherwise the condition moves to the end of the list, and keeps its transition time
+/// if its status is unchanged. Returns whether anything changed.
 pub fn set_at_end(conditions: &mut Vec<Condition>, mut new: Condition, now: Time) -> bool {
     let old = get(conditions, &new.condition_type);
     if old.is_some_and(|old| old.status == new.status && old.reason == new.reason) {

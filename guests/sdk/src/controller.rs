@@ -1,4 +1,4 @@
-//! What a controller is: the trait that an author implements, and the words of its functions.
+//! The trait that a controller implements, and the types of its functions.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,50 +12,49 @@ use crate::host::Host;
 
 /// A controller. [`export!`](crate::export) makes a guest of it.
 ///
-/// Its functions have no state but what crosses to the host and back: the host runs many instances at once, and drops and
-/// makes them as it likes.
+/// Its functions must not depend on state between calls: the host runs many instances at once, and creates and drops
+/// them at any time.
 pub trait Controller {
-    /// What this controller is and wants. Called once, when it is loaded.
+    /// Describes what the controller watches and needs. Called once, when the plugin is loaded.
     fn describe() -> Description;
 
-    /// What this controller is under the operator's configuration, for one whose description depends on it, as a delay of a
-    /// mapping can. Of the host, only the configuration (without declared defaults) and the log answer.
+    /// The description under the operator's configuration, if the description depends on it, such as a mapping's delay.
+    /// Only the configuration (without declared defaults) and the log of `host` are available.
     fn describe_configured(host: &Host) -> Description {
         let _ = host;
         Self::describe()
     }
 
-    /// Brings the world to what the object of this key asks for.
+    /// Brings the cluster to the state that the key's object asks for.
     ///
     /// # Errors
-    /// An error is retried with backoff, but [`Error::Terminal`], which is reported and not tried again until something
-    /// changes.
+    /// The host retries errors with backoff, except [`Error::Terminal`], which it reports and does not retry until
+    /// something changes.
     fn reconcile(host: &Host, request: &Request) -> Result<Outcome, Error>;
 
-    /// Turns changes into keys, for the watches that [map to `route`](crate::describe::Mapping::route); for what no
-    /// declared mapping can say.
+    /// Turns changes into keys, for watches that [map to `route`](crate::describe::Mapping::route). Needed if no
+    /// declared mapping can express the rule.
     ///
     /// # Errors
-    /// The batch is repeated, one delta at a time, with backoff.
+    /// The host retries the batch with backoff, one delta at a time.
     fn route(host: &Host, deltas: &[Delta]) -> Result<Vec<RoutedKey>, Error> {
         let _ = (host, deltas);
         Ok(Vec::new())
     }
 }
 
-/// What is to be reconciled.
+/// A key to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The queue that the key came from.
     pub queue: String,
-    /// The key.
     pub key: Key,
-    /// How often this key has failed since it last succeeded: 0 at first.
+    /// Number of failures of this key since it last succeeded.
     pub attempt: u32,
 }
 
 impl Request {
-    /// The first attempt at this key.
+    /// A first attempt.
     pub fn new(queue: &str, key: &str) -> Self {
         Self {
             queue: queue.into(),
@@ -64,10 +63,10 @@ impl Request {
         }
     }
 
-    /// The object of whatever kind that the key names, where mappings make [references](Reference).
+    /// Parses the key as a reference to an object of any kind, for mappings that enqueue [references](Reference).
     ///
     /// # Errors
-    /// The key is none; no retry can help.
+    /// The key is not a reference. The error is terminal.
     pub fn reference(&self) -> Result<Reference, Error> {
         self.key
             .to_string()
@@ -81,12 +80,11 @@ impl Request {
 pub struct Key {
     /// Empty if the object is cluster-scoped.
     pub namespace: String,
-    /// The object's name; for a key that names no object, the key itself.
+    /// The object's name; or the whole key if it does not name an object.
     pub name: String,
 }
 
 impl Key {
-    /// The key of an object.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.into(),
@@ -94,7 +92,7 @@ impl Key {
         }
     }
 
-    /// Reads a key. Every text is one: what has no slash is a name alone.
+    /// Parses a key. Every text is valid: without a slash it is only a name.
     pub fn parse(text: &str) -> Self {
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         Self::new(namespace, name)
@@ -116,43 +114,43 @@ impl fmt::Display for Key {
     }
 }
 
-/// How a reconcile ended well.
+/// The result of a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The key is as it should be: its backoff ends.
+    /// Nothing more to do. Resets the key's backoff.
     Done,
-    /// As `Done`, and reconcile it again after this time.
+    /// Like `Done`, and reconciles the key again after this time.
     RequeueAfter(Duration),
 }
 
-/// A change, as [`Controller::route`] gets it.
+/// A change of an object, for [`Controller::route`].
 #[derive(Clone, Debug)]
 pub struct Delta {
-    /// The watch's kind; of a discovery watch, the object's own kind.
+    /// The watch's kind; for a discovery watch, the object's kind.
     pub watch: String,
     pub delta_type: DeltaType,
-    /// The object before the change, reduced to the declared fields; none if it was added. Of an object that was added and
-    /// deleted since the last call, its last version.
+    /// The object before the change, reduced to the declared fields; `None` if it was added. If the object was added
+    /// and deleted since the last call, this is its last version.
     pub old: Option<Vec<u8>>,
-    /// The object after the change; none if it was deleted.
+    /// The object after the change; `None` if it was deleted.
     pub new: Option<Vec<u8>>,
-    /// True if the object was there when the watch began.
+    /// Whether the delta belongs to the initial list of the watch.
     pub initial: bool,
 }
 
 impl Delta {
-    /// The object before the change, if there was one.
+    /// Parses the object before the change.
     ///
     /// # Errors
-    /// It is not as the view wants it.
+    /// The object does not fit the view.
     pub fn before<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.parse(self.old.as_deref())
     }
 
-    /// The object after the change, if there is one.
+    /// Parses the object after the change.
     ///
     /// # Errors
-    /// It is not as the view wants it.
+    /// The object does not fit the view.
     pub fn after<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.parse(self.new.as_deref())
     }
@@ -171,16 +169,15 @@ pub use flyball_types::description::DeltaType;
 /// A key that [`Controller::route`] enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutedKey {
-    /// The queue; the first one, if empty.
+    /// The queue; the primary one if empty.
     pub queue: String,
-    /// The key.
     pub key: Key,
-    /// When.
+    /// The delay before the key is enqueued.
     pub delay: Duration,
 }
 
 impl RoutedKey {
-    /// A key for the first queue, at once.
+    /// A key for the primary queue, without delay.
     pub fn now(key: Key) -> Self {
         Self {
             queue: String::new(),

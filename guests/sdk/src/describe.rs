@@ -1,4 +1,4 @@
-//! Builders for what `describe` returns.
+//! Builders for the result of `describe`.
 //!
 //! A description has watches; a watch has mappings, which turn a change of an object into the keys
 //! to enqueue.
@@ -36,7 +36,7 @@
 //! assert_eq!(description.watches[1].map.len(), 2);
 //! ```
 //!
-//! A kind that is not written as in `apps/v1/ReplicaSet` panics, so that the first test which calls
+//! Panics if a kind does not have the form `apps/v1/ReplicaSet`, so that the first test that calls
 //! `describe` fails.
 
 use std::ops::Deref;
@@ -57,7 +57,7 @@ mod watch;
 pub use mapping::Mapping;
 pub use watch::{Discovered, Watch, watch, watch_discovered, watch_kind};
 
-/// What a plugin is and needs: the document that `describe` returns, and its builder.
+/// The document that `describe` returns, and its builder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Description(Document);
@@ -111,14 +111,14 @@ impl Description {
         self.queue_with(queue(name))
     }
 
-    /// Adds a queue with other limits.
+    /// Adds a queue with other settings.
     #[must_use]
     pub fn queue_with(mut self, queue: Queue) -> Self {
         self.0.queues.push(queue);
         self
     }
 
-    /// Adds an index of a watched kind over a field.
+    /// Adds an index of a watched kind by the value of a field.
     #[must_use]
     pub fn index(mut self, name: &str, kind_name: &str, path: &str) -> Self {
         self.0.indexes.push(Index {
@@ -129,7 +129,7 @@ impl Description {
         self
     }
 
-    /// Adds a key that is enqueued in the primary queue at a period.
+    /// Adds a key that is enqueued periodically in the primary queue.
     #[must_use]
     pub fn ticker(self, key: &str, period: Duration) -> Self {
         self.ticker_with(Ticker {
@@ -140,20 +140,20 @@ impl Description {
         })
     }
 
-    /// Adds a key that is enqueued at a period, in another queue or at a configurable period.
+    /// Adds a key that is enqueued periodically, in another queue or with a configurable period.
     #[must_use]
     pub fn ticker_with(mut self, ticker: Ticker) -> Self {
         self.0.tickers.push(ticker);
         self
     }
 
-    /// Asks for verbs on a kind; `*` stands for all kinds.
+    /// Requests verbs on a kind; `*` means all kinds.
     #[must_use]
     pub fn allow<'v>(self, kind: &str, verbs: impl IntoIterator<Item = &'v str>) -> Self {
         self.allow_on(kind, "", verbs)
     }
 
-    /// Asks for verbs on a subresource of a kind; `*` stands for all kinds.
+    /// Requests verbs on a subresource of a kind; `*` means all kinds.
     #[must_use]
     pub fn allow_on<'v>(
         mut self,
@@ -166,7 +166,7 @@ impl Description {
             subresource: subresource.into(),
             verbs: Default::default(),
         };
-        // Inserted one by one: `collect` would bring a sorting algorithm into every guest.
+        // Inserted one by one: `collect` would add a sorting algorithm to every guest.
         for verb in verbs {
             permission.verbs.insert(verb.into());
         }
@@ -174,14 +174,14 @@ impl Description {
         self
     }
 
-    /// Asks for an import that needs a grant: `discovery`, `signer`, `raw`.
+    /// Requests an import that needs a grant: `discovery`, `signer`, `raw`.
     #[must_use]
     pub fn import(mut self, name: &str) -> Self {
         self.0.imports.insert(name.into());
         self
     }
 
-    /// Declares a key of the configuration, its default and its help text.
+    /// Declares a configuration key with its default and help text.
     #[must_use]
     pub fn config(mut self, key: &str, default: Option<&str>, help: &str) -> Self {
         self.0.config.insert(
@@ -213,7 +213,7 @@ impl Description {
         self
     }
 
-    /// Sets how many keys are reconciled at once; 1 by default.
+    /// Sets how many keys are reconciled concurrently; 1 by default.
     #[must_use]
     pub fn concurrency(mut self, keys: u32) -> Self {
         self.0.concurrency = keys;
@@ -236,13 +236,13 @@ impl Description {
 }
 
 /// # Panics
-/// If the name is not a kind's.
+/// If the name does not have the form `apps/v1/ReplicaSet`.
 fn kind(name: &str) -> Kind {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// # Panics
-/// If the text is neither a kind's name nor `*`.
+/// If the text is neither a kind nor `*`.
 fn pattern(text: &str) -> KindPattern {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,16 +1,16 @@
-//! What the API server serves, for controllers of kinds that they do not know by name.
+//! Discovery of the kinds that the API server serves, for controllers that don't know their kinds
+//! in advance.
 
 pub use flyball_types::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
 
 use crate::error::Error;
 use crate::host::Host;
 
-/// Discovery.
 impl Host<'_> {
-    /// What the API server serves, at most one second old. Granted by the import `discovery`.
+    /// The kinds that the API server serves, at most one second old. Needs the import `discovery`.
     ///
     /// # Errors
-    /// Discovery failed altogether.
+    /// Discovery failed completely.
     pub fn kinds(&self) -> Result<Catalogue, Error> {
         Ok(self.imports().discovery_kinds()?)
     }
@@ -24,7 +24,7 @@ mod tests {
     use crate::testing::Cluster;
 
     #[test]
-    fn what_is_served_is_discovered_with_what_failed() {
+    fn discovery_returns_served_kinds_and_failures() {
         let cluster = Cluster::new();
         cluster.serve(
             "apps/v1/Deployment",
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn discovery_can_fail_altogether() {
+    fn discovery_can_fail_completely() {
         let cluster = Cluster::new();
         cluster.fail("discover", "", ApiError::unreachable("no route"));
         assert_eq!(

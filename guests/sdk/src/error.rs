@@ -1,36 +1,36 @@
-//! Why a reconcile failed, and whether a retry can help.
+//! Errors of a reconcile, and whether a retry can help.
 
 use std::fmt;
 
 use flyball_types::ApiError;
 
-/// Why a reconcile, or a step of it, failed.
+/// The error of a reconcile or of a step of it.
 #[derive(Debug)]
 pub enum Error {
-    /// A call was refused by the API server or by the host.
+    /// The API server or the host refused a call.
     Api(ApiError),
-    /// An object is not as a view wants it: what was read, and why that fails.
+    /// An object does not fit a view: what was read, and the parser's error.
     Malformed(String, serde_json::Error),
-    /// Something else, that a retry may mend.
+    /// Another error that a retry may resolve.
     Failed(String),
-    /// Something that no retry can mend: reported, and not tried again until something changes.
+    /// An error that no retry can resolve. The host reports it and does not retry until something changes.
     Terminal(String),
-    /// An error of a step, with what the step was about.
+    /// An error with the step in which it occurred.
     Doing(String, Box<Error>),
 }
 
 impl Error {
-    /// An error that a retry may mend.
+    /// An error that a retry may resolve.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 
-    /// An error that no retry can mend.
+    /// An error that no retry can resolve.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self::Terminal(message.into())
     }
 
-    /// The API's answer, if that is the cause.
+    /// Returns the API error, if that is the cause.
     pub fn api(&self) -> Option<&ApiError> {
         match self {
             Self::Api(error) => Some(error),
@@ -48,7 +48,7 @@ impl Error {
         }
     }
 
-    /// All of these as one; none if there are none. It is terminal only if each is.
+    /// Joins errors into one; `None` if there are none. The result is terminal only if all of them are.
     pub fn join(errors: impl IntoIterator<Item = Error>) -> Option<Self> {
         let mut errors: Vec<Error> = errors.into_iter().collect();
         if errors.len() < 2 {
@@ -87,12 +87,12 @@ impl From<ApiError> for Error {
     }
 }
 
-/// Says what was attempted when it fails.
+/// Adds context to errors.
 pub trait Context<T> {
-    /// The same result, its error preceded by what was attempted: `host.create(…).doing(|| format!("creating {name}"))?`.
+    /// Prefixes the error with what was attempted: `host.create(…).doing(|| format!("creating {name}"))?`.
     ///
     /// # Errors
-    /// As before.
+    /// The same as of `self`.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, Error>;
 }
 
@@ -102,12 +102,12 @@ impl<T, E: Into<Error>> Context<T> for Result<T, E> {
     }
 }
 
-/// What `?` and predicates want of a result of the API.
+/// Extension of API results.
 pub trait ApiResult<T> {
-    /// `None` where the object does not exist; other errors stay.
+    /// Turns a "not found" error into `None`.
     ///
     /// # Errors
-    /// Every other one.
+    /// All other errors.
     fn found(self) -> Result<Option<T>, ApiError>;
 }
 
@@ -121,7 +121,7 @@ impl<T> ApiResult<T> for Result<T, ApiError> {
     }
 }
 
-/// Whether an object was refused because its namespace is being deleted: a controller has nothing left to do there.
+/// Whether an object was refused because its namespace is being deleted. A controller can ignore that.
 pub fn is_namespace_terminating(error: &ApiError) -> bool {
     error.reason == "NamespaceTerminating"
 }

@@ -16,12 +16,12 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// An event of something that went as it should.
+    /// An event about a success.
     pub fn normal(about: &'a ObjectReference, reason: &'a str, message: &'a str) -> Self {
         Self::new("Normal", about, reason, message)
     }
 
-    /// An event of something that did not go as it should.
+    /// An event about a problem.
     pub fn warning(about: &'a ObjectReference, reason: &'a str, message: &'a str) -> Self {
         Self::new("Warning", about, reason, message)
     }
@@ -41,13 +41,13 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// What was done, in one word in camel case.
+    /// Sets the action, in CamelCase.
     pub fn action(mut self, action: &str) -> Self {
         self.options.action = action.into();
         self
     }
 
-    /// A second object that the event is about.
+    /// Sets a second object that the event refers to.
     pub fn related(mut self, object: &ObjectReference) -> Self {
         let ObjectReference {
             kind,

@@ -1,10 +1,10 @@
-//! Hashes and letters that are safe in names.
+//! Hashes, and encodings that are safe in names.
 
-/// The letters that the API server puts into generated names: no vowels and none that look alike,
-/// so that no word comes up.
+/// The characters of generated names in Kubernetes: no vowels and no look-alikes, so that no words
+/// are formed.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// FNV-1a of 32 bits.
+/// A 32-bit FNV-1a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fnv32a(u32);
 
@@ -15,27 +15,27 @@ impl Default for Fnv32a {
 }
 
 impl Fnv32a {
-    /// Takes in more bytes.
+    /// Adds bytes to the hash.
     pub fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         }
     }
 
-    /// The hash of all that was taken in.
+    /// Returns the hash of all bytes.
     pub fn finish(self) -> u32 {
         self.0
     }
 }
 
-/// The FNV-1a of 32 bits of these bytes.
+/// Returns the 32-bit FNV-1a hash of these bytes.
 pub fn fnv32a(bytes: &[u8]) -> u32 {
     let mut hash = Fnv32a::default();
     hash.write(bytes);
     hash.finish()
 }
 
-/// A letter for each byte, as the API machinery's `SafeEncodeString` maps them.
+/// Encodes each byte as a safe character, like apimachinery's `SafeEncodeString`.
 pub fn safe_letters(bytes: &[u8]) -> String {
     bytes
         .iter()
@@ -43,7 +43,7 @@ pub fn safe_letters(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A hash as a suffix of names: its decimal digits as safe letters, as in the name of a
+/// Encodes a hash as a name suffix: its decimal digits as safe characters, as in the name of a
 /// Deployment's ReplicaSet.
 pub fn safe_suffix(hash: u32) -> String {
     safe_letters(hash.to_string().as_bytes())
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_those_of_the_api_machinery() {
+    fn characters_are_those_of_apimachinery() {
         assert_eq!(safe_letters(b"0123456789"), "456789bcdf");
         assert_eq!(safe_suffix(10), "54");
     }

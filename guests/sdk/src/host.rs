@@ -1,4 +1,4 @@
-//! The host as a controller sees it: typed reads, writes, events, clock and the rest of the imports.
+//! The host's functions for a controller: typed reads, writes, events, the clock and the other imports.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::time::Time;
 use crate::view::View;
 use crate::write::{Answer, BatchBuilder, PatchType, Write};
 
-/// What a controller can ask for. [`export!`](crate::export) creates it in the sandbox, and
-/// [`testing::Cluster`](crate::testing::Cluster) in tests.
+/// The host. [`export!`](crate::export) creates it in the sandbox, and [`testing::Cluster`](crate::testing::Cluster) in
+/// tests.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     imports: &'a dyn Imports,
@@ -31,18 +31,18 @@ impl<'a> Host<'a> {
         Self { imports }
     }
 
-    /// The imports themselves, in bytes.
+    /// The untyped imports.
     pub fn imports(&self) -> &'a dyn Imports {
         self.imports
     }
 }
 
-/// Reads of the cache.
+/// Cached reads.
 impl<'a> Host<'a> {
-    /// The object of this name; `namespace` is empty if it is cluster-scoped.
+    /// Reads the object with this name; `namespace` is empty if it is cluster-scoped.
     ///
     /// # Errors
-    /// The plugin may not read it, or it is not as the view wants it.
+    /// The plugin may not read it, or the object does not fit the view.
     pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
         let found = self
             .imports
@@ -52,7 +52,7 @@ impl<'a> Host<'a> {
             .transpose()
     }
 
-    /// The object of this key.
+    /// Reads the object with this key.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -60,16 +60,15 @@ impl<'a> Host<'a> {
         self.get(&key.namespace, &key.name)
     }
 
-    /// The objects of the view's kind, to be narrowed and then read: `host.list::<Pod>().namespace(ns).orphans().all()?`.
+    /// Lists the objects of the view's kind: `host.list::<Pod>().namespace(ns).orphans().all()?`.
     pub fn list<T: View>(&self) -> List<'a, T> {
         List::new(self.imports)
     }
 }
 
-/// What the host has observed.
 impl Host<'_> {
-    /// True only if the deletion of this object, of this kind and UID, was observed; false means unknown. The host remembers
-    /// objects on whose deletion the mapping [`dependents`](crate::describe::Mapping::dependents) found any.
+    /// Whether the deletion of this object was observed; false means unknown. The host remembers only objects for whose
+    /// deletion the mapping [`dependents`](crate::describe::Mapping::dependents) found dependents.
     pub fn deletion_observed(&self, object: &Reference) -> bool {
         let Reference {
             kind,
@@ -86,9 +85,9 @@ impl Host<'_> {
     }
 }
 
-/// Interfaces with a handle of their own.
+/// Handles of other interfaces.
 impl<'a> Host<'a> {
-    /// Live reads, which ask the API server.
+    /// Live reads from the API server.
     pub fn reader(&self) -> Reader<'a> {
         Reader::new(self.imports)
     }
@@ -107,7 +106,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What the host keeps for the plugin's instances.
+    /// The plugin's memo.
     pub fn memo(&self) -> Memo<'a> {
         Memo {
             imports: self.imports,
@@ -117,7 +116,7 @@ impl<'a> Host<'a> {
 
 /// Writes.
 impl<'a> Host<'a> {
-    /// Writes that the host runs concurrently.
+    /// A batch of writes that the host runs concurrently.
     pub fn batch(&self) -> BatchBuilder<'a> {
         BatchBuilder::new(self.imports)
     }
@@ -125,7 +124,7 @@ impl<'a> Host<'a> {
     /// Runs one write.
     ///
     /// # Errors
-    /// The server's refusal, or the host's.
+    /// The API server or the host refused the write.
     pub fn write(&self, write: Write) -> Result<Answer, ApiError> {
         self.batch()
             .with(write)
@@ -134,7 +133,7 @@ impl<'a> Host<'a> {
             .unwrap_or_else(|| Err(ApiError::timeout("the host returned no result")))
     }
 
-    /// Runs [`Write::create`]; nothing is wanted back.
+    /// Runs [`Write::create`] and returns no fields.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -147,8 +146,8 @@ impl<'a> Host<'a> {
         self.write(Write::create(kind, namespace, object))
     }
 
-    /// Runs [`Write::update`]. The host builds the whole object from its cache where the watch of the kind declares all
-    /// fields (`.`); otherwise it reads the object first, which is one more call.
+    /// Runs [`Write::update`]. The host builds the whole object from its cache if the watch of the kind declares all
+    /// fields (`.`); otherwise it reads the object first, with one more request.
     ///
     /// # Errors
     /// As [`write`](Self::write); `Conflict` if the object has changed since it was read.
@@ -161,8 +160,8 @@ impl<'a> Host<'a> {
         self.write(Write::update(kind, meta, change))
     }
 
-    /// Runs [`Write::update_status`]. The host builds the whole object from its cache where the watch of the kind declares
-    /// `metadata`; otherwise it reads the object first, which is one more call.
+    /// Runs [`Write::update_status`]. The host builds the whole object from its cache if the watch of the kind declares
+    /// `metadata`; otherwise it reads the object first, with one more request.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -193,7 +192,7 @@ impl<'a> Host<'a> {
     /// Runs [`Write::delete_exactly`].
     ///
     /// # Errors
-    /// As [`write`](Self::write); `Conflict` if another object has taken the name.
+    /// As [`write`](Self::write); `Conflict` if the name belongs to another object.
     pub fn delete(&self, kind: &str, meta: &Meta) -> Result<Answer, ApiError> {
         self.write(Write::delete_exactly(kind, meta))
     }
@@ -201,7 +200,7 @@ impl<'a> Host<'a> {
 
 /// Events, clock, randomness and configuration.
 impl Host<'_> {
-    /// Emits an event. It never fails and never waits.
+    /// Emits an event. Never fails or blocks.
     pub fn emit(&self, event: Event<'_>) {
         let Event {
             about,
@@ -214,43 +213,45 @@ impl Host<'_> {
             .events_emit(about, event_type, reason, message, &options);
     }
 
-    /// The wall clock.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.imports.clock_now()
     }
 
-    /// As many letters and digits as the API server's `generateName` appends, of the same alphabet.
+    /// Returns random characters like those that the API server appends to a `generateName`.
     pub fn random_suffix(&self, length: u32) -> String {
         crate::hash::safe_letters(&self.imports.random_bytes(length))
     }
 
-    /// A number below `bound`, each about as likely; 0 if `bound` is 0.
+    /// Returns an approximately uniform random number below `bound`; 0 if `bound` is 0.
     pub fn random_below(&self, bound: u32) -> u32 {
         let bytes: [u8; 8] = self.imports.random_bytes(8).try_into().unwrap_or_default();
         (u64::from_le_bytes(bytes) % u64::from(bound.max(1))) as u32
     }
 
-    /// The operator's value of a key, else its declared default, else none.
+    /// The operator's value of a configuration key, or else its declared default.
     pub fn config(&self, key: &str) -> Option<String> {
         self.imports.config_get(key)
     }
 }
 
-/// Signing, with keys that the host holds and the operator names. Granted by the import `signer`.
+/// Signing with keys of the host, which the operator names. Needs the import `signer`.
 impl Host<'_> {
-    /// A JSON Web Token with these claims, in compact form.
+    /// Signs a JSON Web Token with these claims and returns it in compact form.
     ///
     /// # Errors
-    /// The plugin may not use the key, or the host holds none of that name.
+    /// The plugin may not use the key, or the host has no such key.
     pub fn sign_jwt(&self, key: &str, claims: &impl Serialize) -> Result<String, ApiError> {
         let claims = serde_json::to_vec(claims).expect("a map with string keys is valid JSON");
         self.imports.signer_sign_jwt(key, &claims)
     }
 
-    /// The claims of a token that was signed by this key; whether they still hold is not looked at.
+    /// Verifies a token's signature with this key and returns its claims. Does not check the claims, such as the
+    /// expiry.
     ///
     /// # Errors
-    /// As [`sign_jwt`](Self::sign_jwt); `Unauthorized` if another key, or nobody, has signed it; or the claims are not a `T`.
+    /// As [`sign_jwt`](Self::sign_jwt); `Unauthorized` if the key did not sign the token; or the claims are not a valid
+    /// `T`.
     pub fn verify_jwt<T: DeserializeOwned>(&self, key: &str, token: &str) -> Result<T, Error> {
         let claims = self.imports.signer_verify_jwt(key, token)?;
         flyball_types::read(&claims)
@@ -258,7 +259,7 @@ impl Host<'_> {
     }
 }
 
-/// Whole milliseconds, rounded up and capped at 49 days.
+/// Converts to milliseconds, rounded up and capped at `u32::MAX` (49 days).
 pub(crate) fn millis(duration: Duration) -> u32 {
     let millis = duration
         .as_secs()

@@ -1,8 +1,7 @@
-//! What a guest can ask of its host, in bytes: the world's imports as one trait. Each function is named after its interface
-//! and its function in the world.
+//! The world's imports as one untyped trait. Each function is named after its interface and function in the world.
 //!
-//! In the sandbox it is the WIT imports; natively it is the in-memory API server of [`testing`](crate::testing). Controllers
-//! do not use it: they call the typed functions of [`Host`](crate::Host), which stand on it.
+//! In the sandbox, the WIT imports implement it; natively, the in-memory API server of [`testing`](crate::testing).
+//! Controllers use the typed functions of [`Host`](crate::Host) instead.
 
 use flyball_types::{ApiError, Catalogue, EventOptions, Projection, Query};
 
@@ -10,7 +9,7 @@ use crate::log::Level;
 use crate::time::Time;
 use crate::write::Batch;
 
-/// The world's imports. `wit/` says what each function does.
+/// The world's imports. `wit/` documents the functions.
 pub trait Imports {
     fn lister_get(
         &self,
@@ -28,11 +27,11 @@ pub trait Imports {
     fn lister_count(&self, query: Query) -> Result<u32, ApiError>;
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool;
 
-    /// Runs a batch of live reads; one result for each.
+    /// Runs a batch of live reads. Returns one result per read.
     fn reader_run(&self, reads: Vec<Read>) -> Vec<Result<Vec<u8>, ApiError>>;
     fn discovery_kinds(&self) -> Result<Catalogue, ApiError>;
 
-    /// Runs a batch of writes; one result for each.
+    /// Runs a batch of writes. Returns one result per write.
     fn writer_run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>>;
 
     fn events_emit(
@@ -56,7 +55,7 @@ pub trait Imports {
     fn metrics(&self, operation: MetricOperation, name: &str, labels: &[&str], value: f64);
     fn config_get(&self, key: &str) -> Option<String>;
 
-    /// The value and its version.
+    /// Returns the value and its version.
     fn memo_get(&self, key: &str) -> Option<(Vec<u8>, u32)>;
     /// Returns the new version.
     fn memo_put(
@@ -73,42 +72,42 @@ pub trait Imports {
     fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Vec<u8>, ApiError>;
 }
 
-/// Part of the result of a query.
+/// A page of a query's result.
 pub struct Page {
     /// A JSON array of objects or rows.
     pub items: Vec<u8>,
-    /// None if `items` holds the last object.
+    /// The rest of the result; `None` on the last page.
     pub rest: Option<Box<dyn Cursor>>,
 }
 
-/// The rest of a query's snapshot.
+/// The rest of a query's result, from the same snapshot.
 pub trait Cursor {
-    /// The next page; a limit of 0 means as much as the host returns at once.
+    /// Returns the next page; with a limit of 0, the host chooses its size.
     fn next(self: Box<Self>, limit: u32) -> Result<Page, ApiError>;
 }
 
 /// A live read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// An object, reduced to `fields`; whole if there are none.
+    /// An object, reduced to `fields`; the whole object if empty.
     Get {
         kind: String,
         namespace: String,
         name: String,
         fields: Vec<String>,
     },
-    /// The API's list object, each item reduced to `fields`.
+    /// The API's list object with each item reduced to `fields`.
     List {
         kind: String,
         namespace: String,
         parameters: Vec<(String, String)>,
         fields: Vec<String>,
     },
-    /// The body of the server's answer to a GET of this path.
+    /// The body of the response to a GET of this path.
     Raw { path: String },
 }
 
-/// Names an object.
+/// A reference to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectReference {
     /// As in `v1/Pod`.
@@ -116,7 +115,7 @@ pub struct ObjectReference {
     /// Empty if it is cluster-scoped.
     pub namespace: String,
     pub name: String,
-    /// Empty if it is not known.
+    /// Empty if unknown.
     pub uid: String,
 }
 

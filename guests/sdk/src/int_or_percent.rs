@@ -1,4 +1,4 @@
-//! A number that is given as such or as a percentage of another one, such as `maxSurge`.
+//! A number, or a percentage of another number, such as `maxSurge`.
 
 use std::fmt;
 
@@ -7,20 +7,19 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::Error;
 
-/// A number, or a text such as `25%`: the API's IntOrString.
+/// A number or a string such as `25%`: the API's IntOrString.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntOrPercent {
-    /// The number itself.
     Int(i32),
-    /// A percentage, as it is written.
+    /// The percentage's text.
     Percent(String),
 }
 
 impl IntOrPercent {
-    /// The number: itself, or its percentage of `total`, rounded up or down.
+    /// Returns the number, or the percentage of `total`, rounded up or down.
     ///
     /// # Errors
-    /// A text that is not a percentage; no retry can help.
+    /// The text is not a percentage. The error is terminal.
     pub fn of(&self, total: i32, round_up: bool) -> Result<i32, Error> {
         let percent = match self {
             Self::Int(number) => return Ok(*number),
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_itself() {
+    fn a_number_is_returned_unchanged() {
         assert_eq!(of("3", 10, true), Some(3));
     }
 

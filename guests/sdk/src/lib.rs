@@ -4,11 +4,11 @@
 //! controller watches, which keys a change enqueues and which writes it needs.
 //! [`reconcile`](Controller::reconcile) brings the cluster to the state that the object of a key
 //! asks for. A [`View`] names the fields that it reads, once for the description, the reads and the
-//! parsing. A controller learns everything through the [`Host`]; it must not depend on what it
-//! remembers between calls.
+//! parsing. A controller reaches everything else through the [`Host`]; it must not depend on state
+//! between calls.
 //!
-//! The same code runs in the sandbox, by [`export!`], and natively, on the in-memory API server of
-//! [`testing`].
+//! The same code runs in the sandbox, exported by [`export!`], and natively, with the in-memory API
+//! server of [`testing`].
 //!
 //! ```
 //! use flyball_sdk::prelude::*;
@@ -82,7 +82,7 @@
 //! assert_eq!(cluster.written(), ["create v1/ResourceQuota team/pods"]);
 //! ```
 
-// The derive macro names the crate `flyball_sdk`, here as elsewhere.
+// The derive macro refers to the crate as `flyball_sdk`, here as in other crates.
 extern crate self as flyball_sdk;
 
 pub mod base64;
@@ -132,7 +132,7 @@ pub use time::{MicroTime, Time};
 pub use view::View;
 pub use write::{Answer, PatchType, Propagation, Write};
 
-/// What most controllers use.
+/// The items that most controllers use.
 pub mod prelude {
     pub use serde_json::{Value, json};
 
@@ -145,7 +145,7 @@ pub mod prelude {
     };
 }
 
-/// Makes a guest of a [`Controller`]: `export!(MyController);`. Natively it does nothing.
+/// Exports a [`Controller`] from the component: `export!(MyController);`. Does nothing natively.
 #[macro_export]
 macro_rules! export {
     ($controller:ty) => {

@@ -1,4 +1,4 @@
-//! Lists of the cache: narrowed, then read page by page.
+//! Cached lists.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::imports::Imports;
 use crate::view::View;
 
-/// A list of the cache, as views. All conditions must hold.
-#[must_use = "a list reads nothing until it is asked to"]
+/// A cached list of objects as views. An object must satisfy all conditions.
+#[must_use = "a list reads nothing until `all`, `each` or `count` is called"]
 pub struct List<'a, T> {
     imports: &'a dyn Imports,
     query: Query,
@@ -42,19 +42,19 @@ impl<'a, T: View> List<'a, T> {
         self
     }
 
-    /// Only objects of which a declared index holds this value.
+    /// Only objects with this value in a declared index.
     pub fn index(mut self, name: &str, value: &str) -> Self {
         self.query.indexes.push((name.into(), value.into()));
         self
     }
 
-    /// Only the object of this UID.
+    /// Only the object with this UID.
     pub fn uid(mut self, uid: &str) -> Self {
         self.query.uid = Some(uid.into());
         self
     }
 
-    /// Only objects that have an owner of this UID.
+    /// Only objects that have an owner with this UID.
     pub fn owner(mut self, uid: &str) -> Self {
         self.query.owner = Some(uid.into());
         self
@@ -72,7 +72,7 @@ impl<'a, T: View> List<'a, T> {
         self
     }
 
-    /// All of them, in order of namespace and name.
+    /// Returns all objects, ordered by namespace and name.
     ///
     /// # Errors
     /// The plugin may not read them, or an object does not fit the view.
@@ -85,10 +85,10 @@ impl<'a, T: View> List<'a, T> {
         Ok(all)
     }
 
-    /// Calls `visit` for one object after the other, with no more than a page of them in memory.
+    /// Calls `visit` for each object, with at most one page of objects in memory.
     ///
     /// # Errors
-    /// As [`all`](Self::all), and the errors of `visit`, which end the list.
+    /// As [`all`](Self::all), or an error of `visit`, which ends the iteration.
     pub fn each(self, mut visit: impl FnMut(T) -> Result<(), Error>) -> Result<(), Error> {
         let mut page = self.imports.lister_list(self.query, projection::<T>(), 0)?;
         loop {
@@ -102,7 +102,7 @@ impl<'a, T: View> List<'a, T> {
         }
     }
 
-    /// How many there are; none of them crosses the boundary.
+    /// Returns the number of objects. No object crosses into the sandbox.
     ///
     /// # Errors
     /// The plugin may not read them.
@@ -111,7 +111,7 @@ impl<'a, T: View> List<'a, T> {
     }
 }
 
-/// What a view reads of each object.
+/// The fields that a view reads of each object.
 fn projection<T: View>() -> Projection {
     let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
     match (T::COLUMNS, T::FIELDS) {

@@ -1,23 +1,23 @@
 //! The host's log: `info!(host, "created {count} pods")`. The host adds the plugin's name and the
 //! key.
 
-/// How much a line matters.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Every step.
     Trace,
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// What was done.
+    /// Normal operations.
     Info,
-    /// What should not be, but is coped with.
+    /// Problems that the controller handles.
     Warn,
-    /// What failed.
+    /// Failures.
     Error,
 }
 
-/// Writes a line of this level: `log!(host, Level::Info, "…", …)`. The text is only made if the
-/// host keeps it.
+/// Logs a message of this level: `log!(host, Level::Info, "…", …)`. The text is only formatted if
+/// the level is enabled.
 #[macro_export]
 macro_rules! log {
     ($host:expr, $level:expr, $($text:tt)+) => {
@@ -27,18 +27,18 @@ macro_rules! log {
     };
 }
 
-/// Writes a line for whoever looks for a fault.
+/// Logs details for debugging.
 #[macro_export]
 macro_rules! debug { ($host:expr, $($text:tt)+) => { $crate::log!($host, $crate::log::Level::Debug, $($text)+) }; }
 
-/// Writes a line about what was done.
+/// Logs a normal operation.
 #[macro_export]
 macro_rules! info { ($host:expr, $($text:tt)+) => { $crate::log!($host, $crate::log::Level::Info, $($text)+) }; }
 
-/// Writes a line about what should not be.
+/// Logs a problem that the controller handles.
 #[macro_export]
 macro_rules! warning { ($host:expr, $($text:tt)+) => { $crate::log!($host, $crate::log::Level::Warn, $($text)+) }; }
 
-/// Writes a line about what failed.
+/// Logs a failure.
 #[macro_export]
 macro_rules! error { ($host:expr, $($text:tt)+) => { $crate::log!($host, $crate::log::Level::Error, $($text)+) }; }

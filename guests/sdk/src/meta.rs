@@ -1,4 +1,4 @@
-//! Metadata of objects, owner references and selectors.
+//! Object metadata, owner references and selectors.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,14 +14,14 @@ use crate::time::Time;
 /// Labels or annotations.
 pub type StringMap = BTreeMap<String, String>;
 
-/// Labels as the text that came, which is looked into and not taken apart: many objects are read
-/// for each that is asked for its labels.
+/// Labels as JSON text. A lookup scans the text: far more objects are read than are asked for a
+/// label, so parsing would be wasted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSet(Box<str>);
 
 impl Labels for LabelSet {
     fn label(&self, key: &str) -> Option<&str> {
-        // `{"k":"v","k":"v"}`: keys and values stand in quotes, in turn, and nothing else does.
+        // `{"k":"v","k":"v"}`: only keys and values are quoted, alternately.
         let mut rest = &*self.0;
         let mut quoted = || {
             let start = 1 + quote(rest)?;
@@ -39,14 +39,13 @@ impl Labels for LabelSet {
     }
 }
 
-/// Where the next quote stands. By a plain loop: what finds it in long texts takes longer to start
-/// than this to end.
+/// Position of the next quote. A plain loop is faster than `memchr` on such short texts.
 fn quote(text: &str) -> Option<usize> {
     text.bytes().position(|byte| byte == b'"')
 }
 
 impl From<&StringMap> for LabelSet {
-    /// A label that would need an escape in JSON, which the API allows in none, is left out.
+    /// Labels that would need an escape in JSON are left out; the API does not allow them.
     fn from(labels: &StringMap) -> Self {
         let is_plain =
             |text: &String| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
@@ -73,8 +72,8 @@ impl<'de> Deserialize<'de> for LabelSet {
     }
 }
 
-/// The metadata of an object. Name, namespace, UID and resource version are always read; the rest
-/// only if the view names it: `#[view(path = "metadata", fields("labels"))]`.
+/// The metadata of an object. Name, namespace, UID and resource version are always read; other
+/// fields only if the view lists them: `#[view(path = "metadata", fields("labels"))]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -119,37 +118,33 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// The owner that controls it.
+    /// Returns the owner reference of the controller.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
-    /// Whether the object of this UID controls it.
+    /// Whether the object with this UID is its controller.
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller().is_some_and(|owner| owner.uid == uid)
     }
 
-    /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Its key.
     pub fn key(&self) -> Key {
         Key::new(&self.namespace, &self.name)
     }
 
-    /// An annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// A label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }
 
-    /// It as what an event is about.
+    /// Returns a reference to the object, for events.
     pub fn reference(&self, kind: &str) -> ObjectReference {
         ObjectReference {
             kind: kind.into(),
@@ -159,8 +154,8 @@ impl Meta {
         }
     }
 
-    /// The owner reference by which this object, of `kind`, controls another; it blocks the owner's
-    /// deletion.
+    /// Returns an owner reference to this object, of `kind`, as the controller. It blocks the
+    /// owner's deletion.
     pub fn controller_reference(&self, kind: &str) -> OwnerReference {
         OwnerReference {
             controller: true,
@@ -169,10 +164,10 @@ impl Meta {
         }
     }
 
-    /// The owner reference by which this object, of `kind`, owns another but does not control it.
+    /// Returns an owner reference to this object, of `kind`, not as the controller.
     ///
     /// # Panics
-    /// If `kind` is not written as in `apps/v1/ReplicaSet`.
+    /// If `kind` does not have the form `apps/v1/ReplicaSet`.
     pub fn owner_reference(&self, kind: &str) -> OwnerReference {
         let kind: Kind = kind.parse().unwrap_or_else(|error| panic!("{error}"));
         OwnerReference {
@@ -186,7 +181,7 @@ impl Meta {
     }
 }
 
-/// What owns an object.
+/// An owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
@@ -201,7 +196,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// Whether it names an object of this group and kind; the version does not matter.
+    /// Whether it refers to this group and kind. The version is ignored.
     pub fn is_of(&self, kind: &str) -> bool {
         let own = Kind::of_object(&self.api_version, &self.kind);
         kind.parse::<Kind>()
@@ -209,7 +204,7 @@ impl OwnerReference {
     }
 }
 
-/// A LabelSelector (or a plain map of labels) of a spec. Absent or null, it matches nothing.
+/// A LabelSelector or a plain map of labels. If absent or null, it matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(pub LabelSelector);
 
@@ -236,10 +231,10 @@ impl<'de> Deserialize<'de> for Selector {
     }
 }
 
-/// Reads null as the default: for fields of serde structs, beside `#[serde(default)]`.
+/// Deserializes null as the default. For fields of serde structs, with `#[serde(default)]`.
 ///
 /// # Errors
-/// What is not null is not as `T` wants it.
+/// A value other than null is not a valid `T`.
 pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     value: D,
 ) -> Result<T, D::Error> {
@@ -261,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_found_in_the_text_that_came() {
+    fn labels_are_found_in_the_json_text() {
         let labels: LabelSet =
             serde_json::from_str(r#"{"app": "web", "x.io/y":"","esc":"a\u0022"}"#).unwrap();
         assert_eq!(
@@ -283,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_the_owner_that_says_so() {
+    fn the_controller_is_the_owner_with_controller_set() {
         let meta: Meta = serde_json::from_value(json!({"name": "web-1", "ownerReferences": [
             {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1", "controller": null},
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2", "controller": true},

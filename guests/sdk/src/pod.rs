@@ -1,4 +1,4 @@
-//! Pods as the controllers of workloads read and create them.
+//! Pods and pod templates, for workload controllers.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::meta::{OwnerReference, StringMap, null_is_default};
 use crate::raw::Raw;
 use crate::write::{Answer, Write};
 
-/// A pod template. Its spec is copied into pods as the text that the host sent.
+/// A pod template. Its spec is copied into pods verbatim.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
@@ -31,7 +31,7 @@ pub struct PodTemplateMeta {
 }
 
 impl PodTemplate {
-    /// The write that creates a pod with a generated name. It returns the name: see
+    /// The write that creates a pod with a generated name. It returns the name; see
     /// [`created_name`].
     pub fn creation(
         &self,
@@ -77,7 +77,7 @@ impl PodTemplate {
 /// The name that the API server generated for a pod.
 ///
 /// # Errors
-/// The answer has no name.
+/// The response has no name.
 pub fn created_name(answer: &Answer) -> Result<String, Error> {
     #[derive(Deserialize)]
     struct Pod {
@@ -95,18 +95,18 @@ pub fn created_name(answer: &Answer) -> Result<String, Error> {
 #[serde(rename_all = "camelCase", default)]
 pub struct InitContainer {
     pub name: String,
-    /// `Always` for a sidecar, which runs beside the containers.
+    /// `Always` for a sidecar.
     pub restart_policy: Option<String>,
 }
 
-/// Whether the init container of this name is a sidecar.
+/// Whether the init container with this name is a sidecar.
 pub fn is_sidecar(init_containers: &[InitContainer], name: &str) -> bool {
     init_containers
         .iter()
         .any(|spec| spec.name == name && spec.restart_policy.as_deref() == Some("Always"))
 }
 
-/// Whether a pod of this phase has ended.
+/// Whether a pod in this phase has ended.
 pub fn has_ended(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }
@@ -119,7 +119,7 @@ mod tests {
     use crate::testing::Cluster;
 
     #[test]
-    fn a_pod_inherits_what_its_template_has() {
+    fn a_pod_inherits_the_metadata_of_its_template() {
         let owner = OwnerReference {
             kind: "Job".into(),
             controller: true,

@@ -1,4 +1,4 @@
-//! Quantities of resources: `100m`, `1.5Gi`, `2e3`. Exact to the billionth, as the API has them; no
+//! Resource quantities: `100m`, `1.5Gi`, `2e3`. They are exact to 10^-9, like the API's, and use no
 //! floats.
 
 use std::cmp::Ordering;
@@ -10,39 +10,39 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// A quantity of a resource. Two are equal if their values are, however they are written.
+/// A resource quantity. Equality compares values, not notations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     nanos: i128,
     format: Format,
 }
 
-/// In which suffixes a quantity is written. A sum is written as its first part.
+/// The suffixes that a quantity is written with. A sum has the format of its first operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// `m`, none, `k`, `M`, …: thousands.
+    /// Powers of 1000: `m`, none, `k`, `M`, ….
     #[default]
     Decimal,
-    /// `Ki`, `Mi`, …: 1024s.
+    /// Powers of 1024: `Ki`, `Mi`, ….
     Binary,
     /// `e3`, `e6`, ….
     Exponent,
 }
 
-/// A text that is not a quantity.
+/// The text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError(pub String);
 
 const NANOS: i128 = 1_000_000_000;
-/// The API caps quantities at the greatest 64-bit number.
-const GREATEST: i128 = (i64::MAX as i128) * NANOS;
-/// The suffixes of thousands, from 10^-9 on.
+/// The API caps quantities at `i64::MAX` units.
+const MAX: i128 = (i64::MAX as i128) * NANOS;
+/// Decimal suffixes, starting at 10^-9.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-/// The suffixes of 1024s.
+/// Binary suffixes.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Quantity {
-    /// So many whole units.
+    /// A quantity of whole units.
     pub fn of_units(units: i64) -> Self {
         Self {
             nanos: i128::from(units) * NANOS,
@@ -50,17 +50,16 @@ impl Quantity {
         }
     }
 
-    /// Whole units, a fraction rounded up.
+    /// Whole units, rounded up.
     pub fn units(self) -> i64 {
         clamp(ceil(self.nanos, NANOS))
     }
 
-    /// Thousandths, a fraction rounded up.
+    /// Thousandths, rounded up.
     pub fn millis(self) -> i64 {
         clamp(ceil(self.nanos, 1_000_000))
     }
 
-    /// Whether it is nothing.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
@@ -94,16 +93,16 @@ fn parse(text: &str) -> Option<Quantity> {
     let exponent = power
         .checked_add(9)?
         .checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let nanos = scaled(digits.trim_start_matches('0'), factor, exponent).min(GREATEST);
+    let nanos = scaled(digits.trim_start_matches('0'), factor, exponent).min(MAX);
     Some(Quantity {
         nanos: if negative { -nanos } else { nanos },
         format,
     })
 }
 
-/// `digits · factor · 10^exponent`, a fraction rounded up, what is too great saturated. Of the
-/// digits as many count as fit in 128 bits with the factor: 20 with a binary one, else 36; those
-/// behind them only decide whether to round.
+/// Returns `digits · factor · 10^exponent`, rounded up and saturated. Only the digits that fit in
+/// 128 bits with the factor are used: 20 with a binary factor, otherwise 36. The others only affect
+/// rounding.
 fn scaled(digits: &str, factor: i128, exponent: i32) -> i128 {
     if digits.is_empty() {
         return 0;
@@ -123,7 +122,7 @@ fn scaled(digits: &str, factor: i128, exponent: i32) -> i128 {
     }
 }
 
-/// A suffix as a factor, a power of ten and the format that it belongs to.
+/// Returns a suffix's factor, power of ten and format.
 fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     if let Some(at) = BINARY
         .iter()
@@ -141,8 +140,8 @@ fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     is_number.then(|| Some((1, exponent.parse().ok()?, Format::Exponent)))?
 }
 
-/// The canonical form: no fraction, and the greatest suffix that needs none. A binary quantity
-/// below 1024, or with a fraction, is written as a decimal one.
+/// The canonical form: no fraction, and the greatest suffix that avoids one. A binary quantity
+/// below 1024, or with a fraction, is written with decimal suffixes.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_binary = self.format == Format::Binary
@@ -218,7 +217,7 @@ impl Sum for Quantity {
 }
 
 impl Quantity {
-    /// A sum is written as its first part, or as its second if the first is nothing.
+    /// The format of the first operand, or of the second if the first is zero.
     fn sum_format(self, other: Self) -> Format {
         if self.is_zero() {
             other.format
@@ -255,7 +254,7 @@ impl Serialize for Quantity {
 }
 
 impl<'de> Deserialize<'de> for Quantity {
-    /// From a text or a whole number.
+    /// Accepts a string or a whole number.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
 
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_great_or_too_small_is_capped_and_rounded_up() {
+    fn large_values_are_capped_and_small_ones_rounded_up() {
         assert_eq!(quantity("1e99"), quantity("9223372036854775807"));
         assert_eq!(quantity("100Ei").units(), i64::MAX);
         assert_eq!(quantity("1e-99"), quantity("1n"));
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_keep_the_format_of_the_first_part() {
+    fn sums_keep_the_format_of_the_first_operand() {
         assert_eq!((quantity("1Gi") + quantity("1024Mi")).to_string(), "2Gi");
         assert_eq!((quantity("0") + quantity("2Ki")).to_string(), "2Ki");
         assert_eq!((quantity("1") - quantity("1500m")).to_string(), "-500m");
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for text in [
             "", "-", ".", "1.2.3", "1 Gi", "Gi", "1gi", "1e", "1e+", "1e1.5", "1K", "--1", "1Gi2",
             "é",

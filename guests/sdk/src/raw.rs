@@ -1,4 +1,4 @@
-//! JSON that passes through a controller untouched, such as a pod template.
+//! JSON that a controller passes on unchanged, such as a pod template.
 
 use std::fmt;
 
@@ -8,36 +8,35 @@ use serde_json::value::RawValue;
 
 use crate::error::Error;
 
-/// JSON that is kept as the text that came, and costs no parsing. `null` by default.
+/// JSON as unparsed text. The default is `null`.
 #[derive(Clone)]
 pub struct Raw(Box<RawValue>);
 
 impl Raw {
-    /// The JSON of a value.
+    /// Serializes a value.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         Self(serde_json::value::to_raw_value(value).expect("a map with string keys is valid JSON"))
     }
 
-    /// Its text.
     pub fn text(&self) -> &str {
         self.0.get()
     }
 
-    /// Whether it is `null`, or was absent.
+    /// Whether it is `null` or was absent.
     pub fn is_null(&self) -> bool {
         self.text() == "null"
     }
 
-    /// Reads it as a `T`; none if it is null.
+    /// Parses it as a `T`; `None` if it is null.
     ///
     /// # Errors
-    /// It is not as `T` wants it.
+    /// The JSON is not a valid `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         serde_json::from_str(self.text())
             .map_err(|error| Error::Malformed(std::any::type_name::<T>().to_owned(), error))
     }
 
-    /// It as a tree.
+    /// Parses it as a JSON value.
     pub fn value(&self) -> serde_json::Value {
         serde_json::from_str(self.text()).expect("a raw value is valid JSON")
     }
@@ -55,7 +54,7 @@ impl fmt::Debug for Raw {
     }
 }
 
-/// Equal if the text is the same.
+/// Compares the texts.
 impl PartialEq for Raw {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()

@@ -1,4 +1,4 @@
-//! Live reads: each asks the API server, for where the cache is not enough.
+//! Live reads, for cases in which the cache is not enough.
 
 use flyball_types::ApiError;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::host::parse;
 use crate::imports::{Imports, Read};
 use crate::view::View;
 
-/// How many objects a page of [`Reader::each`] holds: as many as client-go's.
+/// Objects per page of [`Reader::each`]; the same as client-go's page size.
 pub const PAGE: u32 = 500;
 
 /// Live reads: [`Host::reader`](crate::Host::reader).
@@ -23,15 +23,15 @@ impl<'a> Reader<'a> {
         Self { imports }
     }
 
-    /// The object as it is now; none if it does not exist.
+    /// Reads an object; `None` if it does not exist.
     ///
     /// # Errors
-    /// The call failed, or the object does not fit the view.
+    /// The request failed, or the object does not fit the view.
     pub fn get<T: View>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
         self.get_of(T::KIND, namespace, name, T::FIELDS)
     }
 
-    /// As [`get`](Self::get), of a kind that is known only when the controller runs.
+    /// As [`get`](Self::get), for a kind that is only known at run time.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -55,10 +55,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The objects as they are now. `parameters` are the API's own: `labelSelector`, `fieldSelector`, `limit`, …
+    /// Lists objects. `parameters` are the API's: `labelSelector`, `fieldSelector`, `limit`, …
     ///
     /// # Errors
-    /// The call failed, or an object does not fit the view.
+    /// The request failed, or an object does not fit the view.
     pub fn list<T: View>(
         &self,
         namespace: &str,
@@ -67,12 +67,11 @@ impl<'a> Reader<'a> {
         self.list_of(T::KIND, namespace, parameters, T::FIELDS)
     }
 
-    /// Calls `visit` for one object after the other of a kind in a namespace (empty: in all), as they are now, with no more
-    /// than [`PAGE`] of them in memory. For a kind that is known only when the controller runs; for one of a view, give its
-    /// `KIND` and `FIELDS`.
+    /// Calls `visit` for each object of a kind in a namespace (empty: in all namespaces), with at most [`PAGE`] objects
+    /// in memory. The kind may be known only at run time; for a view, pass its `KIND` and `FIELDS`.
     ///
     /// # Errors
-    /// A call failed, or an object is not a `T`; and the errors of `visit`, which end the list.
+    /// A request failed, an object is not a valid `T`, or `visit` failed, which ends the iteration.
     pub fn each<T: DeserializeOwned>(
         &self,
         kind: &str,
@@ -114,17 +113,17 @@ impl<'a> Reader<'a> {
             .map_err(|error| Error::Malformed(format!("a list of {kind}"), error))
     }
 
-    /// The server's answer to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Granted by the import `raw`.
+    /// Returns the response to a GET of a path, such as `/apis/metrics.k8s.io/v1beta1/pods`. Needs the import `raw`.
     ///
     /// # Errors
-    /// The call failed, or the answer is not a `T`.
+    /// The request failed, or the response is not a valid `T`.
     pub fn raw<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let bytes = self.one(Read::Raw { path: path.into() })?;
         flyball_types::read(&bytes)
-            .map_err(|error| Error::Malformed(format!("the answer to {path}"), error))
+            .map_err(|error| Error::Malformed(format!("the response to {path}"), error))
     }
 
-    /// Reads that the host runs concurrently.
+    /// A batch of reads that the host runs concurrently.
     pub fn batch(&self) -> ReadBatch<'a> {
         ReadBatch {
             imports: self.imports,
@@ -148,7 +147,7 @@ pub struct ReadBatch<'a> {
 }
 
 impl ReadBatch<'_> {
-    /// Adds the read of an object of a view.
+    /// Adds a read of an object.
     pub fn get<T: View>(self, namespace: &str, name: &str) -> Self {
         self.with(Read::Get {
             kind: T::KIND.into(),
@@ -158,13 +157,12 @@ impl ReadBatch<'_> {
         })
     }
 
-    /// Adds a read.
     pub fn with(mut self, read: Read) -> Self {
         self.reads.push(read);
         self
     }
 
-    /// Makes the calls. Returns one result for each read, in the order in which they were added. An empty batch makes no
+    /// Runs the reads. Returns one result per read, in the order in which they were added. An empty batch makes no host
     /// call.
     pub fn run(self) -> Vec<Result<ReadResult, ApiError>> {
         if self.reads.is_empty() {
@@ -178,15 +176,15 @@ impl ReadBatch<'_> {
     }
 }
 
-/// What a read of a batch returned.
+/// The result of a read in a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadResult(pub Vec<u8>);
 
 impl ReadResult {
-    /// Reads it as a `T`.
+    /// Parses the result as a `T`.
     ///
     /// # Errors
-    /// It is not a `T`.
+    /// The result is not a valid `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         flyball_types::read(&self.0)
             .map_err(|error| Error::Malformed("the result of a read".into(), error))
@@ -206,9 +204,9 @@ pub struct LiveList<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListMeta {
-    /// The version as of which the list is.
+    /// The version that the list reflects.
     pub resource_version: String,
-    /// Empty, or where the next page starts.
+    /// The token of the next page; empty on the last page.
     #[serde(rename = "continue")]
     pub continue_token: String,
 }
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_live_list_is_read_page_by_page() {
+    fn a_long_live_list_is_read_in_pages() {
         let count = 2 * PAGE + 1;
         let cluster = Cluster::with((0..count).map(|n| pod(format!("{n:04}"))));
         let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! The plugin's queues, its metrics and its memo, each as a handle of [`Host`](crate::Host).
+//! Handles of [`Host`](crate::Host) for the plugin's queues, metrics and memo.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::controller::Key;
 use crate::host::millis;
 use crate::imports::{Imports, MetricOperation};
 
-/// The plugin's workqueues: [`Host::queue`](crate::Host::queue). An empty name is the plugin's first queue.
+/// The plugin's workqueues: [`Host::queue`](crate::Host::queue). An empty name means the primary queue.
 #[derive(Clone, Copy)]
 pub struct Queue<'a> {
     pub(crate) imports: &'a dyn Imports,
 }
 
 impl Queue<'_> {
-    /// Adds a key at once.
+    /// Enqueues a key.
     ///
     /// # Errors
     /// The plugin has no such queue, or the queue is full.
@@ -25,7 +25,7 @@ impl Queue<'_> {
         self.imports.queue_add(queue, &key.to_string())
     }
 
-    /// Adds a key later. Of several pending times the earliest holds.
+    /// Enqueues a key after a delay. If it is pending several times, the earliest time applies.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -34,7 +34,7 @@ impl Queue<'_> {
             .queue_add_after(queue, &key.to_string(), millis(delay))
     }
 
-    /// Ends the backoff of a key.
+    /// Resets the backoff of a key.
     ///
     /// # Errors
     /// The plugin has no such queue.
@@ -42,7 +42,7 @@ impl Queue<'_> {
         self.imports.queue_forget(queue, &key.to_string())
     }
 
-    /// How many times a key has been retried since it last succeeded.
+    /// Number of retries of a key since it last succeeded.
     ///
     /// # Errors
     /// The plugin has no such queue.
@@ -51,8 +51,8 @@ impl Queue<'_> {
     }
 }
 
-/// The plugin's own metrics: [`Host::metrics`](crate::Host::metrics). `labels` are values, in the order in which their
-/// names were declared.
+/// The plugin's metrics: [`Host::metrics`](crate::Host::metrics). `labels` are the label values, in the order of the
+/// declared names.
 #[derive(Clone, Copy)]
 pub struct Metrics<'a> {
     pub(crate) imports: &'a dyn Imports,
@@ -78,24 +78,25 @@ impl Metrics<'_> {
     }
 }
 
-/// What the host keeps for the plugin's instances: [`Host::memo`](crate::Host::memo). It may be emptied between any two
-/// calls, so it holds only what can be derived again or done without.
+/// The plugin's memo: [`Host::memo`](crate::Host::memo). The host may empty it between any two calls, so it must hold
+/// only what can be computed again or is dispensable.
 #[derive(Clone, Copy)]
 pub struct Memo<'a> {
     pub(crate) imports: &'a dyn Imports,
 }
 
 impl Memo<'_> {
-    /// The value of a key; none if there is none, or if it is not a `T`.
+    /// Returns the value of a key; `None` if there is none or it is not a valid `T`.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let (value, _) = self.imports.memo_get(key)?;
         flyball_types::read(&value).ok()
     }
 
-    /// Puts a value, until the object of this UID is deleted (empty: no object) and for this time (zero: no limit).
+    /// Stores a value until the object with this UID is deleted (empty: no object) or this time has passed (zero: no
+    /// limit).
     ///
     /// # Errors
-    /// The memo is full, or another instance has changed the entry meanwhile.
+    /// The memo is full, or another instance has changed the entry in the meantime.
     pub fn put(
         &self,
         key: &str,
@@ -122,7 +123,7 @@ mod tests {
     use crate::testing::Cluster;
 
     #[test]
-    fn a_value_of_the_memo_stays_until_it_is_replaced_or_removed() {
+    fn a_memo_entry_is_kept_until_it_is_replaced_or_removed() {
         let cluster = Cluster::new();
         let host = cluster.host();
         let memo = host.memo();

@@ -1,5 +1,4 @@
-//! Tests of controllers without a cluster and without a sandbox: given objects, reconcile a key,
-//! expect writes.
+//! Tests of controllers without a cluster or a sandbox: put objects, reconcile a key, and check the writes.
 //!
 //! ```
 //! use flyball_sdk::prelude::*;
@@ -36,15 +35,13 @@
 //! assert_eq!(cluster.object("v1/Namespace", "", "a").unwrap()["metadata"]["labels"]["marked"], "yes");
 //! ```
 //!
-//! The plugin's own description is enforced: what it does not declare, it can't read; what it does
-//! not ask for, it can't write. The cache holds every write at once, as the host's cache does for a
-//! plugin's own writes.
+//! The plugin's own description is enforced: it can read only what it declares, and write only with the permissions
+//! that it requests. The cache shows every write at once, as the host's cache does for a plugin's own writes.
 //!
-//! The server knows resource versions, finalizers and graceful deletion, subresources, the types of
-//! patches, server-side apply with field managers and conflicts (`testing/apply.rs` says what it
-//! leaves out), and a [rate limit](Cluster::limit_rate). It has no schemas: it neither validates
-//! nor defaults objects. The memo honours times to live, by the cluster's clock, and the deletion
-//! of objects.
+//! The server supports resource versions, finalizers and graceful deletion, subresources, all patch types, server-side
+//! apply with field managers and conflicts (`testing/apply.rs` lists the limitations), and a [rate
+//! limit](Cluster::limit_rate). It has no schemas: it neither validates nor defaults objects. Memo entries expire by
+//! the cluster's clock and are removed with their objects.
 
 mod apply;
 mod imports;
@@ -79,17 +76,17 @@ use memo::Memo;
 use rate::RateLimit;
 use store::{Id, Store};
 
-/// An API server in memory, with the host's other imports around it.
+/// An in-memory API server with the host's other imports.
 pub struct Cluster {
     state: RefCell<State>,
 }
 
-/// What a test may look at and change between two calls.
+/// The state of a [`Cluster`].
 struct State {
     store: Store,
-    /// What live reads see in place of what the cache holds; none where the object is gone.
+    /// What live reads return instead of the cache's objects; `None` for objects that live reads don't find.
     live: HashMap<Id, Option<Value>>,
-    /// Objects whose deletion was observed.
+    /// Objects whose deletion the host has observed.
     deleted: Vec<ObjectReference>,
     description: Option<Description>,
     faults: Vec<Fault>,
@@ -100,9 +97,9 @@ struct State {
     logs: Vec<(Level, String)>,
     metrics: Vec<(MetricOperation, String, Vec<String>, f64)>,
     config: BTreeMap<String, String>,
-    /// The keys that sign.
+    /// The signing keys.
     keys: Vec<String>,
-    /// The tokens that they signed.
+    /// The tokens signed so far.
     signed: Vec<Signed>,
     memo: Memo,
     rate_limit: Option<RateLimit>,
@@ -112,10 +109,10 @@ struct State {
     lister: Option<Box<Lister>>,
 }
 
-/// Runs a query of the cache.
+/// Runs a cached query.
 type Lister = dyn Fn(&Query, &Projection) -> Page;
 
-/// A failure to be injected.
+/// An injected failure.
 struct Fault {
     verb: String,
     kind: String,
@@ -128,19 +125,18 @@ struct Fault {
 pub struct Written {
     /// The API's verb: `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
-    /// The kind.
     pub kind: String,
     /// Empty if it is cluster-scoped.
     pub namespace: String,
-    /// The name, also where the server made it.
+    /// The name, including one that the server generated.
     pub name: String,
-    /// Empty, or the subresource.
+    /// The subresource, or empty.
     pub subresource: String,
-    /// What was sent: the object, the change or the patch.
+    /// The body: the object, the change or the patch.
     pub body: Value,
-    /// The API's options.
+    /// The API's options object.
     pub options: Value,
-    /// Why it was refused, if it was.
+    /// The error, if the write failed.
     pub error: Option<ApiError>,
 }
 
@@ -162,18 +158,15 @@ impl fmt::Display for Written {
     }
 }
 
-/// An event that was emitted.
+/// An emitted event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The object.
     pub about: ObjectReference,
     /// `Normal` or `Warning`.
     pub event_type: String,
-    /// One word.
     pub reason: String,
-    /// A sentence.
     pub message: String,
-    /// Its action, its related object and its annotations.
+    /// The event's action, related object and annotations.
     pub options: EventOptions,
 }
 
@@ -184,16 +177,21 @@ impl fmt::Display for Event {
     }
 }
 
-/// What a description asks for, a line for each permission: `v1/Pod status patch,update`.
+/// Returns the permissions that a description requests, one per line: `v1/Pod status patch,update`.
 pub fn permissions(description: &Description) -> Vec<String> {
-    let line = |asked: &Permission| {
-        let verbs: Vec<_> = asked.verbs.iter().map(String::as_str).collect();
-        format!("{} {} {}", asked.kind, asked.subresource, verbs.join(","))
+    let line = |permission: &Permission| {
+        let verbs: Vec<_> = permission.verbs.iter().map(String::as_str).collect();
+        format!(
+            "{} {} {}",
+            permission.kind,
+            permission.subresource,
+            verbs.join(",")
+        )
     };
     description.permissions.iter().map(line).collect()
 }
 
-/// Sets the field of an object at a JSON pointer; its parents are made, where they are missing.
+/// Sets the field of an object at a JSON pointer and creates missing parents.
 pub fn set_at(object: &mut Value, pointer: &str, value: impl Into<Value>) {
     let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
     *keys.fold(object, |at, key| {
@@ -204,32 +202,27 @@ pub fn set_at(object: &mut Value, pointer: &str, value: impl Into<Value>) {
     }) = value.into();
 }
 
-/// A token that was signed.
+/// A signed token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// The key's name.
     pub key: String,
-    /// What was to be signed.
     pub claims: Value,
-    /// What came of it.
     pub token: String,
 }
 
-/// A key that was put into a queue.
+/// A key that was enqueued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enqueued {
-    /// The queue.
     pub queue: String,
-    /// The key.
     pub key: String,
-    /// When.
+    /// The delay.
     pub delay: Duration,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
         let state = State {
-            store: Store::new("2026-01-01T00:00:00Z".parse().expect("it is a time")),
+            store: Store::new("2026-01-01T00:00:00Z".parse().expect("a valid time")),
             live: HashMap::new(),
             deleted: Vec::new(),
             description: None,
@@ -256,27 +249,27 @@ impl Default for Cluster {
     }
 }
 
-/// What is given.
+/// Setup.
 impl Cluster {
-    /// A cluster that holds nothing. Its clock stands at 2026-01-01T00:00:00Z.
+    /// An empty cluster. Its clock starts at 2026-01-01T00:00:00Z.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A cluster that holds these objects.
+    /// A cluster with these objects.
     pub fn with(objects: impl IntoIterator<Item = Value>) -> Self {
         let cluster = Self::default();
         objects.into_iter().for_each(|object| cluster.put(object));
         cluster
     }
 
-    /// Puts an object, with `apiVersion` and `kind`, as it is, in place of an older one. What a
-    /// server would set (UID, resource version, creation time) is filled in where it is absent.
+    /// Stores an object with `apiVersion` and `kind` verbatim, replacing an older one. Absent fields that a server sets
+    /// (UID, resource version, creation time) are filled in.
     pub fn put(&self, object: Value) {
         self.state.borrow_mut().store.put(object);
     }
 
-    /// Changes an object as another client would: the resource version moves on.
+    /// Changes an object like another client, which changes its resource version.
     ///
     /// # Panics
     /// If there is no such object.
@@ -285,7 +278,7 @@ impl Cluster {
         state.store.edit(&Id::new(kind, namespace, name), change);
     }
 
-    /// Takes an object away at once.
+    /// Removes an object immediately.
     pub fn remove(&self, kind: &str, namespace: &str, name: &str) {
         self.state
             .borrow_mut()
@@ -293,7 +286,7 @@ impl Cluster {
             .remove(&Id::new(kind, namespace, name));
     }
 
-    /// Lets live reads see this object while the cache still holds another, or none.
+    /// Makes live reads return this object while the cache has another one or none.
     pub fn put_live(&self, object: Value) {
         self.state
             .borrow_mut()
@@ -301,7 +294,7 @@ impl Cluster {
             .insert(Id::of_object(&object), Some(object));
     }
 
-    /// Lets live reads find no such object while the cache still holds it.
+    /// Makes live reads not find this object while the cache still has it.
     pub fn remove_live(&self, kind: &str, namespace: &str, name: &str) {
         self.state
             .borrow_mut()
@@ -309,7 +302,7 @@ impl Cluster {
             .insert(Id::new(kind, namespace, name), None);
     }
 
-    /// Lets the host have observed the deletion of this object.
+    /// Makes the host report the deletion of this object as observed.
     pub fn observe_deletion(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
         let [kind, namespace, name, uid] = [kind, namespace, name, uid].map(str::to_owned);
         self.state.borrow_mut().deleted.push(ObjectReference {
@@ -320,18 +313,17 @@ impl Cluster {
         });
     }
 
-    /// Answers a raw GET of this path.
+    /// Sets the response to a raw GET of this path.
     pub fn put_raw(&self, path: &str, answer: Value) {
         self.state.borrow_mut().raw.insert(path.into(), answer);
     }
 
-    /// Sets what `discovery.kinds` returns.
+    /// Sets the result of `discovery.kinds`.
     pub fn set_catalogue(&self, catalogue: Catalogue) {
         self.state.borrow_mut().catalogue = catalogue;
     }
 
-    /// Lets `discovery.kinds` return this kind as well, after those that were served before; of two
-    /// versions of a group the first one served is the preferred one.
+    /// Appends this kind to the result of `discovery.kinds`. The first version served of a group is the preferred one.
     pub fn serve(&self, kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) {
         let kinds = &mut self.state.borrow_mut().catalogue.kinds;
         let own = kind_of(kind);
@@ -349,7 +341,7 @@ impl Cluster {
         });
     }
 
-    /// Lets `discovery.kinds` name this group version as one whose discovery failed.
+    /// Adds this group version to the discovery failures.
     pub fn fail_discovery(&self, group_version: &str, message: &str) {
         let failures = &mut self.state.borrow_mut().catalogue.failures;
         failures.push(DiscoveryFailure {
@@ -358,14 +350,14 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) of this verb and kind; `discover` of no kind
-    /// is discovery itself.
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `discover` with an empty kind
+    /// fails discovery itself.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }
 
-    /// Fails the `nth` write of this verb and kind from now; 1 is the next one. The kind may name a
-    /// subresource: `apps/v1/ReplicaSet/status`.
+    /// Fails the `nth` write with this verb and kind from now; 1 is the next one. The kind can include a subresource:
+    /// `apps/v1/ReplicaSet/status`.
     pub fn fail_nth(&self, verb: &str, kind: &str, nth: usize, error: ApiError) {
         let fault = Fault {
             verb: verb.into(),
@@ -376,8 +368,8 @@ impl Cluster {
         self.state.borrow_mut().faults.push(fault);
     }
 
-    /// Lets the API server admit so many writes and live reads in each window of time, by the
-    /// cluster's clock. It refuses the others with 429 and the time until the next window.
+    /// Limits writes and live reads to `calls` per window of the cluster's clock. Further ones fail with 429 and the
+    /// time until the next window.
     pub fn limit_rate(&self, calls: usize, window: Duration) {
         let state = &mut *self.state.borrow_mut();
         state.rate_limit = Some(RateLimit::new(calls, window, state.store.now));
@@ -388,13 +380,13 @@ impl Cluster {
         self.state.borrow_mut().store.now = now;
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub fn advance(&self, time: Duration) {
         let store = &mut self.state.borrow_mut().store;
         store.now = store.now + time;
     }
 
-    /// Sets the operator's value of a key.
+    /// Sets the operator's value of a configuration key.
     pub fn set_config(&self, key: &str, value: &str) {
         self.state
             .borrow_mut()
@@ -402,23 +394,23 @@ impl Cluster {
             .insert(key.into(), value.into());
     }
 
-    /// Runs queries elsewhere, in place of on what the cluster holds.
+    /// Runs cached queries with this function instead of on the cluster's objects.
     pub fn set_lister(&self, lister: impl Fn(&Query, &Projection) -> Page + 'static) {
         self.state.borrow_mut().lister = Some(Box::new(lister));
     }
 
-    /// Gives the signer a key of this name. Its tokens are a toy, each another one.
+    /// Adds a signing key with this name. Its tokens are unique placeholders, not real JWTs.
     pub fn add_key(&self, name: &str) {
         self.state.borrow_mut().keys.push(name.into());
     }
 }
 
-/// What is done.
+/// Actions.
 impl Cluster {
-    /// Reconciles a key of the plugin's first queue, under its description.
+    /// Reconciles a key of the plugin's primary queue, under its description.
     ///
     /// # Errors
-    /// What the controller answers.
+    /// The error of the controller.
     pub fn reconcile<C: Controller>(&self, key: &str) -> Result<Outcome, Error> {
         let queue = C::describe()
             .queues
@@ -431,24 +423,24 @@ impl Cluster {
     /// Reconciles a request, under the plugin's description.
     ///
     /// # Errors
-    /// What the controller answers.
+    /// The error of the controller.
     pub fn reconcile_request<C: Controller>(&self, request: &Request) -> Result<Outcome, Error> {
         let description = C::describe();
-        description.check().expect("the description is sound");
+        description.check().expect("the description is valid");
         self.state.borrow_mut().description = Some(description);
         C::reconcile(&Host::new(self), request)
     }
 
-    /// A host that may do everything: for tests of single steps.
+    /// Returns a host without restrictions, for tests of single steps.
     pub fn host(&self) -> Host<'_> {
         self.state.borrow_mut().description = None;
         Host::new(self)
     }
 }
 
-/// What is expected.
+/// Checks.
 impl Cluster {
-    /// An object, whole.
+    /// Returns an object.
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         self.state
             .borrow()
@@ -457,29 +449,28 @@ impl Cluster {
             .cloned()
     }
 
-    /// All objects of a kind, in order of namespace and name.
+    /// Returns all objects of a kind, ordered by namespace and name.
     pub fn objects(&self, kind: &str) -> Vec<Value> {
         self.state.borrow().store.of_kind(kind).cloned().collect()
     }
 
-    /// Every write since the last call of a function of this group, refused ones too.
+    /// Returns all writes since the last call of `writes` or `written`, including failed ones.
     pub fn writes(&self) -> Vec<Written> {
         std::mem::take(&mut self.state.borrow_mut().writes)
     }
 
-    /// As [`writes`](Self::writes), each as a line: `create v1/Pod default/web-1`.
+    /// Returns the same as [`writes`](Self::writes) as lines: `create v1/Pod default/web-1`.
     pub fn written(&self) -> Vec<String> {
         self.writes().iter().map(Written::to_string).collect()
     }
 
-    /// Every live read since the last call, refused ones too, each as a line: `list v1/Pod
-    /// default`.
+    /// Returns all live reads since the last call, including failed ones, as lines: `list v1/Pod default`.
     pub fn live_reads(&self) -> Vec<String> {
         std::mem::take(&mut self.state.borrow_mut().live_reads)
     }
 
-    /// Every event since the last call of a function of this group, each as a line: `Normal Created
-    /// Created pod: web-1`.
+    /// Returns all events since the last call of `events` or `recorded_events` as lines: `Normal Created Created pod:
+    /// web-1`.
     pub fn events(&self) -> Vec<String> {
         self.recorded_events()
             .iter()
@@ -487,41 +478,41 @@ impl Cluster {
             .collect()
     }
 
-    /// As [`events`](Self::events), as they were emitted.
+    /// Returns the same as [`events`](Self::events), unformatted.
     pub fn recorded_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.state.borrow_mut().events)
     }
 
-    /// Every key that was put into a queue since the last call.
+    /// Returns all keys enqueued since the last call.
     pub fn enqueued(&self) -> Vec<Enqueued> {
         std::mem::take(&mut self.state.borrow_mut().enqueued)
     }
 
-    /// Every line that was logged since the last call.
+    /// Returns all messages logged since the last call.
     pub fn logged(&self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.state.borrow_mut().logs)
     }
 
-    /// Every token that was ever signed.
+    /// Returns all tokens signed so far.
     pub fn signed(&self) -> Vec<Signed> {
         self.state.borrow().signed.clone()
     }
 
-    /// What was done to metrics since the last call: operation, name, labels and value.
+    /// Returns all metric operations since the last call: operation, name, labels and value.
     pub fn metrics(&self) -> Vec<(MetricOperation, String, Vec<String>, f64)> {
         std::mem::take(&mut self.state.borrow_mut().metrics)
     }
 }
 
-/// An error as the API server writes it, for [`Cluster::fail`].
+/// An API error for [`Cluster::fail`].
 pub fn refusal(status: u16, reason: &str) -> ApiError {
     ApiError::of_server(status, reason, format!("the test refuses this: {reason}"))
 }
 
-/// A change of an object, from its versions before and after, for [`Controller::route`].
+/// A delta for [`Controller::route`], from the object's versions before and after.
 ///
 /// # Panics
-/// If there is neither.
+/// If both are `None`.
 pub fn delta(watch: &str, old: Option<&Value>, new: Option<&Value>) -> Delta {
     let delta_type = match (old, new) {
         (Some(_), Some(_)) => DeltaType::Modified,
@@ -539,10 +530,10 @@ pub fn delta(watch: &str, old: Option<&Value>, new: Option<&Value>) -> Delta {
     }
 }
 
-/// Reads a view from a literal object.
+/// Parses a view from a literal object.
 ///
 /// # Panics
-/// If it is not as the view wants it.
+/// If the object does not fit the view.
 pub fn view<T: crate::View>(object: Value) -> T {
     serde_json::from_value(object).expect("the object fits the view")
 }

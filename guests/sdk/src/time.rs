@@ -1,4 +1,4 @@
-//! Points in time, as the API writes them: RFC 3339 in UTC, to the second or to the microsecond.
+//! Points in time in the API's format: RFC 3339 in UTC, with seconds or microseconds.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -8,26 +8,26 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-/// A point in time. It is written to the second, as `metadata.creationTimestamp` is; in memory it
-/// keeps nanoseconds.
+/// A point in time with nanoseconds. It is serialized with whole seconds, like
+/// `metadata.creationTimestamp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time {
-    /// Since 1970-01-01T00:00:00Z.
+    /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
-    /// Of that second; below a billion.
+    /// Nanoseconds of the second, below 1,000,000,000.
     pub nanoseconds: u32,
 }
 
-/// A point in time that is written to the microsecond, as a Lease's `renewTime` is.
+/// A point in time that is serialized with microseconds, like a Lease's `renewTime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Time);
 
-/// A text that is not a time of RFC 3339.
+/// The text is not an RFC 3339 time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError(pub String);
 
 impl Time {
-    /// So many seconds after 1970-01-01T00:00:00Z.
+    /// This many seconds after 1970-01-01T00:00:00Z.
     pub fn of_seconds(seconds: i64) -> Self {
         Self {
             seconds,
@@ -35,30 +35,30 @@ impl Time {
         }
     }
 
-    /// How much later this is than `earlier`; zero if it is not.
+    /// Time from `earlier` to this time; zero if it is not later.
     pub fn since(self, earlier: Time) -> Duration {
         let nanos = self.nanos() - earlier.nanos();
         let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
         Duration::from_nanos(nanos)
     }
 
-    /// How long until this time; zero if it has passed.
+    /// Time from `now` until this time; zero if it has passed.
     pub fn from_now(self, now: Time) -> Duration {
         self.since(now)
     }
 
-    /// Without the fraction of a second, as the API keeps it.
+    /// Drops the fraction of a second, like the API.
     pub fn to_second(self) -> Self {
         Self::of_seconds(self.seconds)
     }
 
-    /// The start, in UTC, of a day that is written as in `2026-01-31`; none if the text is no such
-    /// thing.
+    /// Parses a date such as `2026-01-31` as the start of that day in UTC; `None` if it is
+    /// malformed.
     pub fn of_date(date: &str) -> Option<Self> {
         parse(&format!("{date}T00:00:00Z"))
     }
 
-    /// Its day, in UTC, as in `2026-01-31`.
+    /// The date in UTC, such as `2026-01-31`.
     pub fn date(self) -> String {
         let mut text = self.to_string();
         text.truncate(text.len() - "T00:00:00Z".len());
@@ -113,7 +113,7 @@ impl fmt::Display for MicroTime {
     }
 }
 
-/// The date and the time of day of a second.
+/// Formats a number of seconds as date and time.
 struct Civil(i64);
 
 impl fmt::Display for Civil {
@@ -128,8 +128,8 @@ impl fmt::Display for Civil {
     }
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar, by counting years from March, so that
-/// the leap day is a year's last (Hinnant, «chrono-Compatible Low-Level Date Algorithms»).
+/// Days from 1970-01-01 to a Gregorian date. Years are counted from March, so that the leap day is
+/// the last of the year (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -137,7 +137,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The reverse of [`days_of`].
+/// The inverse of [`days_of`].
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -194,7 +194,7 @@ fn parse(text: &str) -> Option<Time> {
     })
 }
 
-/// A zone's seconds ahead of UTC.
+/// The offset of a time zone from UTC, in seconds.
 fn offset(zone: &str) -> Option<i64> {
     if zone == "Z" {
         return Some(0);
@@ -217,7 +217,7 @@ fn digits(text: &str) -> Option<i64> {
 
 impl fmt::Display for TimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a time of RFC 3339", self.0)
+        write!(f, "`{}` is not an RFC 3339 time", self.0)
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_reads_back_as_it_was_written() {
+    fn times_round_trip() {
         for text in [
             "1970-01-01T00:00:00Z",
             "2000-02-29T23:59:59Z",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_reads_back() {
+    fn every_day_of_eight_centuries_round_trips() {
         for day in -150_000..150_000 {
             let (year, month, date) = date_of(day);
             assert_eq!(days_of(year, month, date), day);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_and_zones_are_read() {
+    fn fractions_and_zones_are_parsed() {
         let time: Time = "2026-01-01T02:00:00.25+02:00".parse().unwrap();
         assert_eq!(
             (time.to_string(), time.nanoseconds),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn malformed_times_are_rejected() {
         for text in [
             "",
             "2026-01-01",
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_read_and_written_as_its_date() {
+    fn dates_round_trip() {
         let start = Time::of_date("2024-02-29").unwrap();
         assert_eq!(start.to_string(), "2024-02-29T00:00:00Z");
         assert_eq!((start + Duration::from_secs(86_399)).date(), "2024-02-29");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_added_and_measured() {
+    fn durations_are_added_subtracted_and_measured() {
         let noon: Time = "2026-01-01T12:00:00Z".parse().unwrap();
         let later = noon + Duration::from_millis(1500);
         assert_eq!(

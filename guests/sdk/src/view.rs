@@ -1,6 +1,6 @@
-//! Views: structs that hold the few fields of a kind that a controller reads.
+//! Views: structs with the fields of a kind that a controller reads.
 //!
-//! A view names each field's path once. From the paths come the fields that `describe` declares,
+//! A view names each field's path once. The paths determine the fields that `describe` declares,
 //! the projection of each read and the parsing, so that the host sends only what the controller
 //! reads.
 
@@ -17,22 +17,23 @@ use serde_json::Value;
 
 use derive::{Node, Slots};
 
-/// The fields of a kind that a controller reads. Usually derived; any struct that serde reads can
-/// implement it.
+/// The fields of a kind that a controller reads. Usually derived; any struct that implements
+/// `Deserialize` can implement it.
 ///
 /// The derive macro fills each field of the struct from its path. A field that is absent or null
-/// has its type's default. The struct implements `Default`; the macro implements `Deserialize`.
+/// gets its type's default. The struct must implement `Default`; the macro implements
+/// `Deserialize`.
 ///
 /// - `#[view(kind = "apps/v1/ReplicaSet")]` on the struct names the kind.
-/// - `#[view(path = "spec.replicas")]` on a field names what fills it.
-/// - `#[view(path = "metadata", fields("labels"))]` narrows what is read below the path. Without
-///   `fields`, everything below the path is read. `fields()` reads of `metadata` what is always
-///   read: name, namespace, UID and resource version.
+/// - `#[view(path = "spec.replicas")]` on a field names its path.
+/// - `#[view(path = "metadata", fields("labels"))]` reads only these fields below the path. Without
+///   `fields`, everything below the path is read. `metadata` with `fields()` reads only the fields
+///   that are always read: name, namespace, UID and resource version.
 ///
-/// Paths are checked when the struct is compiled. No path may lie below another one.
+/// Paths are checked at compile time. No path may be below another one.
 ///
-/// A list of a view that narrows no path is transferred as rows, which hold only the values: use
-/// such a view to count or compare many objects.
+/// Views without `fields` are listed as rows, which contain only the values. Use such a view to
+/// count or compare many objects.
 ///
 /// ```
 /// use flyball_sdk::prelude::*;
@@ -77,27 +78,27 @@ use derive::{Node, Slots};
 pub trait View: DeserializeOwned {
     /// The kind, as in `apps/v1/ReplicaSet`.
     const KIND: &'static str;
-    /// The paths of the fields that are read.
+    /// The paths of the fields to read.
     const FIELDS: &'static [&'static str];
-    /// The paths whose values form a row that the view can be deserialized from; empty if it can be
-    /// deserialized only from objects.
+    /// The paths whose values form a row from which the view can be deserialized; empty if it can
+    /// only be deserialized from objects.
     const COLUMNS: &'static [&'static str] = &[];
 }
 
-/// What the code of the derive macro uses.
+/// Items used by the derive macro's code.
 #[doc(hidden)]
 pub mod derive {
     pub use serde::{Deserialize, Deserializer};
 
     pub use super::collect;
 
-    /// A struct whose fields are filled one by one, each from its path.
+    /// A struct whose fields are filled one by one.
     pub trait Slots: Default {
         /// The number of fields.
         const COUNT: usize;
-        /// Whether the tree has a [`Node::List`]. Views without one don't carry the code for it.
+        /// Whether the tree has a [`Node::List`]. Views without one don't include the code for it.
         const HAS_FILTERS: bool;
-        /// Where the fields' values lie in an object.
+        /// The positions of the fields' values in an object.
         const TREE: Node;
         /// Fills a field.
         fn fill<'de, D: Deserializer<'de>>(
@@ -107,15 +108,15 @@ pub mod derive {
         ) -> Result<(), D::Error>;
     }
 
-    /// What is read at a place of an object.
+    /// How a value in an object is read.
     #[derive(Clone, Copy)]
     pub enum Node {
-        /// The value fills the field of this number.
+        /// The value fills the field with this index.
         Slot(usize),
-        /// The value is an object, of which these fields are read.
+        /// The value is an object with these fields.
         Object(&'static [(&'static str, Node)]),
-        /// The value is a list. Each entry has a field and a value, which select the first element
-        /// where that field has that value.
+        /// The value is a list. Each entry has a field name and a value; it reads the first element
+        /// whose field has that value.
         List(&'static [(&'static str, &'static str, Node)]),
     }
 
@@ -126,7 +127,7 @@ pub mod derive {
     }
 }
 
-/// Reads an object, or a row of its columns, into a view's fields: in one pass, without a tree.
+/// Deserializes an object or a row into a view's fields in one pass, without an intermediate tree.
 #[doc(hidden)]
 pub fn collect<'de, S: Slots, D: Deserializer<'de>>(deserializer: D) -> Result<S, D::Error> {
     let mut view = S::default();
@@ -171,7 +172,7 @@ impl<'de, S: Slots> Visitor<'de> for Whole<'_, S> {
     }
 }
 
-/// A value of an object, and what is read there.
+/// A value in an object and how it is read.
 struct Below<'a, S> {
     view: &'a mut S,
     node: Node,
@@ -228,7 +229,7 @@ impl<'de, S: Slots> Visitor<'de> for Below<'_, S> {
 }
 
 impl<S: Slots> Below<'_, S> {
-    /// Reads the first element that each filter selects.
+    /// Reads the first element that matches each filter.
     fn view_elements<'de, A: SeqAccess<'de>>(
         self,
         elements: &'static [(&'static str, &'static str, Node)],
@@ -250,7 +251,7 @@ impl<S: Slots> Below<'_, S> {
     }
 }
 
-/// Reads a key and returns what is read below it.
+/// Deserializes a key and returns how the value is read.
 struct Key<'a> {
     fields: &'static [(&'static str, Node)],
     lifetime: PhantomData<&'a ()>,
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_or_null_is_the_default() {
+    fn absent_or_null_fields_get_the_default() {
         assert_eq!(read("{}"), Sample::default());
         assert_eq!(
             read(r#"{"spec": null, "metadata": null}"#),
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_that_narrows_no_path_is_read_from_rows_as_from_objects() {
+    fn a_view_without_narrowed_paths_is_read_from_rows_and_objects() {
         #[derive(View, Debug, Default, PartialEq)]
         #[view(kind = "example.com/v1/Sample")]
         struct Flat {
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_read_from_a_tree_as_well() {
+    fn a_view_is_read_from_a_json_value() {
         let tree = serde_json::json!({"spec": {"replicas": 4}});
         assert_eq!(serde_json::from_value::<Sample>(tree).unwrap().replicas, 4);
     }
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_come_from_the_paths_and_what_narrows_them() {
+    fn the_fields_are_the_paths_or_the_narrowed_paths() {
         let expected = [
             "metadata.labels",
             "metadata2.annotations['example.com/note']",

@@ -1,4 +1,4 @@
-//! In the sandbox: the WIT imports as [`Imports`], and a [`Controller`] as the WIT exports.
+//! The sandbox side: the WIT imports as [`Imports`], and a [`Controller`] as the WIT exports.
 
 use flyball_types::{ApiError, Catalogue, Effect, EventOptions, Projection, Query};
 
@@ -29,7 +29,7 @@ pub mod bindings {
     });
 }
 
-/// A controller as a guest.
+/// Implements the WIT exports for a controller.
 pub struct Exported<C>(std::marker::PhantomData<C>);
 
 impl<C: Controller> guest::Guest for Exported<C> {
@@ -89,7 +89,7 @@ fn lift_delta(delta: guest::Delta) -> Delta {
     }
 }
 
-/// Sends the message of a panic to the host's log before the guest traps, so that the trap has a reason.
+/// Logs the message of a panic before the guest traps: the trap itself has no message.
 fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -349,7 +349,7 @@ fn add(batch: &wit::writer::Batch, write: Write) {
     let options = if options.is_empty() {
         Vec::new()
     } else {
-        // Not by `Value`'s `to_string`, which would bring a second serializer into every guest.
+        // Not `Value::to_string`, which would add a second serializer to every guest.
         serde_json::to_vec(&options).expect("options are valid JSON")
     };
     match action {

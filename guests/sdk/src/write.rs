@@ -1,4 +1,4 @@
-//! Writes: what a guest asks the API server to change, alone or as a batch that the host runs concurrently.
+//! Writes, single or in batches that the host runs concurrently.
 
 use flyball_types::ApiError;
 use serde::Serialize;
@@ -9,35 +9,35 @@ use crate::error::Error;
 use crate::imports::Imports;
 use crate::meta::Meta;
 
-/// What a write is about.
+/// The object or collection that a write applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// The kind, as in `apps/v1/ReplicaSet`.
     pub kind: String,
     /// Empty if it is cluster-scoped.
     pub namespace: String,
-    /// Empty where an object is created under the name in its body.
+    /// Empty for a create with the name in the object's metadata, and for a collection.
     pub name: String,
     /// Empty, or a subresource: `status`, `scale`, `eviction`, …
     pub subresource: String,
 }
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Creates this object.
     Create(Vec<u8>),
-    /// Updates the object of this resource version by this merge patch.
+    /// Updates the object with this resource version by this merge patch.
     Update(String, Vec<u8>),
-    /// Replaces the status of the object of this resource version.
+    /// Replaces the status of the object with this resource version.
     UpdateStatus {
         resource_version: String,
         /// The whole new status.
         status: Vec<u8>,
-        /// A merge patch of the metadata; empty for none.
+        /// A merge patch of the metadata; empty if none.
         metadata: Vec<u8>,
     },
-    /// Patches with this type of patch.
+    /// Applies a patch of this type.
     Patch(PatchType, Vec<u8>),
     /// Deletes the object.
     Delete,
@@ -45,21 +45,20 @@ pub enum Action {
     DeleteCollection(String, String),
 }
 
-/// The API's types of patches.
+/// The API's patch types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// A JSON patch: a list of operations.
     Json,
-    /// A JSON merge patch.
     Merge,
-    /// A strategic merge patch: lists merge by their keys.
+    /// A strategic merge patch, which merges lists by their keys.
     Strategic,
-    /// A server-side apply.
+    /// Server-side apply.
     Apply,
 }
 
 impl PatchType {
-    /// As the world writes it.
+    /// The name in the WIT world.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -70,14 +69,14 @@ impl PatchType {
     }
 }
 
-/// What becomes of an object's dependents when it is deleted.
+/// What happens to an object's dependents when it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They go after it.
+    /// They are deleted after the object.
     Background,
-    /// They go before it.
+    /// They are deleted before the object.
     Foreground,
-    /// They stay.
+    /// They are kept.
     Orphan,
 }
 
@@ -91,17 +90,15 @@ impl Propagation {
     }
 }
 
-/// One write: what it is about, what it does, its options and what it wants back.
+/// A write: target, operation, options and the fields to return.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a write does nothing until it is run"]
 pub struct Write {
-    /// What it is about.
     pub target: Target,
-    /// What it does.
     pub action: Action,
-    /// The API's own options object.
+    /// The API's options object, such as DeleteOptions.
     pub options: Map<String, Value>,
-    /// The field paths that are wanted of the answer; none, if empty.
+    /// The paths of the response's fields to return; none if empty.
     pub returns: Vec<String>,
 }
 
@@ -121,20 +118,20 @@ impl Write {
         }
     }
 
-    /// Creates this object, under the name (or `generateName`) in its metadata.
+    /// Creates an object. Its metadata must have a name or a `generateName`.
     pub fn create(kind: &str, namespace: &str, object: &impl Serialize) -> Self {
         Self::new(kind, namespace, "", Action::Create(bytes(object)))
     }
 
-    /// Updates the object that was read with this metadata: `change` is a JSON merge patch. If the object has changed since
-    /// then, it is a `Conflict`.
+    /// Updates the object that was read with this metadata by a JSON merge patch. Fails with `Conflict` if the object
+    /// has changed since.
     pub fn update(kind: &str, meta: &Meta, change: &impl Serialize) -> Self {
         let action = Action::Update(meta.resource_version.clone(), bytes(change));
         Self::new(kind, &meta.namespace, &meta.name, action)
     }
 
-    /// Replaces the status of the object that was read with this metadata: `status` is the whole new status. If the object
-    /// has changed since then, it is a `Conflict`.
+    /// Replaces the whole status of the object that was read with this metadata. Fails with `Conflict` if the object
+    /// has changed since.
     pub fn update_status(kind: &str, meta: &Meta, status: &impl Serialize) -> Self {
         let action = Action::UpdateStatus {
             resource_version: meta.resource_version.clone(),
@@ -160,17 +157,17 @@ impl Write {
         )
     }
 
-    /// Deletes the object of this name.
+    /// Deletes the object with this name.
     pub fn delete(kind: &str, namespace: &str, name: &str) -> Self {
         Self::new(kind, namespace, name, Action::Delete)
     }
 
-    /// Deletes the object that was read with this metadata, and no other of its name.
+    /// Deletes the object that was read with this metadata, with its UID as a precondition.
     pub fn delete_exactly(kind: &str, meta: &Meta) -> Self {
         Self::delete(kind, &meta.namespace, &meta.name).uid(&meta.uid)
     }
 
-    /// Deletes all objects of a kind in a namespace that match both selectors (empty: all).
+    /// Deletes all objects of a kind in a namespace that match both selectors (empty: no restriction).
     pub fn delete_collection(kind: &str, namespace: &str, labels: &str, fields: &str) -> Self {
         Self::new(
             kind,
@@ -180,7 +177,7 @@ impl Write {
         )
     }
 
-    /// Posts to a subresource of an object, as in an eviction.
+    /// Creates a subresource of an object, such as an eviction.
     pub fn create_on(
         kind: &str,
         namespace: &str,
@@ -191,7 +188,7 @@ impl Write {
         Self::new(kind, namespace, name, Action::Create(bytes(object))).on(subresource)
     }
 
-    /// Changes metadata along with a status: `change` is a JSON merge patch of it. The API server takes annotations with the
+    /// Updates metadata together with a status by a JSON merge patch. The API server accepts annotations with the
     /// status of some kinds, such as Deployments.
     ///
     /// # Panics
@@ -199,35 +196,34 @@ impl Write {
     pub fn with_metadata(mut self, change: &impl Serialize) -> Self {
         match &mut self.action {
             Action::UpdateStatus { metadata, .. } => *metadata = bytes(change),
-            action => panic!("metadata goes along with a status, not with {action:?}"),
+            action => panic!("`with_metadata` needs an `update_status`, not {action:?}"),
         }
         self
     }
 
-    /// Writes to this subresource.
+    /// Applies the write to this subresource.
     pub fn on(mut self, subresource: &str) -> Self {
         self.target.subresource = subresource.into();
         self
     }
 
-    /// Wants these fields of the answer: `metadata`, or `.` for all.
+    /// Returns these fields of the response, such as `metadata`; `.` means the whole object.
     pub fn returning(mut self, fields: &[&str]) -> Self {
         self.returns = fields.iter().map(|&field| field.to_owned()).collect();
         self
     }
 
-    /// Sets one of the API's options.
     pub fn option(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.options.insert(name.into(), value.into());
         self
     }
 
-    /// Writes as this field manager; needed by [`PatchType::Apply`].
+    /// Sets the field manager; required for [`PatchType::Apply`].
     pub fn field_manager(self, manager: &str) -> Self {
         self.option("fieldManager", manager)
     }
 
-    /// Applies over fields that another manager owns.
+    /// Takes over fields that another manager owns.
     pub fn force(self) -> Self {
         self.option("force", true)
     }
@@ -242,12 +238,12 @@ impl Write {
         self.precondition("resourceVersion", version)
     }
 
-    /// What becomes of the dependents.
+    /// Sets what happens to the dependents.
     pub fn propagation(self, policy: Propagation) -> Self {
         self.option("propagationPolicy", policy.as_str())
     }
 
-    /// Deletes after this time; 0 at once.
+    /// Sets the grace period; 0 deletes immediately.
     pub fn grace_seconds(self, seconds: u32) -> Self {
         self.option("gracePeriodSeconds", seconds)
     }
@@ -262,18 +258,18 @@ impl Write {
     }
 }
 
-/// Writes to be run concurrently.
+/// Writes to run concurrently.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The writes, in order.
     pub writes: Vec<Write>,
-    /// Start with so many at once, and double after each round without an error.
+    /// If set, starts with rounds of this size and doubles the size after each round without an error.
     pub slow_start: Option<u32>,
-    /// Whether none is started after one has failed.
+    /// Whether no write is started after one has failed.
     pub stop_on_error: bool,
 }
 
-/// A batch being put together: [`Host::batch`](crate::Host::batch).
+/// A builder for batches: [`Host::batch`](crate::Host::batch).
 #[must_use = "a batch does nothing until it is run"]
 pub struct BatchBuilder<'a> {
     imports: &'a dyn Imports,
@@ -288,13 +284,11 @@ impl<'a> BatchBuilder<'a> {
         }
     }
 
-    /// Adds a write.
     pub fn with(mut self, write: Write) -> Self {
         self.batch.writes.push(write);
         self
     }
 
-    /// Adds writes.
     pub fn extend(mut self, writes: impl IntoIterator<Item = Write>) -> Self {
         self.batch.writes.extend(writes);
         self
@@ -310,20 +304,21 @@ impl<'a> BatchBuilder<'a> {
         self.with(Write::delete_exactly(kind, meta))
     }
 
-    /// Starts with so many writes at once and doubles after each round without an error; from the first error on no round
-    /// is started, and the rest are `Skipped`.
+    /// Starts with this many writes at once, and doubles the number after each round without an error. After a round
+    /// with an error no further round is started; the remaining writes fail with `Skipped`.
     pub fn slow_start(mut self, initial: u32) -> Self {
         self.batch.slow_start = Some(initial);
         self
     }
 
-    /// Starts no write after one has failed: the rest are `Skipped`.
+    /// Starts no write after one has failed. The remaining writes fail with `Skipped`.
     pub fn stop_on_error(mut self) -> Self {
         self.batch.stop_on_error = true;
         self
     }
 
-    /// Makes the calls. One result for each write, in the order in which they were added. An empty batch makes no call.
+    /// Runs the writes. Returns one result per write, in the order in which they were added. An empty batch makes no
+    /// host call.
     pub fn run(self) -> Vec<Result<Answer, ApiError>> {
         if self.batch.writes.is_empty() {
             return Vec::new();
@@ -336,22 +331,21 @@ impl<'a> BatchBuilder<'a> {
     }
 }
 
-/// What a write answered: the fields that it asked for; empty if none.
+/// The returned fields of a write's response; empty if none were requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer(pub Vec<u8>);
 
 impl Answer {
-    /// Reads the fields as a `T`.
+    /// Parses the fields as a `T`.
     ///
     /// # Errors
-    /// They are not as `T` wants them.
+    /// The fields are not a valid `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         flyball_types::read(&self.0)
-            .map_err(|error| Error::Malformed("the answer to a write".into(), error))
+            .map_err(|error| Error::Malformed("the response to a write".into(), error))
     }
 }
 
-/// The JSON of a value.
 fn bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a map with string keys is valid JSON")
 }

@@ -1,12 +1,12 @@
-//! serviceaccount-controller: a default account in each namespace.
+//! serviceaccount-controller: creates a default account in each namespace.
 //!
-//! Each active namespace has a ServiceAccount `default`. A deleted account is created again. A
-//! namespace that is not active gets none.
+//! Each active namespace has a ServiceAccount `default`. A deleted account is recreated. An
+//! inactive namespace gets none.
 
 use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
 
-/// The accounts that each namespace has.
+/// The accounts of each namespace.
 const ACCOUNTS: [&str; 1] = ["default"];
 
 #[derive(View, Clone, Debug, Default)]
@@ -23,7 +23,7 @@ struct ServiceAccount {
     meta: Meta,
 }
 
-/// The controller. Its keys are names of namespaces.
+/// The controller. Keys are names of namespaces.
 pub struct ServiceAccounts;
 
 export!(ServiceAccounts);
@@ -66,14 +66,14 @@ impl Controller for ServiceAccounts {
     }
 }
 
-/// The accounts that do not exist yet.
+/// Returns the accounts that do not exist yet.
 fn missing(accounts: &[ServiceAccount]) -> impl Iterator<Item = &'static str> {
     ACCOUNTS
         .into_iter()
         .filter(|&wanted| !accounts.iter().any(|account| account.meta.name == wanted))
 }
 
-/// Whether the refusal leaves nothing to do: the account exists, or the namespace is being deleted.
+/// Whether an error can be ignored: the account exists, or the namespace is being deleted.
 fn is_settled(error: &ApiError) -> bool {
     error.is_already_exists() || is_namespace_terminating(error)
 }

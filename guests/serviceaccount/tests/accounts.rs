@@ -1,4 +1,4 @@
-//! What the controller does, natively.
+//! Native tests of the whole controller.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::{Cluster, refusal};
@@ -24,14 +24,14 @@ fn an_active_namespace_gets_its_default_account() {
 }
 
 #[test]
-fn an_account_that_is_there_is_left_alone() {
+fn an_existing_account_is_left_alone() {
     let cluster = Cluster::with([namespace("Active"), account("default")]);
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
     assert!(cluster.written().is_empty());
 }
 
 #[test]
-fn a_deleted_account_is_made_again() {
+fn a_deleted_account_is_recreated() {
     let cluster = Cluster::with([namespace("Active"), account("default")]);
     cluster.remove("v1/ServiceAccount", "team", "default");
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
@@ -39,7 +39,7 @@ fn a_deleted_account_is_made_again() {
 }
 
 #[test]
-fn a_namespace_that_is_not_active_or_not_there_gets_none() {
+fn an_inactive_or_missing_namespace_gets_no_account() {
     for objects in [vec![namespace("Terminating")], vec![namespace("")], vec![]] {
         let cluster = Cluster::with(objects);
         assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
@@ -48,7 +48,7 @@ fn a_namespace_that_is_not_active_or_not_there_gets_none() {
 }
 
 #[test]
-fn a_namespace_that_starts_to_go_meanwhile_is_no_failure() {
+fn a_namespace_terminated_in_the_meantime_is_not_an_error() {
     let mut going = namespace("Active");
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     let cluster = Cluster::with([going]);
@@ -61,14 +61,14 @@ fn a_namespace_that_starts_to_go_meanwhile_is_no_failure() {
 }
 
 #[test]
-fn an_account_that_somebody_else_made_meanwhile_is_no_failure() {
+fn an_account_created_in_the_meantime_is_not_an_error() {
     let cluster = Cluster::with([namespace("Active")]);
     cluster.fail("create", "v1/ServiceAccount", refusal(409, "AlreadyExists"));
     assert_eq!(reconcile(&cluster).unwrap(), Outcome::Done);
 }
 
 #[test]
-fn every_other_refusal_is_retried() {
+fn every_other_error_is_retried() {
     let cluster = Cluster::with([namespace("Active")]);
     cluster.fail("create", "v1/ServiceAccount", refusal(403, "Forbidden"));
     let error = reconcile(&cluster).unwrap_err();

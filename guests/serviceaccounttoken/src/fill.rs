@@ -1,4 +1,4 @@
-//! What belongs into a Secret: what it lacks, as a change of it.
+//! Determines which data a token Secret is missing, and the update that adds it.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json::Map;
@@ -6,10 +6,10 @@ use flyball_sdk::{StringMap, base64};
 
 use crate::Account;
 
-/// The type of Secrets that hold the token of a service account.
+/// The type of Secrets that hold a service account's token.
 pub const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 
-/// The annotations that name the account, and its UID.
+/// The annotations with the service account's name and UID.
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
@@ -17,7 +17,7 @@ const CA: &str = "ca.crt";
 const NAMESPACE: &str = "namespace";
 const TOKEN: &str = "token";
 
-/// A Secret for a token.
+/// A token Secret.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Secret")]
 pub struct Secret {
@@ -29,23 +29,23 @@ pub struct Secret {
         )
     )]
     pub meta: Meta,
-    /// What it holds, in base64.
+    /// The Secret's data, in base64.
     #[view(path = "data", fields("['ca.crt']", "namespace", "token"))]
     pub data: StringMap,
 }
 
 impl Secret {
-    /// The name and the UID of the account whose token it holds; empty where they are not told.
+    /// Returns the name and UID of the Secret's account; empty strings for absent annotations.
     pub fn account(&self) -> (&str, &str) {
         let annotation = |key| self.meta.annotation(key).unwrap_or_default();
         (annotation(ACCOUNT_NAME), annotation(ACCOUNT_UID))
     }
 
-    /// Whether it may hold the token of the account of this UID, if the names agree: it tells no
-    /// UID, or this one.
+    /// Whether the Secret's UID annotation is absent or equals this UID. The caller compares the
+    /// name.
     pub fn may_be_of(&self, uid: &str) -> bool {
-        let (_, told) = self.account();
-        told.is_empty() || told == uid
+        let (_, own) = self.account();
+        own.is_empty() || own == uid
     }
 
     fn lacks(&self, key: &str) -> bool {
@@ -53,17 +53,18 @@ impl Secret {
     }
 }
 
-/// What a Secret lacks.
+/// The data that a Secret is missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
-    /// What is known of it, in base64.
+    /// The missing data except the token, in base64.
     data: Map<String, Value>,
-    /// Whether it lacks a token.
+    /// Whether the token is missing.
     pub token: bool,
 }
 
-/// What a Secret lacks; none if it is filled. A token and a namespace that are there stay, whatever
-/// they are; the bundle, if there is one to be had, must be this one.
+/// Returns what a Secret is missing, or `None` if it is complete. An existing token or namespace is
+/// kept, whatever its value. The CA bundle is replaced if it differs from `bundle`, unless `bundle`
+/// is empty.
 pub fn missing(secret: &Secret, bundle: &str) -> Option<Missing> {
     let mut data = Map::new();
     let encoded = base64::encode(bundle.as_bytes());
@@ -81,20 +82,19 @@ pub fn missing(secret: &Secret, bundle: &str) -> Option<Missing> {
 }
 
 impl Missing {
-    /// Adds the token.
     pub fn put_token(&mut self, token: &str) {
         self.data
             .insert(TOKEN.into(), base64::encode(token.as_bytes()).into());
     }
 
-    /// The change, as a merge patch, that fills the Secret and says whose it is.
+    /// Returns the merge patch that adds the data and sets the account's annotations.
     pub fn change(self, account: &Account) -> Value {
         let annotations = json!({ACCOUNT_NAME: account.meta.name, ACCOUNT_UID: account.meta.uid});
         json!({"metadata": {"annotations": annotations}, "data": self.data})
     }
 }
 
-/// What the token says, as kube-apiserver expects it of one that lies in a Secret.
+/// The token's claims, as kube-apiserver expects them in a legacy token.
 pub fn claims(secret: &Secret, account: &Account) -> Value {
     let (namespace, name) = (&account.meta.namespace, &account.meta.name);
     json!({

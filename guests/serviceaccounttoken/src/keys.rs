@@ -1,12 +1,12 @@
-//! What the queues hold: objects with their UIDs, so that nothing is done to another one of the
-//! same name; and of a Secret its account, which a deleted one can't be asked for.
+//! The keys of the two queues. They contain UIDs, so that another object of the same name is left
+//! alone. A Secret's key also contains its account, which can't be read once the Secret is deleted.
 
 use flyball_sdk::prelude::*;
 
 use crate::Account;
 use crate::fill::Secret;
 
-/// An account: `namespace/name/uid`.
+/// The key of an account: `namespace/name/uid`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountKey {
     pub namespace: String,
@@ -14,8 +14,8 @@ pub struct AccountKey {
     pub uid: String,
 }
 
-/// A Secret: `namespace/name/uid/account/account-uid`. The last two are what its annotations say,
-/// any text; the account's UID may be empty.
+/// The key of a Secret: `namespace/name/uid/account/account-uid`. The last two come from its
+/// annotations and can be any text; the account's UID may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretKey {
     pub namespace: String,
@@ -26,7 +26,6 @@ pub struct SecretKey {
 }
 
 impl AccountKey {
-    /// The key of an account.
     pub fn of(account: &Account) -> Self {
         let meta = &account.meta;
         Self {
@@ -36,10 +35,10 @@ impl AccountKey {
         }
     }
 
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not an account's key.
     pub fn parse(key: &Key) -> Result<Self, Error> {
         let parts: Vec<&str> = key.name.split('/').collect();
         match parts[..] {
@@ -62,7 +61,6 @@ impl From<AccountKey> for Key {
 }
 
 impl SecretKey {
-    /// The key of a Secret.
     pub fn of(secret: &Secret) -> Self {
         let (meta, (account, account_uid)) = (&secret.meta, secret.account());
         Self {
@@ -74,10 +72,10 @@ impl SecretKey {
         }
     }
 
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is not a Secret's key.
     pub fn parse(key: &Key) -> Result<Self, Error> {
         let parts: Vec<&str> = key.name.split('/').collect();
         match parts[..] {
@@ -105,7 +103,7 @@ impl From<SecretKey> for Key {
     }
 }
 
-/// A text without slashes.
+/// Escapes slashes and percent signs.
 fn escape(text: &str) -> String {
     text.replace('%', "%25").replace('/', "%2F")
 }
@@ -119,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_it_was_written() {
+    fn keys_round_trip() {
         for (account, account_uid) in [
             ("builder", "u-2"),
             ("builder", ""),
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_tried_again() {
+    fn a_malformed_key_is_a_terminal_error() {
         for text in ["", "a", "team/a", "team/a/b/c"] {
             assert!(
                 AccountKey::parse(&Key::parse(text))

@@ -1,11 +1,11 @@
 //! serviceaccount-token-controller: the tokens in Secrets of service accounts.
 //!
-//! A Secret of the type `kubernetes.io/service-account-token` names an account. The controller
-//! fills it: with a token, which lasts as long as the Secret does, with the CA bundle of the API
-//! server (the operator's value [`ROOT_CA`]) and with its namespace. It goes when its account is
-//! gone. When it is deleted itself, its account no longer names it.
+//! A Secret of the type `kubernetes.io/service-account-token` names an account. The controller adds
+//! a token, which is valid as long as the Secret exists, the CA bundle of the API server (the
+//! operator's value [`ROOT_CA`]) and its namespace. It deletes the Secret when its account is
+//! deleted. When the Secret is deleted, the controller removes it from the account's `secrets`.
 //!
-//! [`keys`] says what the two queues hold, [`fill`] what belongs into a Secret.
+//! [`keys`] defines the keys of the two queues, [`fill`] the contents of a Secret.
 
 pub mod fill;
 pub mod keys;
@@ -17,22 +17,22 @@ use flyball_sdk::{Delta, RoutedKey, StringMap, debug};
 use fill::{SECRET_TYPE, Secret};
 use keys::{AccountKey, SecretKey};
 
-/// The key of the configuration that holds the bundle, in PEM. Without one, that part of the
-/// Secrets is left alone.
+/// The configuration key of the CA bundle in PEM. Without a value, the Secrets' bundles are left
+/// alone.
 pub const ROOT_CA: &str = "root-ca";
-/// The host's key that signs the tokens.
+/// The name of the host's key that signs the tokens.
 pub const SIGNING_KEY: &str = "service-account";
 
-/// The queue of accounts that are gone.
+/// The queue of deleted accounts.
 pub const ACCOUNTS: &str = "serviceaccount_tokens_service";
-/// The queue of Secrets that were made, changed or deleted.
+/// The queue of Secrets that were created, updated or deleted.
 pub const SECRETS: &str = "serviceaccount_tokens_secret";
-/// How often a key is retried before it waits for a change.
+/// Number of retries of a key.
 const RETRIES: u32 = 10;
 /// The index of Secrets by the name of their account.
 const BY_ACCOUNT: &str = "account";
 
-/// An account, of which only its being there matters.
+/// An account. Only its existence matters.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/ServiceAccount")]
 pub struct Account {
@@ -40,24 +40,23 @@ pub struct Account {
     pub meta: Meta,
 }
 
-/// An account with what it refers to.
+/// An account with its references to Secrets.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/ServiceAccount")]
-struct Referring {
+struct AccountWithSecrets {
     #[view(path = "metadata", fields("name"))]
     meta: Meta,
-    /// Whole references: all their fields are text.
+    /// Complete references. All of their fields are strings.
     #[view(path = "secrets")]
     secrets: Vec<StringMap>,
 }
 
-/// Fills and deletes the Secrets.
 pub struct Tokens;
 
 export!(Tokens);
 
 impl Controller for Tokens {
-    /// Accounts have no generation: no modification of one counts.
+    /// `Change::Generation` ignores modifications: ServiceAccounts have no generation.
     fn describe() -> Description {
         let retried = |name| Queue {
             max_retries: Some(RETRIES),
@@ -92,12 +91,12 @@ impl Controller for Tokens {
         let mut routed = Vec::new();
         for delta in deltas {
             if delta.watch == Account::KIND {
-                let gone = delta
+                let deleted = delta
                     .before::<Account>()?
                     .filter(|_| delta.delta_type == DeltaType::Deleted);
-                routed.extend(gone.map(|account| to(ACCOUNTS, AccountKey::of(&account).into())));
+                routed.extend(deleted.map(|account| to(ACCOUNTS, AccountKey::of(&account).into())));
             } else {
-                // One that is gone is known by what it was.
+                // A deleted Secret is identified by its last version.
                 let secret = delta.after::<Secret>()?.or(delta.before()?);
                 let of_account = secret.filter(|secret| !secret.account().0.is_empty());
                 routed.extend(of_account.map(|secret| to(SECRETS, SecretKey::of(&secret).into())));
@@ -123,7 +122,7 @@ fn to(queue: &str, key: Key) -> RoutedKey {
     }
 }
 
-/// Deletes the Secrets of an account that is gone, or that has another's name now.
+/// Deletes the Secrets of an account that was deleted, possibly replaced by one of the same name.
 fn sync_account(host: &Host, key: &AccountKey) -> Result<(), Error> {
     let AccountKey {
         namespace,
@@ -142,8 +141,8 @@ fn sync_account(host: &Host, key: &AccountKey) -> Result<(), Error> {
     delete(host, &secrets)
 }
 
-/// Fills a Secret, deletes it if its account is not there, or takes a deleted one out of its
-/// account.
+/// Completes a Secret, deletes it if its account does not exist, or removes a deleted Secret from
+/// its account.
 fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
     let secret = host
         .get::<Secret>(&key.namespace, &key.name)?
@@ -151,7 +150,7 @@ fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
     let Some(secret) = secret else {
         return remove_reference(host, key);
     };
-    // As it is now: the key may tell of an account that it named before.
+    // The current annotations. The key may contain an account that the Secret named earlier.
     let (name, uid) = secret.account();
     match find_account(host, &key.namespace, name, uid)? {
         Some(account) => fill(host, &secret, &account),
@@ -159,8 +158,8 @@ fn sync_secret(host: &Host, key: &SecretKey) -> Result<(), Error> {
     }
 }
 
-/// An account by its name and, if one is told, its UID; by the server's word if the cache has none
-/// such.
+/// Returns the account with this name and, unless `uid` is empty, this UID. Falls back to a live
+/// read if the cache does not have it.
 fn find_account(
     host: &Host,
     namespace: &str,
@@ -171,7 +170,7 @@ fn find_account(
         return Ok(Some(account));
     }
     let found = host.reader().get::<Account>(namespace, name)?;
-    Ok(found.filter(|account| is_it(&account.meta, uid)))
+    Ok(found.filter(|account| has_uid(&account.meta, uid)))
 }
 
 fn cached_account(
@@ -181,15 +180,15 @@ fn cached_account(
     uid: &str,
 ) -> Result<Option<Account>, Error> {
     let found = host.get::<Account>(namespace, name)?;
-    Ok(found.filter(|account| is_it(&account.meta, uid)))
+    Ok(found.filter(|account| has_uid(&account.meta, uid)))
 }
 
-/// Whether an object has this UID, or none is told.
-fn is_it(meta: &Meta, uid: &str) -> bool {
+/// Whether an object has this UID; true if `uid` is empty.
+fn has_uid(meta: &Meta, uid: &str) -> bool {
     uid.is_empty() || meta.uid == uid
 }
 
-/// Fills a Secret, unless it has changed or gone meanwhile: then that comes as a change of its own.
+/// Completes a Secret. If it was updated or deleted in the meantime, that change enqueues it again.
 fn fill(host: &Host, secret: &Secret, account: &Account) -> Result<(), Error> {
     let bundle = host.config(ROOT_CA).unwrap_or_default();
     let Some(mut missing) = fill::missing(secret, &bundle) else {
@@ -202,14 +201,15 @@ fn fill(host: &Host, secret: &Secret, account: &Account) -> Result<(), Error> {
     }
     match host.update(Secret::KIND, &secret.meta, &missing.change(account)) {
         Err(error) if error.is_conflict() || error.is_not_found() => {
-            debug!(host, "the secret has changed or gone: {error}");
+            debug!(host, "the secret was updated or deleted: {error}");
             Ok(())
         }
-        answer => Ok(answer.map(drop)?),
+        result => Ok(result.map(drop)?),
     }
 }
 
-/// Deletes these very Secrets. One that is gone, or whose name another has taken, is no failure.
+/// Deletes these Secrets with their UIDs as preconditions. A Secret that is already deleted or
+/// replaced is not an error.
 fn delete(host: &Host, secrets: &[Secret]) -> Result<(), Error> {
     let writes = secrets
         .iter()
@@ -229,16 +229,18 @@ fn delete(host: &Host, secrets: &[Secret]) -> Result<(), Error> {
     Error::join(failures).map_or(Ok(()), Err)
 }
 
-/// Takes a deleted Secret out of what its account refers to, if the account is there. A conflict is
+/// Removes a deleted Secret from the `secrets` of its account, if the account exists. A conflict is
 /// retried.
 fn remove_reference(host: &Host, key: &SecretKey) -> Result<(), Error> {
     let (namespace, account, uid) = (&key.namespace, &key.account, &key.account_uid);
     if cached_account(host, namespace, account, uid)?.is_none() {
         return Ok(());
     }
-    // By the server's word: what is not taken out now would stay.
-    let found = host.reader().get::<Referring>(namespace, account)?;
-    let Some(found) = found.filter(|account| is_it(&account.meta, uid)) else {
+    // A live read, because a reference that is missed here would never be removed.
+    let found = host
+        .reader()
+        .get::<AccountWithSecrets>(namespace, account)?;
+    let Some(found) = found.filter(|account| has_uid(&account.meta, uid)) else {
         return Ok(());
     };
     let is_other = |reference: &&StringMap| reference.get("name") != Some(&key.name);

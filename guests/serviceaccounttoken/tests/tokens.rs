@@ -1,4 +1,4 @@
-//! What the controller does, natively.
+//! Native tests of the whole controller.
 
 use flyball_sdk::base64;
 use flyball_sdk::prelude::*;
@@ -15,7 +15,7 @@ const UPDATE: &str = "update v1/Secret team/token";
 const DELETE: &str = "delete v1/Secret team/token";
 const UPDATE_ACCOUNT: &str = "update v1/ServiceAccount team/builder";
 
-/// The key of the Secret of [`secret`] as it is while it names its account's UID.
+/// The key of the Secret of [`secret`] while its annotation has the account's UID.
 const SECRET_KEY: &str = "team/token/uid-token/builder/uid-builder";
 const ACCOUNT_KEY: &str = "team/builder/uid-builder";
 
@@ -30,7 +30,7 @@ fn secret(data: Value) -> Value {
                         "annotations": {NAME: "builder", UID: "uid-builder", "theirs": "stays"}}})
 }
 
-/// A Secret's data that lacks nothing.
+/// Data of a complete Secret.
 fn filled() -> Value {
     json!({"token": base64::encode(b"abc"), "namespace": base64::encode(b"team"), "ca.crt": base64::encode(CA.as_bytes())})
 }
@@ -62,7 +62,7 @@ fn sync_account(cluster: &Cluster) -> Result<Outcome, Error> {
     cluster.reconcile_request::<Tokens>(&Request::new(ACCOUNTS, ACCOUNT_KEY))
 }
 
-/// What a sync of the Secret writes.
+/// The writes of one reconcile of the Secret.
 fn written(objects: impl IntoIterator<Item = Value>) -> Vec<String> {
     let cluster = cluster(objects);
     assert_eq!(sync_secret(&cluster).unwrap(), Outcome::Done);
@@ -74,7 +74,7 @@ fn found(cluster: &Cluster) -> Value {
 }
 
 #[test]
-fn a_secret_gets_a_token_the_bundle_its_namespace_and_whose_it_is() {
+fn a_secret_gets_a_token_the_bundle_its_namespace_and_the_accounts_uid() {
     let mut bare = secret(Value::Null);
     bare["metadata"]["annotations"] = json!({NAME: "builder", "theirs": "stays"});
     let cluster = cluster([account(json!([])), bare]);
@@ -101,7 +101,7 @@ fn a_secret_gets_a_token_the_bundle_its_namespace_and_whose_it_is() {
 }
 
 #[test]
-fn the_claims_are_those_of_legacy_tokens() {
+fn the_claims_are_those_of_a_legacy_token() {
     let cluster = cluster([account(json!([])), secret(json!({}))]);
     sync_secret(&cluster).unwrap();
     let signed = cluster.signed();
@@ -120,7 +120,7 @@ fn the_claims_are_those_of_legacy_tokens() {
 }
 
 #[test]
-fn only_what_is_missing_is_put_in() {
+fn only_missing_data_is_added() {
     for (data, keys) in [
         (without("token"), &["token"][..]),
         (without("namespace"), &["namespace"]),
@@ -158,7 +158,7 @@ fn only_what_is_missing_is_put_in() {
 }
 
 #[test]
-fn what_is_filled_stays_and_so_do_a_token_and_a_namespace_of_somebody_else() {
+fn a_complete_secret_is_kept_and_so_are_a_foreign_token_and_namespace() {
     for data in [
         filled(),
         with("namespace", "another"),
@@ -169,7 +169,7 @@ fn what_is_filled_stays_and_so_do_a_token_and_a_namespace_of_somebody_else() {
 }
 
 #[test]
-fn without_a_bundle_that_part_is_left_alone() {
+fn without_a_bundle_the_secrets_bundle_is_left_alone() {
     for bundle in [None, Some("")] {
         for (data, writes) in [
             (without("ca.crt"), 0),
@@ -189,7 +189,7 @@ fn without_a_bundle_that_part_is_left_alone() {
 }
 
 #[test]
-fn secrets_of_other_types_are_not_seen() {
+fn secrets_of_other_types_are_ignored() {
     let mut opaque = secret(json!({}));
     opaque["type"] = "Opaque".into();
     assert_eq!(written([account(json!([])), opaque.clone()]), [""; 0]);
@@ -199,7 +199,7 @@ fn secrets_of_other_types_are_not_seen() {
 }
 
 #[test]
-fn a_secret_of_no_account_is_deleted_by_its_uid() {
+fn a_secret_without_an_account_is_deleted_by_its_uid() {
     let mut reborn = account(json!([]));
     reborn["metadata"]["uid"] = "uid-new".into();
     for objects in [vec![secret(filled())], vec![reborn, secret(filled())]] {
@@ -218,7 +218,7 @@ fn a_secret_of_no_account_is_deleted_by_its_uid() {
 }
 
 #[test]
-fn an_account_that_the_cache_lacks_is_looked_for_at_the_server() {
+fn an_account_missing_from_the_cache_is_read_live() {
     let cluster = cluster([secret(json!({}))]);
     cluster.put_live(account(json!([])));
     sync_secret(&cluster).unwrap();
@@ -236,7 +236,7 @@ fn an_account_that_the_cache_lacks_is_looked_for_at_the_server() {
 }
 
 #[test]
-fn an_account_that_the_server_does_not_tell_of_costs_no_secret() {
+fn no_secret_is_deleted_if_the_live_read_fails() {
     let cluster = cluster([secret(filled())]);
     cluster.fail(GET_ACCOUNT.0, GET_ACCOUNT.1, refusal(500, "InternalError"));
     assert!(!sync_secret(&cluster).unwrap_err().is_terminal());
@@ -244,7 +244,7 @@ fn an_account_that_the_server_does_not_tell_of_costs_no_secret() {
 }
 
 #[test]
-fn a_secret_that_names_another_account_by_now_is_treated_as_that_ones() {
+fn the_secrets_current_account_applies_not_that_of_the_key() {
     let mut moved = secret(json!({}));
     moved["metadata"]["annotations"] = json!({NAME: "other"});
     let mut other = account(json!([]));
@@ -263,7 +263,7 @@ fn a_secret_that_names_another_account_by_now_is_treated_as_that_ones() {
 }
 
 #[test]
-fn a_secret_that_has_changed_or_gone_meanwhile_waits_for_that_change() {
+fn a_secret_updated_or_deleted_in_the_meantime_is_not_an_error() {
     for (status, reason) in [(409, "Conflict"), (404, "NotFound")] {
         let cluster = cluster([account(json!([])), secret(json!({}))]);
         cluster.fail("update", "v1/Secret", refusal(status, reason));
@@ -273,7 +273,7 @@ fn a_secret_that_has_changed_or_gone_meanwhile_waits_for_that_change() {
 }
 
 #[test]
-fn other_refusals_are_retried_but_those_of_the_signer() {
+fn other_errors_are_retried_except_those_of_the_signer() {
     let cluster = cluster([account(json!([])), secret(json!({}))]);
     cluster.fail("update", "v1/Secret", refusal(500, "InternalError"));
     assert!(!sync_secret(&cluster).unwrap_err().is_terminal());
@@ -290,7 +290,7 @@ fn other_refusals_are_retried_but_those_of_the_signer() {
 }
 
 #[test]
-fn secrets_go_with_their_account_and_only_its_own() {
+fn a_deleted_accounts_secrets_are_deleted_and_no_others() {
     let named = |name: &str, annotations: Value, namespace: &str| {
         let mut secret = secret(filled());
         secret["metadata"] =
@@ -324,7 +324,7 @@ fn secrets_go_with_their_account_and_only_its_own() {
 }
 
 #[test]
-fn an_account_that_is_there_keeps_its_secrets_and_a_reborn_one_does_not_keep_the_old() {
+fn an_existing_account_keeps_its_secrets_and_a_recreated_one_does_not_keep_the_old() {
     let cluster = cluster([account(json!([])), secret(filled())]);
     sync_account(&cluster).unwrap();
     assert_eq!(cluster.written(), [""; 0]);
@@ -336,7 +336,7 @@ fn an_account_that_is_there_keeps_its_secrets_and_a_reborn_one_does_not_keep_the
 }
 
 #[test]
-fn a_delete_that_comes_too_late_is_no_failure_and_another_refusal_is() {
+fn a_delete_of_a_deleted_secret_succeeds_and_other_errors_are_reported() {
     for (status, reason, fails) in [
         (404, "NotFound", false),
         (409, "Conflict", false),
@@ -355,7 +355,7 @@ fn a_delete_that_comes_too_late_is_no_failure_and_another_refusal_is() {
 }
 
 #[test]
-fn a_deleted_secret_is_taken_out_of_its_account() {
+fn a_deleted_secret_is_removed_from_its_account() {
     let kept = json!({"name": "other", "kind": "Secret"});
     let cluster = cluster([account(json!([{"name": "token"}, kept, {"name": "token"}]))]);
     sync_secret(&cluster).unwrap();
@@ -371,7 +371,7 @@ fn a_deleted_secret_is_taken_out_of_its_account() {
 }
 
 #[test]
-fn another_secret_of_the_name_is_not_taken_for_the_deleted_one() {
+fn a_recreated_secret_is_not_taken_for_the_deleted_one() {
     let mut next = secret(json!({}));
     next["metadata"]["uid"] = "uid-next".into();
     assert_eq!(
@@ -381,7 +381,7 @@ fn another_secret_of_the_name_is_not_taken_for_the_deleted_one() {
 }
 
 #[test]
-fn an_account_that_is_gone_or_another_is_not_touched() {
+fn a_deleted_or_replaced_account_is_not_updated() {
     let mut reborn = account(json!([{"name": "token"}]));
     reborn["metadata"]["uid"] = "uid-new".into();
     assert_eq!(written([reborn.clone()]), [""; 0]);
@@ -395,7 +395,7 @@ fn an_account_that_is_gone_or_another_is_not_touched() {
 }
 
 #[test]
-fn the_references_are_those_that_the_server_knows() {
+fn the_references_are_read_live() {
     let cluster = cluster([account(json!([{"name": "token"}]))]);
     cluster.put_live(account(json!([])));
     sync_secret(&cluster).unwrap();
@@ -403,7 +403,7 @@ fn the_references_are_those_that_the_server_knows() {
 }
 
 #[test]
-fn a_conflict_over_the_references_is_retried_and_a_lost_account_is_not() {
+fn a_conflict_over_the_references_is_retried_and_a_deleted_account_is_not() {
     let cluster = cluster([account(json!([{"name": "token"}]))]);
     cluster.fail("update", "v1/ServiceAccount", refusal(409, "Conflict"));
     assert!(!sync_secret(&cluster).unwrap_err().is_terminal());
@@ -419,7 +419,7 @@ fn a_conflict_over_the_references_is_retried_and_a_lost_account_is_not() {
     );
 }
 
-/// The queues and keys that a change yields.
+/// The queues and keys that a change enqueues.
 fn routed(old: Value, new: Value) -> Vec<(String, String)> {
     let object = if new.is_null() { &old } else { &new };
     let watch = format!("v1/{}", object["kind"].as_str().unwrap());
@@ -437,7 +437,7 @@ fn routed(old: Value, new: Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn accounts_are_looked_at_when_they_are_gone_and_secrets_always() {
+fn deleted_accounts_and_all_changes_of_secrets_are_enqueued() {
     let gone = (ACCOUNTS.to_owned(), ACCOUNT_KEY.to_owned());
     assert_eq!(routed(account(json!([])), Value::Null), [gone]);
     assert_eq!(routed(Value::Null, account(json!([]))), []);
@@ -459,7 +459,7 @@ fn accounts_are_looked_at_when_they_are_gone_and_secrets_always() {
 }
 
 #[test]
-fn a_key_is_given_up_after_ten_retries() {
+fn the_queues_retry_ten_times() {
     let description = Tokens::describe();
     assert_eq!(
         description

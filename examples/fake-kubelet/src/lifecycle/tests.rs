@@ -1,4 +1,4 @@
-//! Lives of pods, step by step: each test lets time pass and looks at the status after each step.
+//! Pod lifecycles, step by step: each test advances the time and checks the status after each step.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const START: Time = Time {
     nanoseconds: 250_000_000,
 };
 
-/// A pod that lives through time: what is planned becomes its status.
+/// A simulated pod: each plan becomes its status.
 struct Life {
     pod: Pod,
     settings: Settings,
@@ -51,7 +51,7 @@ impl Life {
         Script::read(&self.pod.meta.annotations).unwrap()
     }
 
-    /// Takes a step now.
+    /// Takes a step at the current time.
     fn step(&mut self) -> Plan {
         let plan = plan(&self.pod, &self.script(), &self.settings, self.now);
         let again = Pod {
@@ -62,22 +62,22 @@ impl Life {
         if plan.wake.is_none_or(|wake| wake > self.now) {
             assert_eq!(
                 second.status, plan.status,
-                "a second look at the same time changes nothing"
+                "a second step at the same time must change nothing"
             );
         }
         self.pod = again;
         plan
     }
 
-    /// Takes a step after a time.
+    /// Advances the time and takes a step.
     fn after(&mut self, millis: u64) -> Plan {
         self.now = self.now + Duration::from_millis(millis);
         self.step()
     }
 
-    /// Sleeps until the plan wants to be woken, and takes a step then.
+    /// Advances the time to the plan's wake time and takes a step.
     fn wake(&mut self, plan: &Plan) -> Plan {
-        self.now = plan.wake.expect("something is due").max(self.now);
+        self.now = plan.wake.expect("the plan has no wake time").max(self.now);
         self.step()
     }
 
@@ -175,7 +175,7 @@ fn ready_never_leaves_a_pod_running_and_unready() {
 }
 
 #[test]
-fn taking_ready_never_away_makes_a_pod_ready() {
+fn removing_ready_never_makes_a_pod_ready() {
     let mut life = Life::new(&[("ready", "never")]);
     life.step();
     life.pod.meta.annotations.clear();
@@ -208,7 +208,7 @@ fn ready_after_counts_from_the_start_to_the_millisecond() {
 }
 
 #[test]
-fn the_setting_ready_delay_is_for_pods_that_say_nothing() {
+fn ready_delay_applies_to_pods_without_ready_after() {
     let mut life = Life::new(&[]);
     life.settings.ready_delay = Duration::from_secs(2);
     assert_eq!(life.step().wake, Some(START + Duration::from_secs(2)));
@@ -258,8 +258,8 @@ fn a_container_that_is_never_restarted_ends_its_pod() {
             Some(reason)
         );
         assert_eq!(life.status("PodReadyToStartContainers"), "False");
-        let said = if phase == "Failed" { "Why" } else { "" };
-        assert_eq!(life.pod.status.reason, said);
+        let expected = if phase == "Failed" { "Why" } else { "" };
+        assert_eq!(life.pod.status.reason, expected);
     }
 }
 
@@ -275,7 +275,7 @@ fn a_pod_that_exits_at_once_ends_in_one_step() {
 }
 
 #[test]
-fn on_failure_restarts_what_failed_and_ends_what_did_not() {
+fn on_failure_restarts_failed_containers_only() {
     let spec = json!({"restartPolicy": "OnFailure", "containers": [{"name": "web"}]});
     let mut failing = Life::of(&[("exit-code", "1")], spec.clone());
     failing.step();
@@ -289,7 +289,7 @@ fn on_failure_restarts_what_failed_and_ends_what_did_not() {
 }
 
 #[test]
-fn always_restarts_with_growing_waits() {
+fn always_restarts_with_growing_backoff() {
     let mut life = Life::new(&[("exit-after", "100ms")]);
     let mut plan = life.step();
     let mut waits = Vec::new();
@@ -320,7 +320,7 @@ fn always_restarts_with_growing_waits() {
 }
 
 #[test]
-fn restarts_says_how_often_a_container_restarts_before_it_runs() {
+fn restarts_sets_how_often_a_container_restarts_before_it_runs() {
     let mut life = Life::new(&[("restarts", "2")]);
     let mut plan = life.step();
     for _ in 0..2 {
@@ -405,7 +405,7 @@ fn an_evicted_pod_fails_whatever_its_restart_policy() {
 }
 
 #[test]
-fn a_deleted_pod_ends_at_once_and_its_object_goes() {
+fn a_pod_being_deleted_ends_at_once_and_is_removed() {
     let mut life = Life::new(&[]);
     life.step();
     life.delete(30);
@@ -419,7 +419,7 @@ fn a_deleted_pod_ends_at_once_and_its_object_goes() {
 }
 
 #[test]
-fn terminate_after_holds_a_deleted_pod_but_not_beyond_its_grace_period() {
+fn terminate_after_delays_the_end_up_to_the_grace_period() {
     for (after, grace, expected) in [("2s", 30, 2), ("1m", 5, 5)] {
         let mut life = Life::new(&[("terminate-after", after), ("terminate-exit-code", "0")]);
         life.now = START.to_second();
@@ -454,7 +454,7 @@ fn a_pod_that_is_deleted_before_it_starts_fails() {
 }
 
 #[test]
-fn a_pod_that_has_ended_is_only_taken_away_and_only_once() {
+fn an_ended_pod_is_only_deleted_and_only_once() {
     let mut life = Life::of(
         &[("exit-code", "0")],
         json!({"restartPolicy": "Never", "containers": [{"name": "web"}]}),
@@ -469,6 +469,6 @@ fn a_pod_that_has_ended_is_only_taken_away_and_only_once() {
     assert_eq!(
         (&plan.status, plan.delete),
         (&ended, false),
-        "only finalizers hold it"
+        "only finalizers keep it"
     );
 }

@@ -1,4 +1,5 @@
-//! What is not a rollout: claims, collisions, refusals, deletion, and what is found half done.
+//! Cases besides rollouts: claims, collisions, errors, deletion, and state left by an interrupted
+//! reconcile.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;
@@ -8,7 +9,7 @@ use crate::DeploymentController;
 use crate::revision::{DESIRED, MAX, REVISION};
 use crate::template::{HASH_LABEL, Template};
 
-/// The name of the set that `web` would make of this image.
+/// The name of the ReplicaSet that `web` would create for this image.
 fn name_of(image: &str, collisions: Option<i64>) -> String {
     format!(
         "web-{}",
@@ -17,18 +18,18 @@ fn name_of(image: &str, collisions: Option<i64>) -> String {
 }
 
 #[test]
-fn the_description_asks_for_no_more_than_the_role_grants() {
+fn the_description_asks_only_for_permissions_of_the_cluster_role() {
     let description = DeploymentController::describe();
     description.check().unwrap();
     let of = |kind: &str, subresource: &str| {
-        let is_of = |asked: &&flyball_sdk::describe::Permission| {
-            asked.kind.to_string() == kind && asked.subresource == subresource
+        let is_of = |permission: &&flyball_sdk::describe::Permission| {
+            permission.kind.to_string() == kind && permission.subresource == subresource
         };
         let verbs = description
             .permissions
             .iter()
             .find(is_of)
-            .map(|asked| &asked.verbs);
+            .map(|permission| &permission.verbs);
         verbs
             .into_iter()
             .flatten()
@@ -54,12 +55,12 @@ fn an_orphan_is_adopted_and_becomes_the_new_set_if_it_has_the_template() {
     let mine = world.set_of("v1").unwrap();
     assert_eq!(mine["metadata"]["ownerReferences"][0]["uid"], "web-uid");
     assert_eq!((world.size("v1"), world.cluster.objects(SET).len()), (3, 1));
-    // It was complete when it was found.
+    // It was already complete when it was adopted.
     assert_eq!(world.progress(), "NewReplicaSetAvailable");
 }
 
 #[test]
-fn a_set_that_was_found_without_a_known_progress_is_told() {
+fn a_found_set_is_reported_if_no_progress_is_recorded() {
     let world = World::of([deployment(3, "v1"), set("mine", "v1", 3, true)]);
     world.edit_set("mine", |mine| {
         mine["status"] = json!({"observedGeneration": 1})
@@ -77,7 +78,7 @@ fn an_orphan_of_another_template_is_adopted_and_scaled_away() {
 }
 
 #[test]
-fn a_set_whose_labels_strayed_is_released() {
+fn a_set_whose_labels_no_longer_match_is_released() {
     let world = World::rolled_out(deployment(2, "v1"));
     let name = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
     world.edit_set(&name, |set| {
@@ -89,14 +90,14 @@ fn a_set_whose_labels_strayed_is_released() {
         world.cluster.object(SET, NAMESPACE, &name).unwrap()["metadata"]["ownerReferences"],
         json!([])
     );
-    // Its name is taken, by a set that is not the Deployment's own any more: that is a collision.
+    // The name belongs to a ReplicaSet that is no longer the Deployment's: that is a collision.
     assert!(outcome.unwrap_err().api().unwrap().is_already_exists());
     world.finish();
     assert_eq!(world.deployment()["status"]["collisionCount"], 1);
 }
 
 #[test]
-fn who_was_deleted_meanwhile_adopts_nothing() {
+fn a_deployment_deleted_in_the_meantime_adopts_nothing() {
     for live in [
         None,
         Some(json!({"uid": "another"})),
@@ -119,7 +120,7 @@ fn who_was_deleted_meanwhile_adopts_nothing() {
 }
 
 #[test]
-fn a_deployment_that_is_being_deleted_only_keeps_its_status() {
+fn a_deployment_being_deleted_only_updates_its_status() {
     let world = World::rolled_out(deployment(2, "v1"));
     world.use_image("v2");
     world.edit(|web| {
@@ -138,7 +139,7 @@ fn a_deployment_that_is_being_deleted_only_keeps_its_status() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_a_collision_and_the_next_attempt_makes_another() {
+fn a_taken_name_is_a_collision_and_the_next_attempt_uses_another() {
     let taken = name_of("v1", None);
     let mut other = set(&taken, "other", 0, false);
     other["metadata"]["labels"] = json!({"app": "other"});
@@ -163,7 +164,7 @@ fn a_name_that_is_taken_is_a_collision_and_the_next_attempt_makes_another() {
 }
 
 #[test]
-fn a_set_that_was_made_and_not_seen_is_taken() {
+fn a_created_set_missing_from_the_cache_is_used() {
     let world = World::of([deployment(2, "v1")]);
     let name = name_of("v1", None);
     world
@@ -177,7 +178,7 @@ fn a_set_that_was_made_and_not_seen_is_taken() {
 }
 
 #[test]
-fn a_set_that_cannot_be_made_is_told_and_tried_again() {
+fn a_failed_creation_is_reported_and_retried() {
     let world = World::of([deployment(2, "v1")]);
     for _ in 0..2 {
         world.cluster.fail("create", SET, refusal(403, "Forbidden"));
@@ -197,7 +198,7 @@ fn a_set_that_cannot_be_made_is_told_and_tried_again() {
 }
 
 #[test]
-fn in_a_namespace_that_goes_nothing_is_tried_again() {
+fn nothing_is_retried_in_a_terminating_namespace() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
                            "status": {"phase": "Terminating"}});
     let world = World::of([deployment(2, "v1"), namespace]);
@@ -209,7 +210,7 @@ fn in_a_namespace_that_goes_nothing_is_tried_again() {
 }
 
 #[test]
-fn what_was_found_out_is_written_even_if_a_later_step_fails() {
+fn the_status_is_written_even_if_a_later_step_fails() {
     let world = World::rolled_out(deployment(10, "v1"));
     let old = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
     world.edit(|web| {
@@ -236,7 +237,7 @@ fn what_was_found_out_is_written_even_if_a_later_step_fails() {
 }
 
 #[test]
-fn an_empty_selector_takes_nothing_and_is_told() {
+fn an_empty_selector_claims_nothing_and_is_reported() {
     let mut web = deployment(2, "v1");
     web["spec"]["selector"] = json!({});
     let world = World::of([web, set("stray", "v1", 1, false)]);
@@ -251,7 +252,7 @@ fn an_empty_selector_takes_nothing_and_is_told() {
 }
 
 #[test]
-fn annotations_and_ready_seconds_reach_the_new_set() {
+fn annotations_and_min_ready_seconds_are_copied_to_the_new_set() {
     let world = World::rolled_out(deployment(2, "v1"));
     world.edit(|web| {
         web["metadata"]["annotations"]["team"] = "a".into();
@@ -272,7 +273,7 @@ fn annotations_and_ready_seconds_reach_the_new_set() {
 }
 
 #[test]
-fn a_set_of_another_controllers_hash_is_found_by_its_template() {
+fn a_set_with_another_controllers_hash_is_found_by_its_template() {
     let mut found = set("web-7d4b8c", "v1", 2, true);
     found["metadata"]["annotations"] = json!({REVISION: "4", DESIRED: "2", MAX: "3"});
     let world = World::of([deployment(2, "v1"), found]);
@@ -286,8 +287,8 @@ fn a_set_of_another_controllers_hash_is_found_by_its_template() {
 }
 
 #[test]
-fn a_size_that_is_right_already_is_remembered_so_that_the_rollout_goes_on() {
-    // Someone scaled the set itself, and then the Deployment to the same size.
+fn a_size_that_is_already_right_is_annotated_so_that_the_rollout_continues() {
+    // A user scaled the ReplicaSet itself, and then the Deployment to the same size.
     let world = World::rolled_out(deployment(2, "v1"));
     let name = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
     world.edit_set(&name, |set| set["spec"]["replicas"] = 4.into());
@@ -298,7 +299,7 @@ fn a_size_that_is_right_already_is_remembered_so_that_the_rollout_goes_on() {
 }
 
 #[test]
-fn a_failure_of_a_set_is_copied_and_goes_with_it() {
+fn a_sets_failure_is_copied_and_removed_with_it() {
     let world = World::rolled_out(deployment(2, "v1"));
     let name = text(&world.set_of("v1").unwrap()["metadata"]["name"]).to_owned();
     world.edit_set(&name, |set| {
@@ -317,7 +318,7 @@ fn a_failure_of_a_set_is_copied_and_goes_with_it() {
 }
 
 #[test]
-fn an_unknown_strategy_is_reported_and_not_tried_again() {
+fn an_unknown_strategy_is_reported_and_not_retried() {
     let mut web = deployment(2, "v1");
     web["spec"]["strategy"] = json!({"type": "Sideways"});
     let error = World::of([web]).try_sync().0.unwrap_err();

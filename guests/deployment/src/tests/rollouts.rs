@@ -1,4 +1,4 @@
-//! Rollouts, stepped to their end.
+//! Rollouts from start to end.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use flyball_sdk::testing::Cluster;
 use super::world::*;
 use crate::revision::{DESIRED, HISTORY, MAX, REVISION, ROLLBACK_TO};
 
-/// The events, with the names of ReplicaSets replaced by their images.
+/// The events, with ReplicaSet names replaced by their images.
 fn events(world: &World) -> Vec<String> {
     let mut events = world.cluster.events();
     for set in world.cluster.objects(SET) {
@@ -21,7 +21,7 @@ fn events(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_first_rollout_makes_a_set_and_says_how_it_goes() {
+fn a_first_rollout_creates_a_set_and_reports_progress() {
     let world = World::of([deployment(3, "v1")]);
     let written = world.sync();
     let set = world.set_of("v1").unwrap();
@@ -60,7 +60,7 @@ fn a_first_rollout_makes_a_set_and_says_how_it_goes() {
 }
 
 #[test]
-fn a_rolling_update_steps_within_its_fenceposts() {
+fn a_rolling_update_stays_within_its_limits() {
     let world = World::rolled_out(deployment(10, "v1"));
     world.use_image("v2");
     let mut steps = Vec::new();
@@ -92,7 +92,7 @@ fn a_rolling_update_steps_within_its_fenceposts() {
 }
 
 #[test]
-fn a_rollout_to_an_older_template_takes_its_set_again_and_remembers_its_revisions() {
+fn a_rollout_to_an_older_template_reuses_its_set_and_keeps_its_revision_history() {
     let world = World::rolled_out(deployment(2, "v1"));
     for image in ["v2", "v1", "v2", "v1"] {
         world.use_image(image);
@@ -109,7 +109,7 @@ fn a_rollout_to_an_older_template_takes_its_set_again_and_remembers_its_revision
 }
 
 #[test]
-fn recreating_waits_until_the_last_old_pod_has_ended() {
+fn recreate_waits_until_the_last_old_pod_has_ended() {
     let mut web = deployment(2, "v1");
     web["spec"]["strategy"] = json!({"type": "Recreate"});
     let world = World::rolled_out(web);
@@ -126,7 +126,7 @@ fn recreating_waits_until_the_last_old_pod_has_ended() {
     world.use_image("v2");
     world.sync();
     assert_eq!((world.size("v1"), world.size("v2")), (0, -1));
-    // The set still counts pods; then it does not, but one is still there.
+    // First the ReplicaSet still reports pods; then it reports none, but one pod still exists.
     world.sync();
     assert_eq!(world.size("v2"), -1);
     world.run_pods("");
@@ -150,7 +150,7 @@ fn recreating_waits_until_the_last_old_pod_has_ended() {
 }
 
 #[test]
-fn a_paused_deployment_can_be_resized_but_does_not_roll() {
+fn a_paused_deployment_can_be_resized_but_does_not_roll_out() {
     let world = World::rolled_out(deployment(4, "v1"));
     world.edit(|web| web["spec"]["paused"] = true.into());
     world.finish();
@@ -177,7 +177,7 @@ fn a_paused_deployment_can_be_resized_but_does_not_roll() {
 }
 
 #[test]
-fn resuming_starts_the_clock_anew() {
+fn resuming_restarts_the_progress_deadline() {
     let world = World::rolled_out(deployment(2, "v1"));
     world.use_image("v2");
     world.finish_with("v2");
@@ -196,7 +196,7 @@ fn resuming_starts_the_clock_anew() {
 }
 
 #[test]
-fn resizing_in_the_middle_of_a_rollout_keeps_the_proportions() {
+fn resizing_during_a_rollout_keeps_the_proportions() {
     let mut web = deployment(10, "v1");
     web["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 3, "maxUnavailable": 2});
     let world = World::rolled_out(web);
@@ -218,7 +218,7 @@ fn resizing_in_the_middle_of_a_rollout_keeps_the_proportions() {
 }
 
 #[test]
-fn a_deployment_can_be_emptied_and_filled_again() {
+fn a_deployment_can_be_scaled_to_zero_and_up_again() {
     let world = World::rolled_out(deployment(3, "v1"));
     for replicas in [0, 4] {
         world.scale(replicas);
@@ -238,13 +238,13 @@ fn a_deployment_can_be_emptied_and_filled_again() {
 }
 
 #[test]
-fn a_rollout_without_progress_is_late_once_its_deadline_has_passed_and_can_recover() {
+fn a_rollout_without_progress_times_out_at_its_deadline_and_can_recover() {
     let world = World::rolled_out(deployment(4, "v1"));
     world.use_image("v2");
     world.finish_with("v2");
     assert_eq!(world.progress(), "ReplicaSetUpdated");
 
-    // It asks to be woken a second after the deadline, and until then does nothing.
+    // It is requeued for one second after the deadline and does nothing until then.
     let (outcome, writes) = world.try_sync();
     assert_eq!(
         (outcome.unwrap(), writes.len()),
@@ -273,7 +273,7 @@ fn a_rollout_without_progress_is_late_once_its_deadline_has_passed_and_can_recov
 }
 
 #[test]
-fn pods_that_fall_after_a_complete_rollout_are_no_rollout_and_never_spin() {
+fn pods_lost_after_a_complete_rollout_are_no_rollout_and_cause_no_loop() {
     let world = World::rolled_out(deployment(4, "v1"));
     world.cluster.advance(Duration::from_secs(3600));
     world.run_pods("v1");
@@ -288,7 +288,7 @@ fn pods_that_fall_after_a_complete_rollout_are_no_rollout_and_never_spin() {
 }
 
 #[test]
-fn a_wish_to_roll_back_is_met_and_forgotten() {
+fn a_requested_rollback_is_carried_out_and_the_request_removed() {
     let mut web = deployment(2, "v1");
     web["metadata"]["annotations"] = json!({"cause": "first"});
     let world = World::rolled_out(web);
@@ -319,8 +319,8 @@ fn a_wish_to_roll_back_is_met_and_forgotten() {
 }
 
 #[test]
-fn a_wish_that_cannot_be_met_is_told_and_forgotten() {
-    for (wish, event) in [
+fn an_impossible_rollback_is_reported_and_the_request_removed() {
+    for (requested, event) in [
         (
             "7",
             "Warning DeploymentRollbackRevisionNotFound Unable to find the revision to rollback to.",
@@ -335,7 +335,7 @@ fn a_wish_that_cannot_be_met_is_told_and_forgotten() {
         ),
     ] {
         let world = World::rolled_out(deployment(2, "v1"));
-        world.edit(|web| web["metadata"]["annotations"][ROLLBACK_TO] = wish.into());
+        world.edit(|web| web["metadata"]["annotations"][ROLLBACK_TO] = requested.into());
         world.sync();
         assert_eq!(world.cluster.events(), [event]);
         assert_eq!(
@@ -347,7 +347,7 @@ fn a_wish_that_cannot_be_met_is_told_and_forgotten() {
 }
 
 #[test]
-fn old_sets_beyond_the_limit_go_when_the_rollout_is_complete() {
+fn old_sets_beyond_the_limit_are_deleted_when_the_rollout_is_complete() {
     let mut web = deployment(1, "v1");
     web["spec"]["revisionHistoryLimit"] = json!(1);
     let world = World::rolled_out(web);
@@ -360,7 +360,7 @@ fn old_sets_beyond_the_limit_go_when_the_rollout_is_complete() {
         [-1, 0, 1]
     );
 
-    // While a rollout is under way none goes.
+    // No ReplicaSet is deleted during a rollout.
     world.edit(|web| web["spec"]["revisionHistoryLimit"] = json!(0));
     world.use_image("v4");
     world.finish_with("v4");
@@ -370,7 +370,7 @@ fn old_sets_beyond_the_limit_go_when_the_rollout_is_complete() {
 }
 
 #[test]
-fn every_rollout_comes_to_rest_whatever_the_fenceposts() {
+fn every_rollout_settles_whatever_its_limits() {
     for (surge, unavailable) in [
         ("0%", "1%"),
         ("1%", "0%"),
@@ -396,7 +396,7 @@ fn every_rollout_comes_to_rest_whatever_the_fenceposts() {
 }
 
 #[test]
-fn without_the_deployment_there_is_nothing_to_do() {
+fn a_deleted_deployment_needs_nothing() {
     let cluster = Cluster::new();
     assert_eq!(
         cluster

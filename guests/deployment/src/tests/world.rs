@@ -1,4 +1,4 @@
-//! A namespace with one Deployment, `web`, in it.
+//! A cluster with one Deployment, `web`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const NAMESPACE: &str = "default";
 pub(super) const DEPLOYMENT: &str = "apps/v1/Deployment";
 pub(super) const SET: &str = "apps/v1/ReplicaSet";
 
-/// A Deployment as the API server would hold it, with its defaults.
+/// A Deployment with the API server's defaults.
 pub(super) fn deployment(replicas: i64, image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -37,7 +37,7 @@ pub(super) fn template(image: &str) -> Value {
     })
 }
 
-/// A ReplicaSet of this image, controlled by `web` or by nobody.
+/// A ReplicaSet with this image, controlled by `web` or an orphan.
 pub(super) fn set(name: &str, image: &str, replicas: i64, owned: bool) -> Value {
     let mut template = template(image);
     template["metadata"]["labels"][HASH_LABEL] = name.into();
@@ -56,7 +56,6 @@ pub(super) fn set(name: &str, image: &str, replicas: i64, owned: bool) -> Value 
     set
 }
 
-/// The cluster with the Deployment.
 pub(super) struct World {
     pub(super) cluster: Cluster,
 }
@@ -68,7 +67,7 @@ impl World {
         }
     }
 
-    /// A Deployment that has been rolled out.
+    /// A cluster with this Deployment, completely rolled out.
     pub(super) fn rolled_out(deployment: Value) -> Self {
         let world = Self::of([deployment]);
         world.finish();
@@ -77,26 +76,26 @@ impl World {
         world
     }
 
-    /// Reconciles once, and answers the writes.
+    /// Reconciles once and returns the writes.
     pub(super) fn try_sync(&self) -> (Result<Outcome, Error>, Vec<Written>) {
         let outcome = self
             .cluster
             .reconcile::<DeploymentController>("default/web");
         let writes = self.cluster.writes();
-        self.take_revision(&writes);
+        self.set_revision(&writes);
         (outcome, writes)
     }
 
-    /// Reconciles once; it must go well. Answers the writes as lines.
+    /// Reconciles once, which must succeed. Returns the writes as lines.
     pub(super) fn sync(&self) -> Vec<String> {
         let (outcome, writes) = self.try_sync();
         outcome.unwrap();
         writes.iter().map(Written::to_string).collect()
     }
 
-    /// Takes the revision from a write of the status, as the API server does with annotations of a
-    /// Deployment.
-    fn take_revision(&self, writes: &[Written]) {
+    /// Copies the revision from a status write, as the API server does with a Deployment's
+    /// annotations.
+    fn set_revision(&self, writes: &[Written]) {
         for write in writes
             .iter()
             .filter(|write| write.subresource == "status" && write.error.is_none())
@@ -110,16 +109,16 @@ impl World {
         }
     }
 
-    /// Lets every ReplicaSet have the pods that it asks for; so many pods of those of `broken`
-    /// images are not available.
+    /// Gives every ReplicaSet the pods that it wants. Pods of the image `broken` never become
+    /// available. Returns whether anything changed.
     pub(super) fn run_pods(&self, broken: &str) -> bool {
         let mut changed = false;
         for set in self.cluster.objects(SET) {
-            let asked = set["spec"]["replicas"].clone();
+            let desired = set["spec"]["replicas"].clone();
             let is_broken = set["spec"]["template"]["spec"]["containers"][0]["image"] == broken;
-            let up = if is_broken { json!(0) } else { asked.clone() };
+            let up = if is_broken { json!(0) } else { desired.clone() };
             let status = json!({
-                "replicas": asked, "readyReplicas": up, "availableReplicas": up, "terminatingReplicas": 0,
+                "replicas": desired, "readyReplicas": up, "availableReplicas": up, "terminatingReplicas": 0,
                 "observedGeneration": set["metadata"]["generation"],
             });
             if set["status"] != status {
@@ -135,7 +134,7 @@ impl World {
         self.finish_with("");
     }
 
-    /// As [`finish`](Self::finish), with pods of this image never available.
+    /// Like [`finish`](Self::finish), with pods of this image never available.
     pub(super) fn finish_with(&self, broken: &str) {
         for _ in 0..100 {
             let written = self.sync();
@@ -143,14 +142,14 @@ impl World {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("the rollout does not settle");
     }
 
     pub(super) fn deployment(&self) -> Value {
         self.cluster.object(DEPLOYMENT, NAMESPACE, "web").unwrap()
     }
 
-    /// Changes the Deployment as a user would.
+    /// Updates the Deployment as a user would.
     pub(super) fn edit(&self, change: impl FnOnce(&mut Value)) {
         self.cluster.edit(DEPLOYMENT, NAMESPACE, "web", |web| {
             let before = web["spec"].clone();
@@ -180,7 +179,7 @@ impl World {
         self.cluster.objects(SET).into_iter().find(is_of)
     }
 
-    /// How many pods the ReplicaSet of an image asks for; -1 without one.
+    /// The size of the ReplicaSet with this image; -1 if there is none.
     pub(super) fn size(&self, image: &str) -> i64 {
         self.set_of(image)
             .map_or(-1, |set| set["spec"]["replicas"].as_i64().unwrap())
@@ -202,7 +201,7 @@ impl World {
             .map_or(String::new(), |(_, reason)| reason)
     }
 
-    /// How many pods there are, are updated and available.
+    /// Numbers of existing, updated and available pods.
     pub(super) fn counts(&self) -> [i64; 3] {
         let status = &self.deployment()["status"];
         ["replicas", "updatedReplicas", "availableReplicas"]

@@ -1,10 +1,10 @@
-//! Objects whose owners are gone.
+//! Objects whose owners were deleted.
 
 use super::*;
 use flyball_sdk::testing::refusal;
 
 #[test]
-fn what_its_only_owner_left_is_deleted_just_as_it_is_known() {
+fn an_object_without_remaining_owners_is_deleted_with_its_version_as_a_precondition() {
     let cluster = cluster([map("child", &[("owner", false)])]);
     assert_eq!(collect(&cluster, &key("child")).unwrap(), Outcome::Done);
     let writes = cluster.writes();
@@ -15,7 +15,7 @@ fn what_its_only_owner_left_is_deleted_just_as_it_is_known() {
 }
 
 #[test]
-fn what_has_an_owner_stays_and_costs_no_call() {
+fn an_object_with_an_owner_is_kept_without_a_request() {
     let cluster = cluster([map("owner", &[]), map("child", &[("owner", false)])]);
     collect(&cluster, &key("child")).unwrap();
     collect(&cluster, &key("owner")).unwrap();
@@ -23,7 +23,7 @@ fn what_has_an_owner_stays_and_costs_no_call() {
 }
 
 #[test]
-fn owners_that_are_gone_are_taken_away_while_one_stays() {
+fn deleted_owners_are_removed_while_another_remains() {
     let cluster = cluster([
         map("stays", &[]),
         map("child", &[("gone", true), ("stays", false), ("too", false)]),
@@ -34,7 +34,7 @@ fn owners_that_are_gone_are_taken_away_while_one_stays() {
 }
 
 #[test]
-fn an_owner_that_only_the_server_knows_is_an_owner() {
+fn an_owner_missing_from_the_cache_is_read_live() {
     let cluster = cluster([map("child", &[("new", false)])]);
     cluster.put_live(map("new", &[]));
     collect(&cluster, &key("child")).unwrap();
@@ -45,7 +45,7 @@ fn an_owner_that_only_the_server_knows_is_an_owner() {
 }
 
 #[test]
-fn the_server_is_asked_once_for_an_owner_that_is_gone() {
+fn a_deleted_owner_is_read_live_only_once() {
     let cluster = cluster([
         map("one", &[("gone", false)]),
         map("two", &[("gone", false)]),
@@ -60,7 +60,7 @@ fn the_server_is_asked_once_for_an_owner_that_is_gone() {
 }
 
 #[test]
-fn an_owner_of_that_name_with_another_uid_is_another() {
+fn an_object_with_the_owners_name_and_another_uid_is_not_the_owner() {
     let mut other = map("owner", &[]);
     other["metadata"]["uid"] = "u-other".into();
     let cluster = cluster([other, map("child", &[("owner", false)])]);
@@ -69,7 +69,7 @@ fn an_owner_of_that_name_with_another_uid_is_another() {
 }
 
 #[test]
-fn nothing_is_deleted_while_the_server_does_not_answer() {
+fn nothing_is_deleted_while_the_server_does_not_respond() {
     let cluster = cluster([map("child", &[("owner", false)])]);
     cluster.fail("get", MAP, refusal(500, "InternalError"));
     assert!(collect(&cluster, &key("child")).is_err());
@@ -95,7 +95,7 @@ fn nothing_is_deleted_for_an_owner_of_a_kind_that_is_not_served() {
 }
 
 #[test]
-fn the_finalizers_of_an_object_say_how_it_goes() {
+fn finalizers_determine_the_propagation_policy() {
     for (finalizer, policy) in [
         ("orphan", "Orphan"),
         ("foregroundDeletion", "Foreground"),
@@ -110,14 +110,14 @@ fn the_finalizers_of_an_object_say_how_it_goes() {
 }
 
 #[test]
-fn what_is_being_deleted_is_left_to_end() {
+fn objects_being_deleted_are_left_alone() {
     let cluster = cluster([going(map("child", &[("gone", false)]), "x")]);
     collect(&cluster, &key("child")).unwrap();
     assert_eq!((cluster.written(), cluster.live_reads()), (vec![], vec![]));
 }
 
 #[test]
-fn a_change_that_leaves_the_owners_alone_does_not_save_an_object() {
+fn an_unrelated_change_does_not_prevent_the_deletion() {
     let cluster = cluster([map("child", &[("gone", false)])]);
     cluster.fail("delete", MAP, refusal(409, "Conflict"));
     let mut now = map("child", &[("gone", false)]);
@@ -133,7 +133,7 @@ fn a_change_that_leaves_the_owners_alone_does_not_save_an_object() {
 }
 
 #[test]
-fn a_change_of_the_owners_gives_an_object_another_chance() {
+fn a_change_of_the_owners_postpones_the_deletion() {
     let cluster = cluster([map("child", &[("gone", false)])]);
     cluster.fail("delete", MAP, refusal(409, "Conflict"));
     cluster.put_live(map("child", &[("other", false)]));
@@ -145,14 +145,14 @@ fn a_change_of_the_owners_gives_an_object_another_chance() {
 }
 
 #[test]
-fn what_is_gone_already_is_no_error() {
+fn an_already_deleted_object_is_not_an_error() {
     let cluster = cluster([map("child", &[("gone", false)])]);
     cluster.fail("delete", MAP, refusal(404, "NotFound"));
     assert_eq!(collect(&cluster, &key("child")).unwrap(), Outcome::Done);
 }
 
 #[test]
-fn an_owner_that_was_seen_to_go_is_not_asked_for_and_its_kind_may_be_gone_too() {
+fn an_owner_whose_deletion_was_observed_is_not_read_even_if_its_kind_is_not_served() {
     let mut child = map("child", &[]);
     child["metadata"]["ownerReferences"] =
         json!([owner("lost.example.com/v1", "Gadget", "g", false)]);

@@ -1,14 +1,14 @@
-//! Owners that don't lie where their dependents say.
+//! Owners that are not where their dependents' references point.
 
 use super::*;
 
-/// The key of an owner as its dependents name it.
+/// The key of an owner, as its dependents refer to it.
 fn named(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}/u-{name}")
 }
 
 #[test]
-fn an_owner_that_does_not_exist_has_its_dependents_looked_at() {
+fn the_dependents_of_an_absent_owner_are_enqueued() {
     let cluster = cluster([
         map("one", &[("gone", false)]),
         map("two", &[("gone", false)]),
@@ -20,7 +20,7 @@ fn an_owner_that_does_not_exist_has_its_dependents_looked_at() {
 }
 
 #[test]
-fn only_dependents_that_name_an_absent_owner_just_so_are_looked_at() {
+fn only_dependents_with_exactly_this_reference_are_enqueued() {
     let mut misnaming = map("misnaming", &[]);
     misnaming["metadata"]["ownerReferences"] = json!([owner("v1", "Secret", "owner", false)]);
     let cluster = cluster([
@@ -38,7 +38,7 @@ fn only_dependents_that_name_an_absent_owner_just_so_are_looked_at() {
 }
 
 #[test]
-fn an_owner_in_another_namespace_is_none_and_an_event_tells() {
+fn an_owner_in_another_namespace_does_not_count_and_is_reported_by_an_event() {
     let mut owner = map("owner", &[]);
     owner["metadata"]["namespace"] = "b".into();
     let cluster = cluster([owner, map("child", &[("owner", false)])]);
@@ -56,7 +56,7 @@ fn an_owner_in_another_namespace_is_none_and_an_event_tells() {
 }
 
 #[test]
-fn a_cluster_scoped_object_with_an_owner_in_a_namespace_is_told_of_and_stays() {
+fn a_cluster_scoped_object_with_a_namespaced_owner_is_reported_and_kept() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
         "name": "n", "uid": "u-n", "ownerReferences": [owner("v1", "ConfigMap", "owner", false)],
     }});
@@ -85,7 +85,7 @@ fn a_cluster_scoped_owner_owns_in_every_namespace() {
 }
 
 #[test]
-fn a_reference_with_another_version_of_the_kind_is_as_good() {
+fn a_reference_with_another_version_of_the_kind_is_equivalent() {
     let mut child = map("child", &[]);
     child["metadata"]["ownerReferences"] =
         json!([owner("example.com/v1alpha1", "Widget", "w", false)]);
@@ -98,13 +98,13 @@ fn a_reference_with_another_version_of_the_kind_is_as_good() {
 }
 
 #[test]
-fn an_owner_too_new_for_the_caches_is_looked_at_again() {
+fn an_owner_too_new_for_the_cache_is_checked_again() {
     let cluster = cluster([map("child", &[("new", false)])]);
     cluster.put_live(map("new", &[]));
     let mut waits = Vec::new();
     for _ in 0..12 {
         let Outcome::RequeueAfter(wait) = collect(&cluster, &key("new")).unwrap() else {
-            panic!("it is left alone")
+            panic!("the owner is not requeued")
         };
         waits.push(wait.as_millis());
     }
@@ -116,7 +116,7 @@ fn an_owner_too_new_for_the_caches_is_looked_at_again() {
 }
 
 #[test]
-fn an_owner_without_dependents_is_not_asked_for() {
+fn an_owner_without_dependents_is_not_read() {
     let cluster = cluster([]);
     assert_eq!(collect(&cluster, &key("gone")).unwrap(), Outcome::Done);
     assert_eq!(cluster.live_reads(), Vec::<String>::new());

@@ -5,7 +5,7 @@ use crate::FOREGROUND;
 use flyball_sdk::testing::refusal;
 
 #[test]
-fn an_owner_waits_for_those_that_block_it_and_sees_to_it_that_they_go() {
+fn an_owner_waits_for_blocking_dependents_and_enqueues_them() {
     let cluster = cluster([
         going(map("owner", &[]), FOREGROUND),
         map("blocks", &[("owner", true)]),
@@ -20,7 +20,7 @@ fn an_owner_waits_for_those_that_block_it_and_sees_to_it_that_they_go() {
 }
 
 #[test]
-fn an_owner_that_nothing_blocks_goes() {
+fn an_owner_without_blocking_dependents_loses_its_finalizer() {
     let cluster = cluster([
         going(map("owner", &[]), FOREGROUND),
         map("does-not", &[("owner", false)]),
@@ -31,7 +31,7 @@ fn an_owner_that_nothing_blocks_goes() {
 }
 
 #[test]
-fn other_finalizers_of_an_owner_stay() {
+fn other_finalizers_of_an_owner_are_kept() {
     let mut owner = going(map("owner", &[]), FOREGROUND);
     owner["metadata"]["finalizers"] = json!(["first", FOREGROUND, "last"]);
     let cluster = cluster([owner]);
@@ -43,7 +43,7 @@ fn other_finalizers_of_an_owner_stay() {
 }
 
 #[test]
-fn a_dependent_without_dependents_goes_in_the_background() {
+fn a_dependent_without_dependents_is_deleted_in_the_background() {
     let cluster = cluster([
         going(map("owner", &[]), FOREGROUND),
         map("child", &[("owner", true)]),
@@ -56,7 +56,7 @@ fn a_dependent_without_dependents_goes_in_the_background() {
 }
 
 #[test]
-fn a_dependent_with_dependents_goes_in_the_foreground() {
+fn a_dependent_with_dependents_is_deleted_in_the_foreground() {
     let cluster = cluster([
         going(map("owner", &[]), FOREGROUND),
         map("child", &[("owner", true)]),
@@ -78,7 +78,7 @@ fn a_dependent_with_dependents_goes_in_the_foreground() {
 }
 
 #[test]
-fn an_owner_that_waits_is_left_by_a_dependent_that_another_owner_keeps() {
+fn a_waiting_owner_is_removed_from_a_dependent_that_has_another_owner() {
     let cluster = cluster([
         going(map("owner", &[]), FOREGROUND),
         map("other", &[]),
@@ -91,7 +91,7 @@ fn an_owner_that_waits_is_left_by_a_dependent_that_another_owner_keeps() {
 }
 
 #[test]
-fn a_circle_is_broken_by_whoever_would_close_it() {
+fn a_cycle_of_waiting_owners_is_broken() {
     let cluster = cluster([
         going(map("one", &[("two", true)]), FOREGROUND),
         map("two", &[("one", true)]),
@@ -112,7 +112,7 @@ fn a_circle_is_broken_by_whoever_would_close_it() {
 }
 
 #[test]
-fn a_finalizer_is_found_where_it_lies_now() {
+fn a_finalizer_is_removed_at_its_current_index() {
     let cluster = cluster([going(map("owner", &[]), FOREGROUND)]);
     let mut now = going(map("owner", &[]), "first");
     now["metadata"]["finalizers"] = json!(["first", FOREGROUND]);
@@ -124,7 +124,7 @@ fn a_finalizer_is_found_where_it_lies_now() {
 }
 
 #[test]
-fn a_change_that_never_fits_is_an_error_in_the_end() {
+fn a_change_that_always_conflicts_is_an_error_in_the_end() {
     let cluster = cluster([going(map("owner", &[]), FOREGROUND)]);
     for _ in 0..5 {
         cluster.fail("patch", MAP, refusal(422, "Invalid"));

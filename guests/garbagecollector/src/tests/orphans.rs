@@ -1,4 +1,4 @@
-//! Owners that leave their dependents behind.
+//! Owners that orphan their dependents.
 
 use super::*;
 use crate::ORPHAN;
@@ -14,7 +14,7 @@ fn family() -> Cluster {
 }
 
 #[test]
-fn dependents_lose_the_owner_before_it_goes() {
+fn dependents_are_orphaned_before_the_finalizer_is_removed() {
     let cluster = family();
     orphan(&cluster, &key("owner")).unwrap();
     let patched = [
@@ -31,7 +31,7 @@ fn dependents_lose_the_owner_before_it_goes() {
 }
 
 #[test]
-fn the_owner_stays_until_all_its_dependents_have_left_it() {
+fn the_owner_is_kept_until_all_its_dependents_are_orphaned() {
     let cluster = family();
     cluster.fail_nth("patch", MAP, 2, refusal(500, "InternalError"));
     let error = orphan(&cluster, &key("owner")).unwrap_err();
@@ -48,7 +48,7 @@ fn the_owner_stays_until_all_its_dependents_have_left_it() {
 }
 
 #[test]
-fn a_dependent_that_has_changed_is_read_anew() {
+fn a_changed_dependent_is_read_again() {
     let cluster = family();
     cluster.fail_nth("patch", MAP, 2, refusal(422, "Invalid"));
     orphan(&cluster, &key("owner")).unwrap();
@@ -57,7 +57,7 @@ fn a_dependent_that_has_changed_is_read_anew() {
 }
 
 #[test]
-fn a_dependent_that_is_gone_is_no_error() {
+fn a_deleted_dependent_is_not_an_error() {
     let cluster = family();
     cluster.fail("patch", MAP, refusal(404, "NotFound"));
     orphan(&cluster, &key("owner")).unwrap();
@@ -65,7 +65,7 @@ fn a_dependent_that_is_gone_is_no_error() {
 }
 
 #[test]
-fn only_an_owner_that_is_going_and_says_so_leaves_its_dependents() {
+fn only_an_owner_being_deleted_with_the_finalizer_orphans_its_dependents() {
     let mut staying = map("owner", &[]);
     staying["metadata"]["finalizers"] = json!([ORPHAN]);
     for owner in [staying, going(map("owner", &[]), "x"), map("owner", &[])] {

@@ -10,7 +10,7 @@ use crate::views::{Status, Uncounted};
 const FREEING: &str = "patch v1/Pod default/";
 
 #[test]
-fn a_pod_that_ended_is_named_then_freed_then_counted() {
+fn an_ended_pod_is_listed_then_loses_its_finalizer_then_is_counted() {
     let world = World::of([
         job(2, 4),
         pod("a").succeeded(),
@@ -50,12 +50,12 @@ fn a_pod_that_ended_is_named_then_freed_then_counted() {
         ),
         (&json!({}), &json!(1), &json!(1))
     );
-    assert!(!world.holds("a") && !world.holds("b") && world.holds("c"));
+    assert!(!world.has_finalizer("a") && !world.has_finalizer("b") && world.has_finalizer("c"));
     assert_eq!(world.sync(), [""; 0]);
 }
 
 #[test]
-fn a_first_status_that_is_refused_frees_no_pod() {
+fn no_finalizer_is_removed_if_the_first_status_write_fails() {
     let world = World::of([job(1, 1), pod("a").succeeded()]);
     world.cluster.fail(
         "update",
@@ -66,14 +66,14 @@ fn a_first_status_that_is_refused_frees_no_pod() {
         world.try_sync(),
         Err("tracking status: adding uncounted pods to status: modified (409 Conflict)".into())
     );
-    assert!(world.holds("a"));
+    assert!(world.has_finalizer("a"));
     world.cluster.writes();
     world.settle();
     assert_eq!(world.counts(), [0, 0, 1, 0]);
 }
 
 #[test]
-fn a_last_status_that_is_refused_is_made_up_for_without_counting_twice() {
+fn a_failed_last_status_write_is_recovered_without_counting_twice() {
     let world = World::of([job(1, 3), pod("a").succeeded(), pod("b").failed(900)]);
     world.cluster.fail_nth(
         "update",
@@ -87,8 +87,8 @@ fn a_last_status_that_is_refused_is_made_up_for_without_counting_twice() {
             .unwrap_err()
             .starts_with("tracking status: removing uncounted pods from status: broken")
     );
-    assert!(!world.holds("a"));
-    // The pods are free, and maybe gone, when the next one starts.
+    assert!(!world.has_finalizer("a"));
+    // At the next reconcile the pods have no finalizer and may be deleted.
     world.cluster.remove(POD, "default", "a");
     world.settle();
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_last_status_that_is_refused_is_made_up_for_without_counting_twice() {
 }
 
 #[test]
-fn pods_that_were_named_before_and_are_still_held_are_freed_and_not_named_again() {
+fn listed_pods_with_the_finalizer_lose_it_and_are_not_listed_again() {
     let named = json!({"uncountedTerminatedPods": {"succeeded": ["uid-a"], "failed": ["uid-b", "uid-gone"]}});
     let world = World::of([
         job(1, 3).with("/status", named),
@@ -113,7 +113,7 @@ fn pods_that_were_named_before_and_are_still_held_are_freed_and_not_named_again(
 }
 
 #[test]
-fn a_pod_that_was_named_as_failed_stays_a_failure() {
+fn a_pod_listed_as_failed_stays_a_failure() {
     let named = json!({"uncountedTerminatedPods": {"failed": ["uid-a"]}});
     let world = World::of([job(1, 1).with("/status", named), pod("a").succeeded()]);
     world.sync();
@@ -125,15 +125,15 @@ fn a_pod_that_was_named_as_failed_stays_a_failure() {
 fn a_pod_without_the_finalizer_is_never_counted() {
     let world = World::of([
         job(1, 2),
-        pod("a").succeeded().free(),
-        pod("b").failed(900).free(),
+        pod("a").succeeded().without_finalizer(),
+        pod("b").failed(900).without_finalizer(),
     ]);
     world.settle();
     assert_eq!(world.counts(), [1, 0, 0, 0]);
 }
 
 #[test]
-fn a_refused_freeing_keeps_the_pod_named_and_the_job_open() {
+fn a_failed_finalizer_removal_keeps_the_pod_listed_and_the_job_unfinished() {
     let world = World::of([job(2, 2), pod("a").succeeded(), pod("b").succeeded()]);
     world
         .cluster
@@ -158,7 +158,7 @@ fn a_refused_freeing_keeps_the_pod_named_and_the_job_open() {
 }
 
 #[test]
-fn a_job_has_not_ended_while_a_pod_that_no_one_names_is_held() {
+fn a_job_does_not_finish_while_an_unlisted_pod_has_the_finalizer() {
     let world = World::of([
         indexed(2, 2),
         pod_of("a", 0).succeeded(),
@@ -180,7 +180,7 @@ fn a_job_has_not_ended_while_a_pod_that_no_one_names_is_held() {
 }
 
 #[test]
-fn a_pod_that_vanished_while_it_was_freed_counts() {
+fn a_pod_deleted_during_finalizer_removal_counts() {
     let world = World::of([job(1, 1), pod("a").succeeded()]);
     world.cluster.fail(
         "patch",
@@ -192,7 +192,7 @@ fn a_pod_that_vanished_while_it_was_freed_counts() {
 }
 
 #[test]
-fn one_step_names_no_more_pods_than_the_limit_and_the_job_stays_open_meanwhile() {
+fn one_step_lists_no_more_pods_than_the_limit_and_the_job_stays_unfinished() {
     let ended = (0..5).map(|number| pod(&format!("p{number}")).succeeded());
     let world = World::of([job(5, 5)].into_iter().chain(ended));
     world.cluster.set_config("max-uncounted-pods", "2");
@@ -206,29 +206,29 @@ fn one_step_names_no_more_pods_than_the_limit_and_the_job_stays_open_meanwhile()
 }
 
 #[test]
-fn a_pod_that_is_being_deleted_is_a_failure_though_it_never_says_so() {
-    let world = World::of([job(1, 1), pod("a").going(1)]);
+fn a_pod_that_is_being_deleted_is_a_failure_whatever_its_phase() {
+    let world = World::of([job(1, 1), pod("a").deleting(1)]);
     world.settle();
     assert_eq!(world.counts()[3], 1);
-    assert!(!world.holds("a"));
+    assert!(!world.has_finalizer("a"));
 }
 
 #[test]
-fn a_job_that_is_being_deleted_frees_all_pods_and_counts_those_that_ended() {
+fn a_job_that_is_being_deleted_removes_all_finalizers_and_counts_ended_pods() {
     let going = job(3, 5)
         .with("/metadata/deletionTimestamp", ago(1))
         .with("/metadata/finalizers", json!(["x/y"]));
     let world = World::of([going, pod("a").succeeded(), pod("b")]);
     world.settle();
-    assert!(!world.holds("a") && !world.holds("b"));
+    assert!(!world.has_finalizer("a") && !world.has_finalizer("b"));
     assert_eq!((world.counts(), world.names().len()), ([1, 0, 1, 0], 2));
 }
 
 #[test]
-fn a_status_in_which_nothing_changed_is_not_written() {
+fn an_unchanged_status_is_not_written() {
     let world = World::of([job(1, 1)]);
     assert_eq!(count(&world.sync(), STATUS), 1);
-    // The pod is seen now, and active as was said.
+    // The pod is in the cache now and is active, as the status reports.
     assert_eq!(world.sync(), [""; 0]);
     let pod = world.names().remove(0);
     world.edit_pod(&pod, |pod| pod["status"]["phase"] = "Running".into());
@@ -247,7 +247,7 @@ fn a_status_in_which_nothing_changed_is_not_written() {
 }
 
 #[test]
-fn conditions_of_others_stay() {
+fn conditions_of_other_controllers_are_kept() {
     let theirs = json!({"type": "Theirs", "status": "True", "lastTransitionTime": ago(7)});
     let world = World::of([
         job(1, 1).with("/status", json!({"conditions": [theirs]})),
@@ -259,7 +259,7 @@ fn conditions_of_others_stay() {
 }
 
 #[test]
-fn pods_that_are_free_already_are_counted_first_and_leave_room_for_others() {
+fn listed_pods_without_the_finalizer_are_counted_first_and_make_room_for_others() {
     let named = json!({"uncountedTerminatedPods": {"failed": ["uid-x", "uid-y"]}});
     let world = World::of([
         job(0, 9).with("/status", named),
@@ -276,7 +276,7 @@ fn pods_that_are_free_already_are_counted_first_and_leave_room_for_others() {
 }
 
 #[test]
-fn a_job_has_not_ended_while_pods_are_uncounted_or_terminating() {
+fn a_job_does_not_finish_while_pods_are_uncounted_or_terminating() {
     let uncounted = Uncounted {
         failed: vec!["a".into()],
         ..Uncounted::default()

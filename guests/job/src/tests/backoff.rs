@@ -22,7 +22,7 @@ fn record(failures: u32, seconds_ago: i64) -> Record {
 }
 
 #[test]
-fn failures_add_up_and_a_success_takes_away_those_before_it() {
+fn failures_accumulate_and_a_success_resets_earlier_ones() {
     let [first, last] = [pod("a").failed(20).pod(), pod("b").failed(5).pod()];
     let success = |ago: i64| pod("s").phase("Succeeded").exited(0, ago).pod();
     let before = record(3, 60);
@@ -40,7 +40,7 @@ fn failures_add_up_and_a_success_takes_away_those_before_it() {
         ),
         record(1, 5)
     );
-    // A failure of the same moment is not after the success.
+    // A failure at the time of the success is not after it.
     assert_eq!(
         after(&before, &[success(5)], &[first, last]),
         Record::default()
@@ -48,7 +48,7 @@ fn failures_add_up_and_a_success_takes_away_those_before_it() {
 }
 
 #[test]
-fn the_wait_doubles_up_to_the_greatest() {
+fn the_backoff_doubles_up_to_the_maximum() {
     let wait = |failures: u32| {
         record(failures, 0)
             .wait(&Settings::default(), NOON)
@@ -60,7 +60,7 @@ fn the_wait_doubles_up_to_the_greatest() {
     );
     assert_eq!(record(3, 35).wait(&Settings::default(), NOON), seconds(5));
     assert_eq!(record(3, 45).wait(&Settings::default(), NOON), seconds(0));
-    // The first wait stands as it was set, even if the greatest is less.
+    // The first backoff is used as configured, even if the maximum is lower.
     let odd = Settings {
         max_pod_failure_backoff: seconds(4),
         ..Settings::default()
@@ -72,7 +72,7 @@ fn the_wait_doubles_up_to_the_greatest() {
 }
 
 #[test]
-fn an_index_waits_by_what_its_last_pod_says() {
+fn the_annotations_of_the_last_pod_determine_the_backoff_of_an_index() {
     let failed = pod_of("a", 0)
         .failed(5)
         .annotated("batch.kubernetes.io/job-index-failure-count", 1);
@@ -89,7 +89,7 @@ fn an_index_waits_by_what_its_last_pod_says() {
 fn a_failed_pod_is_replaced_after_a_while_and_the_next_one_later() {
     let world = World::of([job(1, 1), pod("a").failed(0)]);
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(10))));
-    // It is counted now, and the wait goes on.
+    // The pod is counted now, and the backoff continues.
     world.cluster.advance(seconds(9));
     assert_eq!(
         (world.try_sync(), world.counts()),
@@ -123,14 +123,14 @@ fn while_a_job_waits_its_running_pods_stay_active() {
 }
 
 #[test]
-fn a_job_is_not_looked_at_again_sooner_than_changes_are_gathered() {
+fn a_job_is_not_requeued_before_the_batch_period() {
     let world = World::of([job(1, 1), pod("a").failed(9)]);
     world.cluster.set_config("sync-batch-period", "3s");
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(3))));
 }
 
 #[test]
-fn the_nearer_of_deadline_and_wait_brings_the_job_back() {
+fn a_job_is_requeued_at_the_earlier_of_deadline_and_backoff() {
     let world = World::of([
         job(1, 1).with("/spec/activeDeadlineSeconds", 7),
         pod("a").failed(0),
@@ -139,7 +139,7 @@ fn the_nearer_of_deadline_and_wait_brings_the_job_back() {
 }
 
 #[test]
-fn a_wait_survives_an_error_of_the_status() {
+fn the_backoff_survives_a_failed_status_write() {
     let world = World::of([job(1, 1), pod("a").failed(0)]);
     world.cluster.fail(
         "update",
@@ -156,7 +156,7 @@ fn a_wait_survives_an_error_of_the_status() {
         ),
         ("job", KEY, seconds(10))
     );
-    // What was not written down is not remembered: the failure is one, not two.
+    // The record is stored only after the status write: this is one failure, not two.
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(10))));
     assert_eq!(
         world.cluster.host().memo().get::<Record>("uid-work"),
@@ -176,14 +176,14 @@ fn the_record_is_forgotten_when_the_job_has_ended() {
 }
 
 #[test]
-fn the_operator_sets_the_waits() {
+fn the_operator_configures_the_backoff() {
     let world = World::of([job(1, 1), pod("a").failed(0)]);
     world.cluster.set_config("pod-failure-backoff", "1m");
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(60))));
     world.cluster.set_config("pod-failure-backoff", "soon");
     assert_eq!(
         world.try_sync(),
-        Err("the setting pod-failure-backoff makes no sense: `soon`".into())
+        Err("invalid value of setting pod-failure-backoff: `soon`".into())
     );
 }
 
@@ -192,7 +192,7 @@ fn a_pod_ended_when_its_last_container_did() {
     let at = |ago: i64| time(-ago);
     let plain = pod("a").with("/metadata/creationTimestamp", ago(100));
     assert_eq!(plain.pod().finished_at(), at(100));
-    let going = plain.going(40);
+    let going = plain.deleting(40);
     assert_eq!(going.pod().finished_at(), at(40));
     let unready = going.with(
         "/status/conditions",
@@ -205,7 +205,7 @@ fn a_pod_ended_when_its_last_container_did() {
         json!([ended("c", 20), ended("d", 15)]),
     );
     assert_eq!(two.pod().finished_at(), at(15));
-    // One still runs: its containers say nothing yet.
+    // One container still runs, so the containers have no end time.
     let half = two
         .clone()
         .with("/status/containerStatuses/1/state", json!({"running": {}}));

@@ -14,7 +14,7 @@ fn orphans_are_adopted_with_owner_and_finalizer_after_a_live_check() {
         orphan("a"),
         orphan("b"),
         foreign,
-        orphan("going").going(1),
+        orphan("going").deleting(1),
     ]);
     assert_eq!(
         world.sync(),
@@ -31,13 +31,13 @@ fn orphans_are_adopted_with_owner_and_finalizer_after_a_live_check() {
 }
 
 #[test]
-fn an_adopted_pod_that_has_ended_counts() {
+fn an_adopted_ended_pod_is_counted() {
     let world = World::of([job(1, 1), orphan("a").succeeded()]);
     world.sync();
     assert_eq!(
         (
             world.counts()[2],
-            world.holds("a"),
+            world.has_finalizer("a"),
             world.conditions().len()
         ),
         (1, false, 2)
@@ -45,11 +45,11 @@ fn an_adopted_pod_that_has_ended_counts() {
 }
 
 #[test]
-fn nothing_is_adopted_for_a_job_that_is_gone_replaced_or_going_by_the_servers_word() {
+fn nothing_is_adopted_if_a_live_read_finds_the_job_deleted_replaced_or_being_deleted() {
     let lost = pod("lost").with("/metadata/labels", json!({"job": "other"}));
     let going = job(1, 1).with("/metadata/deletionTimestamp", ago(1));
     for (live, problem) in [
-        (None, "gone"),
+        (None, "was deleted"),
         (Some(job(1, 1).with("/metadata/uid", "uid-new")), "another"),
         (Some(going), "being deleted"),
     ] {
@@ -60,13 +60,13 @@ fn nothing_is_adopted_for_a_job_that_is_gone_replaced_or_going_by_the_servers_wo
         }
         let error = world.try_sync().unwrap_err();
         assert!(error.contains(problem), "{error}");
-        // Nothing is made in its place, but what is not ours is released.
+        // No pod is created instead, but pods that do not match are still released.
         assert_eq!(world.cluster.written(), ["patch v1/Pod default/lost"]);
     }
 }
 
 #[test]
-fn a_pod_that_lost_its_controller_between_the_two_lists_is_taken_once() {
+fn a_pod_that_is_in_both_lists_is_claimed_once() {
     let job = job(1, 1).job();
     let claims = Claims::of(
         &job.meta,
@@ -97,7 +97,7 @@ fn the_live_check_is_made_only_for_orphans() {
 }
 
 #[test]
-fn pods_that_match_no_more_are_released_without_the_finalizer_and_replaced() {
+fn pods_that_no_longer_match_are_released_lose_the_finalizer_and_are_replaced() {
     let world = World::of([
         job(1, 1),
         pod("a").with("/metadata/labels", json!({"debug": "yes"})),
@@ -115,7 +115,7 @@ fn pods_that_match_no_more_are_released_without_the_finalizer_and_replaced() {
 }
 
 #[test]
-fn refusals_are_errors_but_of_pods_that_are_gone_or_have_no_owner() {
+fn errors_are_reported_except_for_pods_that_are_deleted_or_have_no_owner() {
     let lost = || pod("lost").with("/metadata/labels", json!({"job": "other"}));
     let answer = |object: Object, status: u16, reason: &str| {
         let world = World::of([job(1, 1), object]);
@@ -140,7 +140,7 @@ fn refusals_are_errors_but_of_pods_that_are_gone_or_have_no_owner() {
 }
 
 #[test]
-fn a_job_that_is_being_deleted_takes_and_releases_none() {
+fn a_job_that_is_being_deleted_adopts_and_releases_nothing() {
     let going = job(1, 1)
         .with("/metadata/deletionTimestamp", ago(1))
         .with("/metadata/finalizers", json!(["x/y"]));
@@ -157,8 +157,14 @@ fn a_job_that_is_being_deleted_takes_and_releases_none() {
 fn a_pod_of_another_job_is_left_alone() {
     let world = World::of([
         job(1, 1),
-        orphan("a").owned_by("uid-other").held().succeeded(),
+        orphan("a")
+            .owned_by("uid-other")
+            .with_finalizer()
+            .succeeded(),
     ]);
     world.settle();
-    assert_eq!((world.counts(), world.holds("a")), ([1, 0, 0, 0], true));
+    assert_eq!(
+        (world.counts(), world.has_finalizer("a")),
+        ([1, 0, 0, 0], true)
+    );
 }

@@ -17,7 +17,7 @@ fn watches(description: &Description) -> Vec<Value> {
 }
 
 #[test]
-fn the_description_is_sound_and_asks_for_what_is_used() {
+fn the_description_is_valid_and_asks_only_for_permissions_in_use() {
     let description = JobController::describe();
     description.check().unwrap();
     assert_eq!(
@@ -36,7 +36,7 @@ fn the_description_is_sound_and_asks_for_what_is_used() {
 }
 
 #[test]
-fn the_queues_are_named_and_wait_as_the_controller_managers() {
+fn queues_have_kube_controller_managers_names_and_backoff() {
     let queues = &JobController::describe().queues;
     let named: Vec<_> = queues
         .iter()
@@ -49,7 +49,7 @@ fn the_queues_are_named_and_wait_as_the_controller_managers() {
 }
 
 #[test]
-fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
+fn a_changed_spec_is_reconciled_at_once_and_other_changes_after_the_batch_period() {
     let watches = watches(&JobController::describe());
     assert_eq!(
         (&watches[0]["changes"], &watches[0]["map"]),
@@ -94,7 +94,7 @@ fn a_changed_spec_is_looked_at_at_once_and_all_else_a_little_later() {
 }
 
 #[test]
-fn the_operator_sets_how_long_changes_are_gathered() {
+fn the_operator_configures_the_batch_period() {
     let cluster = Cluster::new();
     cluster.set_config("sync-batch-period", "250ms");
     let description = JobController::describe_configured(&cluster.host());
@@ -107,7 +107,7 @@ fn the_operator_sets_how_long_changes_are_gathered() {
 }
 
 #[test]
-fn the_defaults_that_are_declared_are_those_that_hold() {
+fn declared_defaults_are_the_effective_ones() {
     let cluster = Cluster::new();
     for (key, default, _) in KEYS {
         cluster.set_config(key, default);
@@ -124,7 +124,7 @@ fn the_defaults_that_are_declared_are_those_that_hold() {
 }
 
 #[test]
-fn a_setting_that_makes_no_sense_is_not_retried() {
+fn an_invalid_setting_is_not_retried() {
     for key in KEYS.iter().map(|(key, ..)| key) {
         let cluster = Cluster::new();
         cluster.set_config(key, "-1");
@@ -132,7 +132,7 @@ fn a_setting_that_makes_no_sense_is_not_retried() {
             Settings::read(&cluster.host()).unwrap_err().is_terminal(),
             "{key}"
         );
-        // No wait is as good as another; but with no pods in a step, no job would ever end.
+        // A backoff of 0 is valid, but with 0 pods per step no job would ever finish.
         cluster.set_config(key, "0");
         let is_number = ["max-uncounted-pods", "max-pod-create-delete-per-sync"].contains(key);
         assert_eq!(Settings::read(&cluster.host()).is_err(), is_number, "{key}");
@@ -140,7 +140,7 @@ fn a_setting_that_makes_no_sense_is_not_retried() {
 }
 
 #[test]
-fn metrics_have_the_controller_managers_names() {
+fn metrics_have_kube_controller_managers_names() {
     let metrics = &JobController::describe().metrics;
     let names: Vec<_> = metrics
         .iter()

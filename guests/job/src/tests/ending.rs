@@ -1,4 +1,4 @@
-//! How jobs end: why, when, and in which order it is said.
+//! How jobs end: why, when, and in which order the conditions are written.
 
 use flyball_sdk::prelude::*;
 
@@ -19,18 +19,18 @@ fn a_job_completes_when_enough_pods_have_succeeded() {
     let world = World::of([job(2, 2), pod("a").succeeded(), pod("b").succeeded()]);
     world.try_sync().unwrap();
     let writes = world.cluster.writes();
-    let said = |write: usize| {
+    let number_of_conditions = |write: usize| {
         writes[write].body["status"]["conditions"]
             .as_array()
             .unwrap()
             .len()
     };
-    // First that the criteria are met, before any pod is freed; then that it is complete.
+    // SuccessCriteriaMet is written before any finalizer is removed, and Complete at the end.
     assert_eq!(
         (
-            said(0),
+            number_of_conditions(0),
             writes[0].body["status"]["completionTime"].is_null(),
-            said(writes.len() - 1)
+            number_of_conditions(writes.len() - 1)
         ),
         (1, true, 2)
     );
@@ -65,7 +65,7 @@ fn more_successes_than_asked_for_are_warned_about() {
 }
 
 #[test]
-fn without_a_number_of_completions_one_success_and_the_end_of_the_others_complete() {
+fn without_completions_one_success_and_the_end_of_the_other_pods_complete_a_job() {
     let world = World::of([
         job(3, None),
         pod("a").succeeded(),
@@ -108,7 +108,7 @@ fn a_job_of_no_completions_completes_at_once_with_a_start_time() {
 }
 
 #[test]
-fn too_many_failures_fail_the_job_once_its_pods_are_gone() {
+fn too_many_failures_fail_the_job_once_its_pods_are_deleted() {
     let world = World::of([
         job(2, 5).with("/spec/backoffLimit", 1),
         pod("a").failed(9),
@@ -117,8 +117,11 @@ fn too_many_failures_fail_the_job_once_its_pods_are_gone() {
     ]);
     world.sync();
     assert_eq!(world.conditions(), ["FailureTarget BackoffLimitExceeded"]);
-    // The one that runs is deleted, freed and counted as a failure.
-    assert_eq!((world.counts(), world.holds("c")), ([0, 1, 0, 3], false));
+    // The running pod is deleted, loses its finalizer and counts as a failure.
+    assert_eq!(
+        (world.counts(), world.has_finalizer("c")),
+        ([0, 1, 0, 3], false)
+    );
     assert_eq!(
         world.cluster.events(),
         ["Normal SuccessfulDelete Deleted pod: c"]
@@ -204,7 +207,7 @@ fn restarts_of_containers_count_where_pods_are_restarted_on_failure() {
 }
 
 #[test]
-fn a_job_fails_at_its_deadline_and_is_looked_at_then() {
+fn a_job_is_requeued_for_its_deadline_and_fails_then() {
     let started = json!({"startTime": ago(40)});
     let world = World::of([
         job(1, 1)
@@ -227,7 +230,7 @@ fn a_job_fails_at_its_deadline_and_is_looked_at_then() {
 }
 
 #[test]
-fn a_job_that_ends_is_not_looked_at_again_at_its_deadline() {
+fn a_finished_job_is_not_requeued_for_its_deadline() {
     let world = World::of([
         job(1, 1).with("/spec/activeDeadlineSeconds", 60),
         pod("a").succeeded(),
@@ -239,7 +242,7 @@ fn a_job_that_ends_is_not_looked_at_again_at_its_deadline() {
 }
 
 #[test]
-fn a_deadline_that_has_passed_waits_for_a_refused_deletion_by_its_backoff() {
+fn after_the_deadline_a_failed_deletion_is_retried_with_the_queues_backoff() {
     let late = job(1, 1)
         .with("/spec/activeDeadlineSeconds", 60)
         .with("/status", json!({"startTime": ago(70)}));
@@ -252,11 +255,11 @@ fn a_deadline_that_has_passed_waits_for_a_refused_deletion_by_its_backoff() {
         Err("unable to delete pods: broken (500 InternalError)".into())
     );
     assert!(world.cluster.enqueued().is_empty());
-    // Nothing is said yet, and no pod freed: one that is left could still succeed.
+    // No condition is written and no finalizer removed: the remaining pod could still succeed.
     assert_eq!(
         (
             world.conditions().len(),
-            world.holds("a"),
+            world.has_finalizer("a"),
             world.counts()[0]
         ),
         (0, true, 1)
@@ -271,7 +274,7 @@ fn a_deadline_that_has_passed_waits_for_a_refused_deletion_by_its_backoff() {
 }
 
 #[test]
-fn what_was_said_stands_whatever_pods_do_later() {
+fn an_earlier_verdict_is_final_whatever_pods_do_later() {
     let condition = |kind: &str, reason: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": reason}]});
     let ended = [pod("a").succeeded(), pod("b").failed(9)];
     let met = job(1, 5)
@@ -281,13 +284,13 @@ fn what_was_said_stands_whatever_pods_do_later() {
         reason(&met.job(), &pods(ended.clone())),
         Some("SuccessPolicy".into())
     );
-    let doomed = job(1, 1).with("/status", condition("FailureTarget", "DeadlineExceeded"));
+    let failing = job(1, 1).with("/status", condition("FailureTarget", "DeadlineExceeded"));
     assert_eq!(
-        reason(&doomed.job(), &pods(ended)),
+        reason(&failing.job(), &pods(ended)),
         Some("DeadlineExceeded".into())
     );
 
-    let world = World::of([doomed, pod("a").succeeded()]);
+    let world = World::of([failing, pod("a").succeeded()]);
     world.settle();
     assert_eq!(
         world.conditions(),
@@ -297,7 +300,7 @@ fn what_was_said_stands_whatever_pods_do_later() {
 }
 
 #[test]
-fn failures_go_before_success() {
+fn failure_takes_precedence_over_success() {
     let policy = json!({"rules": [{"succeededCount": 1}]});
     let both = indexed(2, 2)
         .with("/spec/backoffLimit", 0)
@@ -314,7 +317,7 @@ fn failures_go_before_success() {
 }
 
 #[test]
-fn a_condition_that_is_not_there_is_not_made_to_say_no() {
+fn a_missing_condition_is_not_added_as_false() {
     let mut conditions = Vec::new();
     assert!(!set_condition(
         &mut conditions,
@@ -364,7 +367,7 @@ fn the_limit_of_failures_has_the_apis_defaults() {
 }
 
 #[test]
-fn a_condition_that_is_said_not_to_hold_is_no_verdict() {
+fn a_false_condition_is_no_verdict() {
     for kind in ["FailureTarget", "SuccessCriteriaMet"] {
         let denied = json!([{"type": kind, "status": "False", "reason": "ByHand"}]);
         let world = World::of([job(1, 1).with("/status/conditions", denied), pod("a")]);

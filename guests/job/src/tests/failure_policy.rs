@@ -15,13 +15,13 @@ fn on_condition(action: &str, condition_type: &str, status: &str) -> Value {
     json!({"action": action, "onPodConditions": [{"type": condition_type, "status": status}]})
 }
 
-/// What rules do to a pod.
+/// The action of rules for a pod.
 fn decide(rules: &[Value], pod: &Object) -> Option<Action> {
     let policy: FailurePolicy = serde_json::from_value(json!({"rules": rules})).unwrap();
     action(Some(&policy), &pod.pod())
 }
 
-/// A job with a policy, and so with pods that are replaced only when they have ended.
+/// A job with a pod failure policy, which therefore replaces pods only when they have ended.
 fn with_policy(job: Object, rules: &[Value]) -> Object {
     job.with("/spec/podFailurePolicy/rules", rules)
         .with("/spec/podReplacementPolicy", "Failed")
@@ -41,7 +41,7 @@ fn exit_codes_match_if_they_are_among_the_values_or_not() {
     );
     assert_eq!(decide(&[on_codes("Ignore", "NotIn", &[42])], &failed), None);
     assert_eq!(decide(&[on_codes("Ignore", "Near", &[42])], &failed), None);
-    // A container that ended well, or that still runs, never matches.
+    // A container that exited with 0 or still runs never matches.
     assert_eq!(
         decide(
             &[on_codes("Ignore", "NotIn", &[1])],
@@ -54,7 +54,7 @@ fn exit_codes_match_if_they_are_among_the_values_or_not() {
 }
 
 #[test]
-fn exit_codes_can_be_of_one_container_and_the_first_that_matches_is_named() {
+fn exit_codes_can_be_limited_to_a_container_and_the_message_names_the_first_match() {
     let ended =
         |name: &str, code: i32| json!({"name": name, "state": {"terminated": {"exitCode": code}}});
     let failed = pod("a")
@@ -122,7 +122,7 @@ fn conditions_match_by_type_and_status() {
 }
 
 #[test]
-fn the_first_rule_that_matches_decides_and_unknown_actions_are_passed_over() {
+fn the_first_matching_rule_decides_and_unknown_actions_are_skipped() {
     let failed = pod("a").failed(0);
     let [count, index, unknown] =
         ["Count", "FailIndex", "Explode"].map(|action| on_codes(action, "In", &[1]));
@@ -164,7 +164,7 @@ fn fail_job_ends_the_job_before_its_limit_with_the_rules_message() {
 }
 
 #[test]
-fn ignored_failures_count_for_nothing_but_are_freed_and_replaced() {
+fn ignored_failures_are_not_counted_but_lose_the_finalizer_and_are_replaced() {
     let ignoring = with_policy(
         job(1, 1),
         &[on_condition("Ignore", "DisruptionTarget", "True")],
@@ -175,7 +175,11 @@ fn ignored_failures_count_for_nothing_but_are_freed_and_replaced() {
     ]);
     world.settle();
     assert_eq!(
-        (world.counts(), world.conditions().len(), world.holds("a")),
+        (
+            world.counts(),
+            world.conditions().len(),
+            world.has_finalizer("a")
+        ),
         ([1, 0, 0, 0], 0, false)
     );
 }
@@ -198,13 +202,17 @@ fn counted_failures_count() {
 }
 
 #[test]
-fn under_a_policy_a_pod_fails_only_when_it_says_so() {
+fn under_a_policy_a_pod_fails_only_by_its_phase() {
     let rules = [on_codes("FailJob", "In", &[7])];
     let policed = with_policy(job(1, 1), &rules).with("/spec/podReplacementPolicy", Value::Null);
-    let world = World::of([policed, pod("a").going(5)]);
+    let world = World::of([policed, pod("a").deleting(5)]);
     world.settle();
     assert_eq!(
-        (world.counts(), world.holds("a"), world.names().len()),
+        (
+            world.counts(),
+            world.has_finalizer("a"),
+            world.names().len()
+        ),
         ([0, 1, 0, 0], true, 1)
     );
 }
@@ -222,12 +230,12 @@ fn fail_index_fails_the_index_whatever_its_limit() {
         (world.status()["failedIndexes"].as_str(), world.counts()),
         (Some("0"), [2, 0, 0, 1])
     );
-    assert!(!world.holds("a"));
+    assert!(!world.has_finalizer("a"));
     assert!(world.names().iter().any(|name| name.starts_with("work-2-")));
 }
 
 #[test]
-fn ignored_failures_delay_the_next_pod_all_the_same() {
+fn ignored_failures_still_delay_the_next_pod() {
     let rules = [on_condition("Ignore", "DisruptionTarget", "True")];
     let world = World::of([
         with_policy(job(1, 1), &rules),
@@ -237,13 +245,13 @@ fn ignored_failures_delay_the_next_pod_all_the_same() {
 }
 
 #[test]
-fn what_a_pod_that_is_gone_did_stays_the_reason() {
+fn the_failure_of_a_deleted_pod_remains_the_reason() {
     let message =
         "Container c for pod default/gone failed with exit code 5 matching FailJob rule at index 1";
-    let said = json!([{"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy", "message": message}]);
-    let doomed =
-        with_policy(job(1, 1), &[on_codes("FailJob", "In", &[1])]).with("/status/conditions", said);
-    let world = World::of([doomed, pod("a").failed(0)]);
+    let conditions = json!([{"type": "FailureTarget", "status": "True", "reason": "PodFailurePolicy", "message": message}]);
+    let failing = with_policy(job(1, 1), &[on_codes("FailJob", "In", &[1])])
+        .with("/status/conditions", conditions);
+    let world = World::of([failing, pod("a").failed(0)]);
     world.settle();
     assert_eq!(
         (
@@ -255,7 +263,7 @@ fn what_a_pod_that_is_gone_did_stays_the_reason() {
 }
 
 #[test]
-fn rules_are_only_about_pods_that_have_failed() {
+fn rules_apply_only_to_failed_pods() {
     let rules = [on_codes("FailJob", "In", &[1])];
     let world = World::of([with_policy(job(1, 1), &rules), pod("a").exited(1, 5)]);
     world.settle();

@@ -1,17 +1,17 @@
-//! Jobs that are not this controller's to run, or not any more.
+//! Jobs that have finished or that another controller manages.
 
 use flyball_sdk::prelude::*;
 
 use super::world::*;
 
 #[test]
-fn a_finished_job_is_left_alone_but_frees_pods_that_are_still_held() {
+fn a_finished_job_is_left_alone_but_remaining_finalizers_are_removed() {
     for kind in ["Complete", "Failed"] {
         let conditions = json!([{"type": kind, "status": "True"}]);
         let world = World::of([
             job(3, 3).with("/status/conditions", conditions),
             pod("a").succeeded(),
-            pod("b").free(),
+            pod("b").without_finalizer(),
         ]);
         assert_eq!(world.sync(), ["patch v1/Pod default/a"]);
         assert_eq!(world.sync(), [""; 0]);
@@ -19,7 +19,7 @@ fn a_finished_job_is_left_alone_but_frees_pods_that_are_still_held() {
 }
 
 #[test]
-fn a_job_that_is_said_not_to_have_failed_goes_on() {
+fn a_job_with_a_false_failed_condition_continues() {
     let world = World::of([job(1, 1).with(
         "/status/conditions",
         json!([{"type": "Failed", "status": "False"}]),
@@ -37,7 +37,7 @@ fn a_job_of_another_controller_is_not_touched() {
 }
 
 #[test]
-fn an_unknown_completion_mode_is_told_and_nothing_done() {
+fn an_unknown_completion_mode_is_reported_and_nothing_is_written() {
     let world = World::of([job(1, 1).with("/spec/completionMode", "Sorted")]);
     assert_eq!(world.sync(), [""; 0]);
     let told = "Warning UnknownCompletionMode Skipped Job sync because completion mode is unknown";
@@ -45,7 +45,7 @@ fn an_unknown_completion_mode_is_told_and_nothing_done() {
 }
 
 #[test]
-fn a_job_that_is_gone_is_done() {
+fn a_deleted_job_needs_nothing() {
     let world = World::of([pod("a")]);
     assert_eq!(
         (world.try_sync(), world.cluster.writes().len()),
@@ -54,7 +54,7 @@ fn a_job_that_is_gone_is_done() {
 }
 
 #[test]
-fn a_job_of_the_same_name_starts_anew() {
+fn a_new_job_of_the_same_name_starts_without_backoff() {
     let world = World::of([
         job(1, 1).with("/metadata/uid", "uid-new"),
         pod("a").succeeded(),
@@ -62,5 +62,5 @@ fn a_job_of_the_same_name_starts_anew() {
     ]);
     world.settle();
     assert_eq!(world.counts(), [1, 0, 0, 0]);
-    assert!(world.holds("a"));
+    assert!(world.has_finalizer("a"));
 }

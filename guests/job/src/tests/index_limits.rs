@@ -1,4 +1,4 @@
-//! Limits of failures for each index.
+//! Backoff limits per index.
 
 use flyball_sdk::prelude::*;
 
@@ -6,14 +6,14 @@ use super::world::*;
 use crate::backoff::Record;
 use crate::pods::{FAILURES, IGNORED_FAILURES, INDEX};
 
-/// The annotations of the pod that was made for an index: failures, and ignored ones.
+/// The annotations of the pod created for an index: failures and ignored failures.
 fn made(world: &World, index: i64) -> (Value, Value) {
     let prefix = format!("work-{index}-");
     let name = world
         .names()
         .into_iter()
         .find(|name| name.starts_with(&prefix))
-        .expect("there is one");
+        .expect("no pod was created for the index");
     let annotations = &world.pod(&name)["metadata"]["annotations"];
     (
         annotations[FAILURES].clone(),
@@ -38,17 +38,23 @@ fn the_last_failed_pod_of_an_index_is_kept_until_its_successor_is_made() {
     ]);
     // Two failures: 20 s.
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(20))));
-    assert_eq!((world.holds("a"), world.counts()), (true, [1, 0, 0, 0]));
-    // The pod is the memory: nothing else is.
+    assert_eq!(
+        (world.has_finalizer("a"), world.counts()),
+        (true, [1, 0, 0, 0])
+    );
+    // Only the pod stores the number of failures.
     assert_eq!(world.cluster.host().memo().get::<Record>("uid-work"), None);
     world.cluster.advance(seconds(20));
     world.sync();
     assert_eq!(
-        (made(&world, 0), world.holds("a")),
+        (made(&world, 0), world.has_finalizer("a")),
         ((json!("2"), Value::Null), true)
     );
     world.settle();
-    assert_eq!((world.holds("a"), world.counts()), (false, [2, 0, 0, 1]));
+    assert_eq!(
+        (world.has_finalizer("a"), world.counts()),
+        (false, [2, 0, 0, 1])
+    );
 }
 
 #[test]
@@ -64,15 +70,18 @@ fn of_several_failed_pods_only_the_last_is_kept() {
     ]);
     world.sync();
     assert_eq!(
-        ["a", "b", "c"].map(|name| world.holds(name)),
+        ["a", "b", "c"].map(|name| world.has_finalizer(name)),
         [false, true, false]
     );
     assert_eq!(world.counts()[3], 2);
 
-    // Of those that know of as many failures, it is the one that ended last.
+    // Among pods with the same number of failures, the one that ended last is kept.
     let world = World::of([limited(1, 1, 9), failed("a", 1, 2), failed("b", 1, 5)]);
     world.sync();
-    assert_eq!(["a", "b"].map(|name| world.holds(name)), [true, false]);
+    assert_eq!(
+        ["a", "b"].map(|name| world.has_finalizer(name)),
+        [true, false]
+    );
 }
 
 #[test]
@@ -87,8 +96,11 @@ fn an_index_fails_when_its_limit_is_passed_and_the_others_go_on() {
         (world.status()["failedIndexes"].as_str(), world.counts()),
         (Some("0"), [2, 0, 0, 1])
     );
-    assert_eq!((world.holds("a"), world.conditions().len()), (false, 0));
-    // Index 2 was next; index 0 gets no pod any more.
+    assert_eq!(
+        (world.has_finalizer("a"), world.conditions().len()),
+        (false, 0)
+    );
+    // Index 2 is next; index 0 gets no further pod.
     assert_eq!(count(&world.names(), "work-0-"), 0);
     assert_eq!(count(&world.names(), "work-2-"), 1);
 }
@@ -151,14 +163,14 @@ fn indexes_that_wait_do_not_keep_others_from_starting() {
 }
 
 #[test]
-fn the_shortest_wait_of_any_index_brings_the_job_back() {
+fn a_job_is_requeued_after_the_shortest_backoff_of_its_indexes() {
     let failed = |name: &str, index: i64, ago: i64| pod_of(name, index).failed(ago);
     let world = World::of([limited(2, 2, 5), failed("a", 0, 2), failed("b", 1, 6)]);
     assert_eq!(world.try_sync(), Ok(Outcome::RequeueAfter(seconds(4))));
 }
 
 #[test]
-fn ignored_failures_of_an_index_are_told_on_beside_those_that_count() {
+fn ignored_failures_of_an_index_are_passed_on_separately() {
     let rules = json!([{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]);
     let ignoring = limited(1, 1, 1).with("/spec/podFailurePolicy/rules", rules);
     let disrupted = pod_of("a", 0)
@@ -175,7 +187,7 @@ fn ignored_failures_of_an_index_are_told_on_beside_those_that_count() {
 }
 
 #[test]
-fn ignored_failures_of_one_index_are_not_told_to_another() {
+fn ignored_failures_of_one_index_are_not_passed_to_another() {
     let rules = json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [2]}}]);
     let ignoring = limited(2, 2, 5).with("/spec/podFailurePolicy/rules", rules);
     let world = World::of([
@@ -191,7 +203,7 @@ fn ignored_failures_of_one_index_are_not_told_to_another() {
 }
 
 #[test]
-fn a_malformed_count_of_failures_is_none() {
+fn a_malformed_failure_count_reads_as_zero() {
     for text in ["x", "-3", "99999999999"] {
         assert_eq!(
             pod_of("a", 0)
@@ -205,7 +217,7 @@ fn a_malformed_count_of_failures_is_none() {
 }
 
 #[test]
-fn failed_pods_of_indexes_that_succeeded_or_have_a_pod_are_freed() {
+fn failed_pods_of_settled_indexes_lose_their_finalizer() {
     let ended = [
         pod_of("a", 0).failed(9),
         pod_of("b", 0).succeeded(),
@@ -214,7 +226,10 @@ fn failed_pods_of_indexes_that_succeeded_or_have_a_pod_are_freed() {
     ];
     let world = World::of([limited(2, 2, 5)].into_iter().chain(ended));
     world.sync();
-    assert_eq!(["a", "c"].map(|name| world.holds(name)), [false, false]);
+    assert_eq!(
+        ["a", "c"].map(|name| world.has_finalizer(name)),
+        [false, false]
+    );
     assert_eq!(
         (
             world.counts()[3],
@@ -226,7 +241,10 @@ fn failed_pods_of_indexes_that_succeeded_or_have_a_pod_are_freed() {
 
 #[test]
 fn a_failed_pod_that_was_counted_fails_no_index() {
-    let world = World::of([limited(1, 1, 0), pod_of("a", 0).failed(600).free()]);
+    let world = World::of([
+        limited(1, 1, 0),
+        pod_of("a", 0).failed(600).without_finalizer(),
+    ]);
     world.settle();
     assert_eq!(
         (world.status()["failedIndexes"].as_str(), world.counts()),

@@ -37,7 +37,7 @@ fn each_index_gets_one_pod_up_to_the_parallelism() {
 }
 
 #[test]
-fn completed_indexes_are_said_and_the_next_ones_started() {
+fn completed_indexes_are_reported_and_the_next_ones_started() {
     let world = World::of([
         indexed(2, 5),
         pod_of("a", 0).succeeded(),
@@ -50,7 +50,7 @@ fn completed_indexes_are_said_and_the_next_ones_started() {
         ("0,2", [2, 0, 2, 0])
     );
     assert_eq!(count(&world.names(), "work-3-"), 1);
-    // UIDs are not named: an index can't be counted twice.
+    // UIDs are not listed: an index can't be counted twice.
     assert_eq!(world.status()["uncountedTerminatedPods"], json!({}));
     world.end("c", "Succeeded");
     world.sync();
@@ -75,11 +75,15 @@ fn an_index_counts_once_however_many_pods_of_it_succeed() {
         (completed(&world).as_str(), world.counts()),
         ("0,1", [1, 0, 2, 0])
     );
-    assert!(["a", "b", "c"].iter().all(|name| !world.holds(name)));
+    assert!(
+        ["a", "b", "c"]
+            .iter()
+            .all(|name| !world.has_finalizer(name))
+    );
 }
 
 #[test]
-fn pods_without_a_valid_index_count_for_nothing_and_go() {
+fn pods_without_a_valid_index_are_not_counted_and_are_deleted() {
     let odd = [
         pod_of("a", 7).succeeded(),
         pod("b").succeeded(),
@@ -96,7 +100,7 @@ fn pods_without_a_valid_index_count_for_nothing_and_go() {
     assert!(
         ["a", "b", "c", "d", "e"]
             .iter()
-            .all(|name| !world.holds(name))
+            .all(|name| !world.has_finalizer(name))
     );
 }
 
@@ -117,7 +121,7 @@ fn of_two_pods_of_an_index_the_better_one_stays() {
 }
 
 #[test]
-fn what_is_misplaced_is_told_from_the_best_of_each_index() {
+fn surplus_pods_are_split_from_the_best_of_each_index() {
     let all = pods([
         pod_of("a", 1),
         pod_of("b", 1).ready(5),
@@ -133,7 +137,7 @@ fn what_is_misplaced_is_told_from_the_best_of_each_index() {
 }
 
 #[test]
-fn indexes_are_started_that_have_neither_ended_nor_have_a_pod() {
+fn indexes_that_have_not_ended_and_have_no_pod_are_started() {
     let job = limited(9, 8, 0)
         .with("/status/completedIndexes", "1")
         .with("/status/failedIndexes", "3")
@@ -142,7 +146,7 @@ fn indexes_are_started_that_have_neither_ended_nor_have_a_pod() {
         pod_of("a", 0),
         pod_of("b", 2).succeeded(),
         pod_of("c", 4).failed(9),
-        pod_of("d", 6).going(1),
+        pod_of("d", 6).deleting(1),
     ]);
     let indexes = Indexes::of(&job, &all);
     // The pod of index 6 is being deleted: a failure, and with no failures allowed the index has
@@ -153,7 +157,7 @@ fn indexes_are_started_that_have_neither_ended_nor_have_a_pod() {
 }
 
 #[test]
-fn a_job_that_is_made_smaller_forgets_what_lies_beyond() {
+fn reducing_the_completions_drops_indexes_beyond_them() {
     let status = json!({"completedIndexes": "0,3,4", "succeeded": 3, "active": 2});
     let world = World::of([
         indexed(2, 2).with("/status", status),
@@ -179,7 +183,7 @@ fn a_job_that_is_made_smaller_forgets_what_lies_beyond() {
 }
 
 #[test]
-fn a_job_that_is_made_larger_goes_on() {
+fn raising_the_completions_starts_more_indexes() {
     let status = json!({"completedIndexes": "0,1", "succeeded": 2});
     let world = World::of([indexed(4, 4).with("/status", status)]);
     world.settle();
@@ -194,17 +198,17 @@ fn a_job_that_is_made_larger_goes_on() {
 }
 
 #[test]
-fn indexes_complete_in_order_where_a_step_has_a_limit() {
+fn indexes_complete_in_order_when_a_step_is_limited() {
     let ended = [("a", 3), ("b", 1), ("c", 0), ("d", 2)]
         .map(|(name, index)| pod_of(name, index).succeeded());
     let world = World::of([indexed(4, 4)].into_iter().chain(ended));
     world.cluster.set_config("max-uncounted-pods", "2");
     world.sync();
     assert_eq!(
-        ["a", "b", "c", "d"].map(|name| world.holds(name)),
+        ["a", "b", "c", "d"].map(|name| world.has_finalizer(name)),
         [true, false, false, true]
     );
-    // The status knows of all, and the job ends when all are free.
+    // The status lists all indexes; the job finishes when no pod has the finalizer.
     assert_eq!(
         (completed(&world).as_str(), world.conditions().len()),
         ("0-3", 1)
@@ -214,7 +218,7 @@ fn indexes_complete_in_order_where_a_step_has_a_limit() {
 }
 
 #[test]
-fn pods_of_indexes_that_are_counted_already_do_not_fill_a_step() {
+fn pods_of_counted_indexes_do_not_fill_a_step() {
     let ended = [("a", 0), ("b", 0), ("c", 1), ("d", 2), ("e", 3)]
         .map(|(name, index)| pod_of(name, index).succeeded());
     let status = json!({"completedIndexes": "0", "succeeded": 1});
@@ -226,14 +230,17 @@ fn pods_of_indexes_that_are_counted_already_do_not_fill_a_step() {
     world.cluster.set_config("max-uncounted-pods", "2");
     world.sync();
     assert_eq!(
-        ["a", "b", "c", "d", "e"].map(|name| world.holds(name)),
+        ["a", "b", "c", "d", "e"].map(|name| world.has_finalizer(name)),
         [false, false, false, false, true]
     );
 }
 
 #[test]
 fn an_index_whose_pod_lost_the_finalizer_uncounted_is_run_again() {
-    let world = World::of([indexed(1, 2), pod_of("a", 0).succeeded().free()]);
+    let world = World::of([
+        indexed(1, 2),
+        pod_of("a", 0).succeeded().without_finalizer(),
+    ]);
     world.settle();
     assert_eq!(
         (completed(&world).as_str(), count(&world.names(), "work-0-")),

@@ -1,11 +1,11 @@
-//! What is counted.
+//! Metrics.
 
 use flyball_sdk::prelude::*;
 
 use super::world::*;
 
 #[test]
-fn a_sync_is_counted_by_mode_result_and_what_was_done() {
+fn a_sync_is_counted_by_mode_result_and_action() {
     let action = |objects: Vec<Object>| {
         let world = World::of(objects);
         let _ = world.try_sync();
@@ -149,7 +149,7 @@ fn handled_failures_are_counted_by_action() {
 }
 
 #[test]
-fn creations_are_counted_by_what_they_replace() {
+fn creations_are_counted_by_reason() {
     let created = |objects: Vec<Object>| {
         let world = World::of(objects);
         world.sync();
@@ -173,7 +173,7 @@ fn creations_are_counted_by_what_they_replace() {
         "recreate_failed,succeeded 1"
     );
     assert_eq!(
-        created(vec![patient(job(2, 2)), pod("a").going(1)]),
+        created(vec![patient(job(2, 2)), pod("a").deleting(1)]),
         "recreate_terminating_or_failed,succeeded 1"
     );
     let world = World::of([job(1, 1)]);

@@ -1,4 +1,4 @@
-//! Pods that keep the finalizer though no job counts them.
+//! Pods that have the finalizer although no job counts them.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::delta;
@@ -14,7 +14,7 @@ fn reconcile(world: &World, key: &str) -> Result<Outcome, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The keys that a change yields, each with its queue.
+/// The keys that a change enqueues, each with its queue.
 fn route(world: &World, kind: &str, old: Option<&Object>, new: Option<&Object>) -> Vec<String> {
     let value = |object: Option<&Object>| object.map(|object| object.0.clone());
     let delta = delta(kind, value(old).as_ref(), value(new).as_ref());
@@ -33,19 +33,19 @@ fn finished(kind: &str) -> Object {
 }
 
 #[test]
-fn a_pod_of_no_job_is_freed() {
-    let foreign = orphan("foreign").held().with(
+fn a_pod_without_a_job_loses_the_finalizer() {
+    let foreign = orphan("foreign").with_finalizer().with(
         "/metadata/ownerReferences",
         json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "work", "uid": "uid-rs", "controller": true}]),
     );
-    let namesake = orphan("namesake").held().with(
+    let namesake = orphan("namesake").with_finalizer().with(
         "/metadata/ownerReferences",
         json!([{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "work", "uid": "u", "controller": true}]),
     );
     for (object, is_freed) in [
-        (orphan("a").held(), true),
+        (orphan("a").with_finalizer(), true),
         (pod("a"), false),
-        (orphan("a").held().owned_by("uid-gone"), true),
+        (orphan("a").with_finalizer().owned_by("uid-gone"), true),
         (foreign, false),
         (namesake, false),
     ] {
@@ -55,26 +55,26 @@ fn a_pod_of_no_job_is_freed() {
             reconcile(&world, &format!("default/{name}")),
             Ok(Outcome::Done)
         );
-        assert_eq!(world.holds(&name), !is_freed, "{object:?}");
+        assert_eq!(world.has_finalizer(&name), !is_freed, "{object:?}");
     }
 }
 
 #[test]
-fn a_pod_of_a_finished_job_is_freed_but_not_one_of_another_controllers_job() {
+fn a_pod_of_a_finished_job_loses_the_finalizer_unless_another_controller_manages_the_job() {
     let world = World::of([finished("Failed"), pod("a")]);
     reconcile(&world, "default/a").unwrap();
-    assert!(!world.holds("a"));
+    assert!(!world.has_finalizer("a"));
     let world = World::of([
         finished("Complete").with("/spec/managedBy", "example.com/theirs"),
         pod("a"),
     ]);
     reconcile(&world, "default/a").unwrap();
-    assert!(world.holds("a"));
+    assert!(world.has_finalizer("a"));
 }
 
 #[test]
-fn a_pod_that_is_gone_or_free_is_done_and_a_refusal_is_retried() {
-    let world = World::of([orphan("a"), orphan("b").held()]);
+fn a_deleted_pod_or_one_without_the_finalizer_needs_nothing_and_errors_are_retried() {
+    let world = World::of([orphan("a"), orphan("b").with_finalizer()]);
     for key in ["default/gone", "default/a"] {
         assert_eq!(reconcile(&world, key), Ok(Outcome::Done));
     }
@@ -89,28 +89,36 @@ fn a_pod_that_is_gone_or_free_is_done_and_a_refusal_is_retried() {
     assert!(
         reconcile(&world, "default/b")
             .unwrap_err()
-            .starts_with("freeing pod default/b: broken")
+            .starts_with("removing the finalizer of pod default/b: broken")
     );
 }
 
 #[test]
-fn a_held_pod_without_a_controller_is_looked_at() {
+fn a_pod_with_the_finalizer_and_no_controller_is_enqueued() {
     let world = World::of([job(1, 1)]);
     assert_eq!(
-        route(&world, POD, None, Some(&orphan("a").held())),
+        route(&world, POD, None, Some(&orphan("a").with_finalizer())),
         ["job_orphan_pod default/a"]
     );
     assert_eq!(
-        route(&world, POD, Some(&pod("a")), Some(&orphan("a").held())),
+        route(
+            &world,
+            POD,
+            Some(&pod("a")),
+            Some(&orphan("a").with_finalizer())
+        ),
         ["job_orphan_pod default/a"]
     );
     assert_eq!(route(&world, POD, None, Some(&orphan("a"))), [""; 0]);
-    assert_eq!(route(&world, POD, Some(&orphan("a").held()), None), [""; 0]);
+    assert_eq!(
+        route(&world, POD, Some(&orphan("a").with_finalizer()), None),
+        [""; 0]
+    );
 }
 
 #[test]
-fn a_held_pod_of_a_missing_or_finished_job_is_looked_at_when_it_is_deleted() {
-    let going = pod("a").going(1);
+fn a_pod_of_a_missing_or_finished_job_is_enqueued_when_it_is_deleted() {
+    let going = pod("a").deleting(1);
     let orphaned = ["job_orphan_pod default/a"];
     assert_eq!(
         route(&World::of([]), POD, Some(&pod("a")), Some(&going)),
@@ -129,14 +137,14 @@ fn a_held_pod_of_a_missing_or_finished_job_is_looked_at_when_it_is_deleted() {
         route(&World::of([job(1, 1)]), POD, Some(&pod("a")), Some(&going)),
         [""; 0]
     );
-    // Its job may not be known yet.
+    // Its job may not be in the cache yet.
     assert_eq!(route(&World::of([]), POD, None, Some(&pod("a"))), [""; 0]);
 }
 
 #[test]
-fn pods_of_a_job_that_is_gone_or_replaced_are_looked_at() {
-    let other = orphan("other").held().owned_by("uid-other");
-    let world = World::of([pod("a"), pod("b").free(), other]);
+fn pods_of_a_deleted_or_replaced_job_are_enqueued() {
+    let other = orphan("other").with_finalizer().owned_by("uid-other");
+    let world = World::of([pod("a"), pod("b").without_finalizer(), other]);
     assert_eq!(
         route(&world, JOB, Some(&job(1, 1)), None),
         ["job_orphan_pod default/a"]
@@ -153,14 +161,14 @@ fn pods_of_a_job_that_is_gone_or_replaced_are_looked_at() {
 }
 
 #[test]
-fn changes_count_pods_that_ended_and_are_held_and_jobs_of_others() {
+fn changes_count_ended_pods_with_the_finalizer_and_jobs_of_other_controllers() {
     let world = World::of([]);
     route(&world, POD, Some(&pod("a")), Some(&pod("a").succeeded()));
     route(
         &world,
         POD,
         Some(&pod("a").succeeded()),
-        Some(&pod("a").succeeded().going(1)),
+        Some(&pod("a").succeeded().deleting(1)),
     );
     assert_eq!(
         world.metrics(),
@@ -170,7 +178,7 @@ fn changes_count_pods_that_ended_and_are_held_and_jobs_of_others() {
         &world,
         POD,
         Some(&pod("a").succeeded()),
-        Some(&pod("a").succeeded().free()),
+        Some(&pod("a").succeeded().without_finalizer()),
     );
     route(&world, POD, Some(&pod("b").failed(0)), None);
     assert_eq!(

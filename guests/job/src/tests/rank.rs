@@ -1,11 +1,11 @@
-//! Which pods go first.
+//! The order in which pods are deleted.
 
 use flyball_sdk::prelude::*;
 
 use super::world::*;
 use crate::rank;
 
-/// The names in the order in which pods go. They are given in the wrong order.
+/// The names in the order of deletion. The objects must be given in another order.
 fn order<const N: usize>(mut objects: [Object; N]) -> Vec<String> {
     objects.reverse();
     let all = pods(objects);
@@ -59,22 +59,22 @@ fn each_criterion_decides_before_the_next_ones() {
         ]),
         ["a", "b", "c"]
     );
-    let made =
+    let created =
         |name: &str, seconds: i64| pod(name).with("/metadata/creationTimestamp", ago(seconds));
-    assert_eq!(order([made("a", 10), made("b", 100)]), ["a", "b"]);
+    assert_eq!(order([created("a", 10), created("b", 100)]), ["a", "b"]);
 }
 
 #[test]
-fn as_many_go_as_must_and_misplaced_ones_are_among_them() {
+fn pods_without_a_valid_index_count_towards_the_number_to_delete() {
     let all = pods([
         pod("a").ready(900),
         pod("b").phase("Pending"),
         pod("c").ready(9),
     ]);
     let active: Vec<_> = all.iter().collect();
-    let doomed = |at_least| names(rank::doomed(&job(1, 1).job(), &active, at_least));
+    let to_delete = |at_least| names(rank::to_delete(&job(1, 1).job(), &active, at_least));
     assert_eq!(
-        (doomed(0), doomed(2), doomed(3)),
+        (to_delete(0), to_delete(2), to_delete(3)),
         (vec![], vec!["b", "c"], vec!["b", "c", "a"])
     );
 
@@ -84,9 +84,9 @@ fn as_many_go_as_must_and_misplaced_ones_are_among_them() {
         pod_of("c", 7).ready(900),
     ]);
     let active: Vec<_> = all.iter().collect();
-    let doomed = |at_least| names(rank::doomed(&indexed(3, 3).job(), &active, at_least));
+    let to_delete = |at_least| names(rank::to_delete(&indexed(3, 3).job(), &active, at_least));
     assert_eq!(
-        (doomed(0), doomed(1), doomed(2)),
+        (to_delete(0), to_delete(1), to_delete(2)),
         (vec!["c"], vec!["c"], vec!["c", "b"])
     );
 }

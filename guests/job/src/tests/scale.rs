@@ -1,10 +1,10 @@
-//! How many pods there should be, and making and deleting them.
+//! The number of pods, and creating and deleting them.
 
 use flyball_sdk::prelude::*;
 
 use super::world::*;
 
-/// How many pods are made and deleted for a job with these pods.
+/// The numbers of pods that are created and deleted for a job with these pods.
 fn steps(job: Object, pods: impl IntoIterator<Item = Object>) -> (usize, usize) {
     let world = World::of([job].into_iter().chain(pods));
     let written = world.sync();
@@ -29,7 +29,7 @@ fn no_more_pods_run_than_are_left_to_complete() {
 }
 
 #[test]
-fn without_a_number_of_completions_nothing_starts_after_the_first_success() {
+fn without_completions_no_pod_is_created_after_the_first_success() {
     assert_eq!(steps(job(3, None), []), (3, 0));
     assert_eq!(
         steps(job(3, None), [pod("a").succeeded(), pod("b")]),
@@ -39,13 +39,13 @@ fn without_a_number_of_completions_nothing_starts_after_the_first_success() {
 }
 
 #[test]
-fn what_is_too_much_goes_before_anything_is_made() {
+fn surplus_pods_are_deleted_before_any_is_created() {
     let doubled = [pod_of("a", 0), pod_of("b", 0).ready(9)];
     assert_eq!(steps(indexed(3, 3), doubled), (0, 1));
 }
 
 #[test]
-fn one_reconcile_makes_and_deletes_no_more_than_the_limit() {
+fn one_reconcile_creates_and_deletes_no_more_than_the_limit() {
     let limit = |objects: Vec<Object>| {
         let world = World::of(objects);
         world
@@ -62,7 +62,7 @@ fn one_reconcile_makes_and_deletes_no_more_than_the_limit() {
 }
 
 #[test]
-fn a_surplus_pod_is_let_go_and_deleted_and_is_no_failure() {
+fn a_surplus_pod_loses_the_finalizer_is_deleted_and_is_no_failure() {
     let world = World::of([job(1, 5), pod("a").ready(900), pod("b").ready(10)]);
     assert_eq!(
         world.sync(),
@@ -78,7 +78,7 @@ fn a_surplus_pod_is_let_go_and_deleted_and_is_no_failure() {
 }
 
 #[test]
-fn a_deletion_names_the_pod_that_was_seen() {
+fn a_deletion_has_the_uid_of_the_cached_pod() {
     let world = World::of([job(0, 5), pod("a")]);
     world.sync();
     world.cluster.put(
@@ -106,8 +106,8 @@ fn a_deletion_names_the_pod_that_was_seen() {
 }
 
 #[test]
-fn a_pod_that_vanished_before_its_deletion_is_removed_without_an_event() {
-    let world = World::of([job(0, 5), pod("a").free(), pod("b").ready(5)]);
+fn a_pod_already_deleted_counts_as_removed_without_an_event() {
+    let world = World::of([job(0, 5), pod("a").without_finalizer(), pod("b").ready(5)]);
     world
         .cluster
         .fail("delete", POD, refusal(404, "NotFound", "gone"));
@@ -126,10 +126,10 @@ fn a_pod_that_vanished_before_its_deletion_is_removed_without_an_event() {
 }
 
 #[test]
-fn creation_starts_slowly_and_stops_at_the_first_refusal() {
+fn creation_starts_slowly_and_stops_at_the_first_error() {
     let world = World::of([job(10, 10)]);
     let quota = "pods \"work-\" is forbidden: exceeded quota: q";
-    // The rounds are of 1, 2 and 4; the second of the third round is refused.
+    // The rounds have 1, 2 and 4 pods; the second of the third round fails.
     world
         .cluster
         .fail_nth("create", POD, 5, refusal(403, "Forbidden", quota));
@@ -150,7 +150,7 @@ fn creation_starts_slowly_and_stops_at_the_first_refusal() {
 }
 
 #[test]
-fn in_a_namespace_that_is_being_deleted_no_pod_is_made_and_nothing_said() {
+fn a_terminating_namespace_gets_no_pods_and_no_error_is_reported() {
     let namespace = Object(
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
                                   "status": {"phase": "Terminating"}}),
@@ -165,7 +165,7 @@ fn in_a_namespace_that_is_being_deleted_no_pod_is_made_and_nothing_said() {
 }
 
 #[test]
-fn an_error_of_the_status_comes_before_one_of_pods() {
+fn a_status_error_takes_precedence_over_a_pod_error() {
     let world = World::of([job(1, 1)]);
     world
         .cluster
@@ -179,7 +179,7 @@ fn an_error_of_the_status_comes_before_one_of_pods() {
 }
 
 #[test]
-fn events_are_about_the_job() {
+fn events_reference_the_job() {
     let world = World::of([job(1, 1)]);
     world.sync();
     let about = &world.cluster.recorded_events()[0].about;

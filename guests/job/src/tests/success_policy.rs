@@ -8,14 +8,14 @@ use crate::intervals::Intervals;
 use crate::success_policy::met;
 use crate::views::SuccessPolicy;
 
-/// Which rule holds for a job of ten indexes of which these have succeeded.
+/// The rule that is met for a job of ten indexes of which these have succeeded.
 fn rule(rules: Value, succeeded: &str) -> Option<String> {
     let policy: SuccessPolicy = serde_json::from_value(json!({"rules": rules})).unwrap();
     met(Some(&policy), 10, &Intervals::parse(succeeded, 10))
 }
 
 #[test]
-fn a_rule_holds_when_all_its_indexes_or_enough_of_them_have_succeeded() {
+fn a_rule_is_met_when_all_or_enough_of_its_indexes_have_succeeded() {
     let all = || json!([{"succeededIndexes": "1,3-5"}]);
     assert_eq!(
         (rule(all(), "1,3-4"), rule(all(), "0-6").is_some()),
@@ -34,7 +34,7 @@ fn a_rule_holds_when_all_its_indexes_or_enough_of_them_have_succeeded() {
 }
 
 #[test]
-fn the_first_rule_that_holds_is_named() {
+fn the_message_names_the_first_rule_that_is_met() {
     let rules = json!([{"succeededIndexes": "9"}, {"succeededCount": 2}, {"succeededCount": 1}]);
     assert_eq!(
         rule(rules.clone(), "1").as_deref(),
@@ -47,7 +47,7 @@ fn the_first_rule_that_holds_is_named() {
 }
 
 #[test]
-fn what_can_not_be_read_or_has_no_index_never_holds() {
+fn a_malformed_rule_or_one_without_indexes_is_never_met() {
     for indexes in ["", "x", "10-12"] {
         assert_eq!(
             rule(
@@ -104,10 +104,10 @@ fn a_met_policy_completes_the_job_and_its_other_pods_do_not_count_as_failures() 
 
 #[test]
 fn an_index_that_succeeds_while_a_completed_job_waits_still_counts() {
-    let said = json!([{"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy", "message": "m"}]);
+    let conditions = json!([{"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy", "message": "m"}]);
     let met = indexed(2, 2).with(
         "/status",
-        json!({"conditions": said, "completedIndexes": "0", "succeeded": 1}),
+        json!({"conditions": conditions, "completedIndexes": "0", "succeeded": 1}),
     );
     let world = World::of([met, pod_of("b", 1).succeeded()]);
     world.settle();

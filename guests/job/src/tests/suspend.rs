@@ -22,7 +22,7 @@ fn a_suspended_job_starts_nothing_and_has_no_start_time() {
 }
 
 #[test]
-fn suspending_deletes_pods_which_are_no_failures() {
+fn suspending_deletes_pods_without_counting_failures() {
     let running = json!({"startTime": ago(60), "active": 2, "ready": 1});
     let world = World::of([
         suspended().with("/status", running),
@@ -60,7 +60,7 @@ fn suspending_is_not_limited_in_one_step() {
 }
 
 #[test]
-fn a_pod_that_can_not_be_let_go_is_not_deleted() {
+fn a_pod_is_not_deleted_if_its_finalizer_cannot_be_removed() {
     let world = World::of([suspended(), pod("a"), pod("b").ready(5)]);
     world
         .cluster
@@ -78,7 +78,7 @@ fn a_pod_that_can_not_be_let_go_is_not_deleted() {
 }
 
 #[test]
-fn resuming_starts_the_time_anew() {
+fn resuming_resets_the_start_time() {
     let world = World::of([suspended().with("/spec/activeDeadlineSeconds", 60)]);
     assert_eq!(world.try_sync(), Ok(Outcome::Done));
     world.cluster.advance(seconds(3600));
@@ -99,7 +99,7 @@ fn resuming_starts_the_time_anew() {
 }
 
 #[test]
-fn a_job_that_was_never_suspended_says_nothing_about_it() {
+fn a_job_that_was_never_suspended_has_no_such_condition() {
     let world = World::of([job(1, 1)]);
     world.settle();
     assert_eq!(

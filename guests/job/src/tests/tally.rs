@@ -1,11 +1,11 @@
-//! What pods amount to.
+//! Counting pods.
 
 use flyball_sdk::prelude::*;
 
 use super::world::*;
 use crate::tally::Tally;
 
-/// How many have succeeded and failed, and how many of those are new.
+/// The numbers of succeeded and failed pods, and of those that are new.
 fn tally(job: &Object, objects: impl IntoIterator<Item = Object>) -> ([i64; 2], [usize; 2]) {
     let all = pods(objects);
     let tally = Tally::of(&job.job(), &all);
@@ -16,7 +16,7 @@ fn tally(job: &Object, objects: impl IntoIterator<Item = Object>) -> ([i64; 2], 
 }
 
 #[test]
-fn pods_count_that_are_in_the_status_that_it_names_and_that_have_ended_since() {
+fn counted_listed_and_newly_ended_pods_add_up() {
     let named = json!({"succeeded": ["uid-a", "uid-gone"], "failed": ["uid-b"]});
     let status = json!({"succeeded": 10, "failed": 20, "uncountedTerminatedPods": named});
     let all = [
@@ -33,8 +33,11 @@ fn pods_count_that_are_in_the_status_that_it_names_and_that_have_ended_since() {
 }
 
 #[test]
-fn pods_that_are_free_count_already_and_those_without_a_valid_index_never() {
-    let free = [pod("a").succeeded().free(), pod("b").failed(1).free()];
+fn pods_without_the_finalizer_or_a_valid_index_are_not_new() {
+    let free = [
+        pod("a").succeeded().without_finalizer(),
+        pod("b").failed(1).without_finalizer(),
+    ];
     assert_eq!(tally(&job(1, 9), free), ([0, 0], [0, 0]));
     let odd = [
         pod("a").failed(1),
@@ -46,12 +49,12 @@ fn pods_that_are_free_count_already_and_those_without_a_valid_index_never() {
 }
 
 #[test]
-fn a_pod_that_is_being_deleted_has_failed_unless_it_succeeded_or_is_waited_for() {
+fn a_terminating_pod_has_failed_unless_it_succeeded_or_the_job_waits_for_its_end() {
     let going = || {
         [
-            pod("a").going(1),
-            pod("b").going(1).succeeded(),
-            pod("c").going(1).failed(1),
+            pod("a").deleting(1),
+            pod("b").deleting(1).succeeded(),
+            pod("c").deleting(1).failed(1),
         ]
     };
     assert_eq!(tally(&job(1, 9), going()), ([1, 2], [1, 2]));
@@ -69,8 +72,8 @@ fn pods_are_active_until_they_end_or_are_deleted_and_terminating_until_they_end(
     let all = [
         pod("a").phase("Pending"),
         pod("b").ready(1),
-        pod("c").going(1),
-        pod("d").going(1).failed(0),
+        pod("c").deleting(1),
+        pod("d").deleting(1).failed(0),
     ];
     let all = pods(
         all.into_iter()

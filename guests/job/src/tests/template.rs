@@ -1,11 +1,11 @@
-//! The pods that are made.
+//! The pods that are created.
 
 use flyball_sdk::prelude::*;
 
 use super::world::*;
 use crate::pods::{FINALIZER, INDEX};
 
-/// The first pod that a job makes, as it was sent.
+/// The first pod that a job creates, as sent to the API server.
 fn sent(job: Object) -> Value {
     let world = World::of([job]);
     world.try_sync().unwrap();
@@ -14,12 +14,12 @@ fn sent(job: Object) -> Value {
         .writes()
         .into_iter()
         .find(|write| write.verb == "create")
-        .expect("one is made")
+        .expect("no pod was created")
         .body
 }
 
 #[test]
-fn a_pod_is_made_from_the_template_with_owner_and_finalizer() {
+fn a_pod_is_created_from_the_template_with_owner_and_finalizer() {
     let job = job(1, 1)
         .with("/spec/template/metadata/annotations/note", "hi")
         .with(
@@ -49,7 +49,7 @@ fn a_finalizer_that_the_template_has_is_not_added_again() {
 }
 
 #[test]
-fn a_pod_of_an_index_is_told_so_by_annotation_label_name_host_name_and_variable() {
+fn the_index_is_in_the_annotation_label_name_hostname_and_variable() {
     let containers = json!([{"name": "c", "env": [{"name": "A", "value": "1"}]}, {"name": "d"}]);
     let pod = sent(
         indexed(1, 1)
@@ -81,7 +81,7 @@ fn a_pod_of_an_index_is_told_so_by_annotation_label_name_host_name_and_variable(
 }
 
 #[test]
-fn a_variable_of_that_name_is_left_alone_and_nothing_is_added_that_was_not_there() {
+fn an_existing_index_variable_and_absent_container_lists_are_left_alone() {
     let own = json!([{"name": "JOB_COMPLETION_INDEX", "value": "mine"}]);
     let pod = sent(indexed(1, 1).with("/spec/template/spec/containers/0/env", own.clone()));
     assert_eq!(pod["spec"]["containers"][0]["env"], own);
@@ -132,7 +132,7 @@ fn a_long_name_leaves_room_for_the_index() {
 }
 
 #[test]
-fn a_template_without_labels_makes_no_pod() {
+fn a_template_without_labels_creates_no_pod() {
     let world = World::of([job(1, 1).with("/spec/template/metadata/labels", json!({}))]);
     assert_eq!(
         world.try_sync(),
@@ -142,7 +142,7 @@ fn a_template_without_labels_makes_no_pod() {
 }
 
 #[test]
-fn a_template_passes_as_the_text_that_came() {
+fn the_template_is_passed_on_verbatim() {
     let quantities = json!({"limits": {"cpu": "1.50"}});
     let pod = sent(job(1, 1).with(
         "/spec/template/spec/containers/0/resources",

@@ -1,4 +1,4 @@
-//! A namespace with one Job, `work`, in it, and the objects that tests are made of.
+//! A cluster with one Job, `work`, and builders for the tests' objects.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ pub(super) const JOB: &str = "batch/v1/Job";
 pub(super) const POD: &str = "v1/Pod";
 pub(super) const STATUS: &str = "update batch/v1/Job/status default/work";
 
-/// Noon of a day: the tests' now.
+/// The tests' current time: noon of a day.
 pub(super) const NOON: Time = Time {
     seconds: 1_767_268_800,
     nanoseconds: 0,
 };
 
-/// The time so many seconds before noon.
+/// The time this many seconds before noon.
 pub(super) fn ago(seconds: i64) -> String {
     time(-seconds).to_string()
 }
 
-/// So many seconds after noon.
+/// This many seconds after noon.
 pub(super) fn time(seconds: i64) -> Time {
     Time::of_seconds(NOON.seconds + seconds)
 }
@@ -35,11 +35,11 @@ pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// An object that is made step by step.
+/// A builder for an object.
 #[derive(Clone, Debug)]
 pub(super) struct Object(pub(super) Value);
 
-/// The Job `work` as the API server would hold it, with its defaults.
+/// The Job `work` with the API server's defaults.
 pub(super) fn job(parallelism: i32, completions: impl Into<Option<i32>>) -> Object {
     let job = Object(json!({
         "apiVersion": "batch/v1", "kind": "Job",
@@ -69,16 +69,16 @@ pub(super) fn indexed(parallelism: i32, completions: i32) -> Object {
     job(parallelism, completions).with("/spec/completionMode", "Indexed")
 }
 
-/// An Indexed Job `work` with a limit for each index.
+/// An Indexed Job `work` with a backoff limit per index.
 pub(super) fn limited(parallelism: i32, completions: i32, limit: i32) -> Object {
     indexed(parallelism, completions)
         .with("/spec/backoffLimitPerIndex", limit)
         .with("/spec/backoffLimit", i32::MAX)
 }
 
-/// A running pod of `work`, on a node and held.
+/// A running pod of `work` with a node and the finalizer.
 pub(super) fn pod(name: &str) -> Object {
-    orphan(name).owned_by("uid-work").held()
+    orphan(name).owned_by("uid-work").with_finalizer()
 }
 
 /// A running pod of an index of `work`.
@@ -86,7 +86,7 @@ pub(super) fn pod_of(name: &str, index: impl ToString) -> Object {
     pod(name).annotated(INDEX, index)
 }
 
-/// A running pod that `work` selects, that nobody owns and nothing holds.
+/// A running pod that matches `work`'s selector, without owner and finalizer.
 pub(super) fn orphan(name: &str) -> Object {
     Object(json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -100,7 +100,7 @@ pub(super) fn orphan(name: &str) -> Object {
 }
 
 impl Object {
-    /// Sets the field at a JSON pointer; its parents are made, where they are missing.
+    /// Sets the field at a JSON pointer and creates missing parents.
     pub(super) fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         set_at(&mut self.0, pointer, value);
         self
@@ -119,12 +119,12 @@ impl Object {
         self.with("/metadata/ownerReferences", json!([owner]))
     }
 
-    pub(super) fn held(self) -> Self {
+    pub(super) fn with_finalizer(self) -> Self {
         self.with("/metadata/finalizers", json!([FINALIZER]))
     }
 
-    /// Without the finalizer.
-    pub(super) fn free(self) -> Self {
+    /// Removes the finalizer.
+    pub(super) fn without_finalizer(self) -> Self {
         self.with("/metadata/finalizers", json!([]))
     }
 
@@ -136,12 +136,12 @@ impl Object {
         self.phase("Succeeded").exited(0, 0)
     }
 
-    /// Failed so many seconds ago.
+    /// Failed this many seconds ago.
     pub(super) fn failed(self, seconds_ago: i64) -> Self {
         self.phase("Failed").exited(1, seconds_ago)
     }
 
-    /// Its container ended with this code, so many seconds ago.
+    /// Its container exited with this code, this many seconds ago.
     pub(super) fn exited(self, code: i32, seconds_ago: i64) -> Self {
         let state = json!({"terminated": {"exitCode": code, "finishedAt": ago(seconds_ago)}});
         self.with(
@@ -150,7 +150,7 @@ impl Object {
         )
     }
 
-    /// Ready since so many seconds.
+    /// Has been ready for this many seconds.
     pub(super) fn ready(self, seconds: i64) -> Self {
         self.with(
             "/status/conditions",
@@ -158,7 +158,7 @@ impl Object {
         )
     }
 
-    /// Has a condition that is `True`.
+    /// Adds a condition with status `True`.
     pub(super) fn condition(self, condition_type: &str) -> Self {
         self.with(
             "/status/conditions",
@@ -166,8 +166,8 @@ impl Object {
         )
     }
 
-    /// Being deleted since so many seconds, with 30 s of grace.
-    pub(super) fn going(self, seconds: i64) -> Self {
+    /// Has been terminating for this many seconds, with a grace period of 30 s.
+    pub(super) fn deleting(self, seconds: i64) -> Self {
         self.with("/metadata/deletionTimestamp", ago(seconds - 30))
             .with("/metadata/deletionGracePeriodSeconds", 30)
     }
@@ -189,12 +189,12 @@ pub(super) fn names<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a str>
     pods.into_iter().map(|pod| pod.meta.name.as_str()).collect()
 }
 
-/// A refusal as the API server makes it.
+/// An API error.
 pub(super) fn refusal(status: u16, reason: &str, message: &str) -> ApiError {
     ApiError::of_server(status, reason, message)
 }
 
-/// How many lines begin with this.
+/// Number of lines that begin with `prefix`.
 pub(super) fn count(lines: &[String], prefix: &str) -> usize {
     lines.iter().filter(|line| line.starts_with(prefix)).count()
 }
@@ -217,20 +217,20 @@ impl World {
             .map_err(|error| error.to_string())
     }
 
-    /// Reconciles once, which must go well. Answers the writes as lines.
+    /// Reconciles once, which must succeed. Returns the writes as lines.
     pub(super) fn sync(&self) -> Vec<String> {
         self.try_sync().unwrap();
         self.cluster.written()
     }
 
-    /// Reconciles until nothing is written any more, which must be soon.
+    /// Reconciles until nothing is written any more; panics if that takes too long.
     pub(super) fn settle(&self) {
         for _ in 0..6 {
             if self.sync().is_empty() {
                 return;
             }
         }
-        panic!("it does not come to rest");
+        panic!("the job does not settle");
     }
 
     pub(super) fn job(&self) -> Value {
@@ -241,14 +241,14 @@ impl World {
         self.job()["status"].take()
     }
 
-    /// How many pods are active, terminating, have succeeded and have failed.
+    /// Numbers of active, terminating, succeeded and failed pods.
     pub(super) fn counts(&self) -> [i64; 4] {
         let status = self.status();
         ["active", "terminating", "succeeded", "failed"]
             .map(|count| status[count].as_i64().unwrap_or(-1))
     }
 
-    /// The conditions that hold, each with its reason.
+    /// The true conditions, each with its reason.
     pub(super) fn conditions(&self) -> Vec<String> {
         let status = self.status();
         let all = status["conditions"].as_array().into_iter().flatten();
@@ -258,7 +258,6 @@ impl World {
             .collect()
     }
 
-    /// The names of all pods.
     pub(super) fn names(&self) -> Vec<String> {
         let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or("").to_owned();
         self.cluster.objects(POD).iter().map(name).collect()
@@ -268,8 +267,8 @@ impl World {
         self.cluster.object(POD, "default", name).unwrap()
     }
 
-    /// Whether the finalizer holds a pod; not, if the pod is gone.
-    pub(super) fn holds(&self, name: &str) -> bool {
+    /// Whether a pod has the finalizer; false if the pod is deleted.
+    pub(super) fn has_finalizer(&self, name: &str) -> bool {
         let pod = self.cluster.object(POD, "default", name);
         pod.is_some_and(|pod| {
             pod["metadata"]["finalizers"]
@@ -286,7 +285,7 @@ impl World {
         self.cluster.edit(POD, "default", name, change);
     }
 
-    /// Lets a pod end now.
+    /// Ends a pod now.
     pub(super) fn end(&self, name: &str, phase: &str) {
         let now = self.cluster.host().now().to_string();
         let code = i32::from(phase == "Failed");
@@ -298,7 +297,7 @@ impl World {
         });
     }
 
-    /// Lets every pod that is being deleted go, as its kubelet would, unless something holds it.
+    /// Deletes every terminating pod that has no finalizer, as its kubelet would.
     pub(super) fn reap(&self) {
         for pod in self.cluster.objects(POD) {
             let is_free = pod["metadata"]["finalizers"]
@@ -311,15 +310,14 @@ impl World {
         }
     }
 
-    /// What was counted since the last call, without durations: name, labels and sum, as lines in
-    /// order.
+    /// The metrics since the last call, without durations, as sorted lines of name, labels and sum.
     pub(super) fn metrics(&self) -> Vec<String> {
         let mut sums = std::collections::BTreeMap::new();
         for (_, name, labels, value) in self.cluster.metrics() {
             if !name.ends_with("_seconds") {
                 let name = name
                     .strip_prefix("job_controller_")
-                    .expect("it is of this controller")
+                    .expect("a metric of another controller")
                     .to_owned();
                 *sums.entry((name, labels.join(","))).or_insert(0.0) += value;
             }

@@ -1,4 +1,4 @@
-//! What the namespace's conditions say, and when they are written.
+//! The namespace's conditions, and when they are written.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn transitions(world: &World) -> Vec<Value> {
 }
 
 #[test]
-fn all_five_are_told_the_good_ones_too() {
+fn all_five_conditions_are_written_including_false_ones() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
     world.sync();
     assert_eq!(
@@ -53,7 +53,7 @@ fn all_five_are_told_the_good_ones_too() {
 }
 
 #[test]
-fn they_are_written_when_one_changes_and_not_else() {
+fn they_are_written_only_if_one_changes() {
     let world = World::of([
         held(MAP, "a", &["example.com/x"]),
         held(MAP, "b", &["example.com/x"]),
@@ -63,7 +63,7 @@ fn they_are_written_when_one_changes_and_not_else() {
             .cluster
             .written()
             .iter()
-            .filter(|write| *write == TELL)
+            .filter(|write| *write == UPDATE_STATUS)
             .count()
     };
     world.sync();
@@ -77,12 +77,12 @@ fn they_are_written_when_one_changes_and_not_else() {
     assert_eq!(
         (told(), transitions(&world)),
         (1, before),
-        "another message is no transition"
+        "a changed message is not a transition"
     );
 }
 
 #[test]
-fn good_news_that_follow_bad_ones_are_a_transition() {
+fn a_change_from_true_to_false_is_a_transition() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
     world.cluster.fail(
         "deletecollection",
@@ -100,7 +100,7 @@ fn good_news_that_follow_bad_ones_are_a_transition() {
 }
 
 #[test]
-fn the_conditions_of_others_stay() {
+fn conditions_of_other_controllers_are_kept() {
     let world = World::of([held(MAP, "a", &["example.com/x"])]);
     let mut namespace = namespace();
     namespace["status"]["conditions"] =
@@ -113,7 +113,7 @@ fn the_conditions_of_others_stay() {
 }
 
 #[test]
-fn conditions_that_cannot_be_written_stop_nothing() {
+fn a_failed_write_of_conditions_does_not_stop_the_deletion() {
     for (status, reason) in [(409, "Conflict"), (500, "InternalError")] {
         let world = World::of([object(MAP, "settings")]);
         world
@@ -132,7 +132,7 @@ fn conditions_that_cannot_be_written_stop_nothing() {
 }
 
 #[test]
-fn failures_are_told_in_the_same_order_whatever_came_first() {
+fn failures_are_reported_in_sorted_order() {
     let message = |failures: &[&str]| {
         let failures = failures.iter().map(|&failure| failure.to_owned()).collect();
         conditions::of(

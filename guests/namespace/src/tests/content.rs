@@ -1,4 +1,4 @@
-//! How the objects of each kind are deleted, and what is said of those that remain.
+//! How the objects of each kind are deleted, and how remaining ones are reported.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{content, kinds};
 
 const WIDGET: &str = "example.com/v1/Widget";
 
-/// The namespace with these objects, where only Widgets are served, with these verbs.
+/// The namespace with these objects; only Widgets are served, with these verbs.
 fn world(objects: impl IntoIterator<Item = Value>, verbs: &[&str]) -> World {
     let world = World::bare(std::iter::once(namespace()).chain(objects));
     world.cluster.serve(WIDGET, "widgets", true, verbs);
@@ -22,7 +22,7 @@ fn widget(name: &str) -> Value {
 }
 
 #[test]
-fn a_kind_that_has_the_verb_is_deleted_at_once_in_the_background() {
+fn a_kind_with_deletecollection_is_deleted_with_one_request_in_the_background() {
     let world = world([widget("a"), widget("b")], ALL);
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
@@ -49,7 +49,7 @@ fn other_namespaces_are_left_alone() {
 }
 
 #[test]
-fn without_the_verb_each_object_is_deleted_by_its_name_and_uid() {
+fn without_deletecollection_each_object_is_deleted_by_name_and_uid() {
     let world = world([widget("a"), widget("b")], &["delete", "list"]);
     let uid = world.cluster.object(WIDGET, "team", "a").unwrap()["metadata"]["uid"].clone();
     assert_eq!(world.sync(), Outcome::Done);
@@ -64,7 +64,7 @@ fn without_the_verb_each_object_is_deleted_by_its_name_and_uid() {
 }
 
 #[test]
-fn a_verb_that_the_server_does_not_know_after_all_is_done_without() {
+fn an_unsupported_deletecollection_falls_back_to_single_deletes() {
     for (status, reason) in [(405, "MethodNotAllowed"), (404, "NotFound")] {
         let world = world([widget("a")], ALL);
         world
@@ -80,7 +80,7 @@ fn a_verb_that_the_server_does_not_know_after_all_is_done_without() {
 }
 
 #[test]
-fn an_object_that_is_not_found_or_not_deletable_is_no_failure_of_its_own() {
+fn a_missing_or_undeletable_object_is_not_reported_by_itself() {
     for (status, reason) in [(404, "NotFound"), (405, "MethodNotAllowed")] {
         let world = world([widget("a"), widget("b")], &["delete", "list"]);
         world
@@ -88,14 +88,14 @@ fn an_object_that_is_not_found_or_not_deletable_is_no_failure_of_its_own() {
             .fail("delete", WIDGET, refusal(status, reason));
         assert!(
             world.fail().contains("unexpected items still remain"),
-            "only what is counted afterwards tells"
+            "only the recount reports it"
         );
         assert_eq!(world.sync(), Outcome::Done);
     }
 }
 
 #[test]
-fn an_object_that_has_taken_the_place_of_a_listed_one_is_not_deleted() {
+fn an_object_that_replaced_a_listed_one_is_not_deleted() {
     let world = world([widget("a")], &["delete", "list"]);
     let mut before = widget("a");
     before["metadata"]["uid"] = "uid-before".into();
@@ -105,7 +105,7 @@ fn an_object_that_has_taken_the_place_of_a_listed_one_is_not_deleted() {
 }
 
 #[test]
-fn what_cannot_be_listed_counts_as_gone() {
+fn kinds_that_cannot_be_listed_count_as_empty() {
     let unlisted = world([widget("a")], &["delete", "deletecollection"]);
     assert_eq!(unlisted.sync(), Outcome::Done);
     assert!(unlisted.namespace().is_none());
@@ -113,7 +113,7 @@ fn what_cannot_be_listed_counts_as_gone() {
 
     let undeletable = world([widget("a")], &["delete"]);
     assert_eq!(undeletable.sync(), Outcome::Done);
-    assert_eq!(undeletable.cluster.written(), [TELL, FINALIZE]);
+    assert_eq!(undeletable.cluster.written(), [UPDATE_STATUS, FINALIZE]);
 
     for (status, reason) in [(405, "MethodNotAllowed"), (404, "NotFound")] {
         let refused = world([], ALL);
@@ -126,7 +126,7 @@ fn what_cannot_be_listed_counts_as_gone() {
 }
 
 #[test]
-fn a_kind_that_fails_stops_no_other_but_the_namespace_stays() {
+fn a_failing_kind_does_not_stop_others_but_keeps_the_namespace() {
     let world = World::of([object(MAP, "settings"), object(DEPLOYMENT, "web")]);
     world
         .cluster
@@ -134,7 +134,7 @@ fn a_kind_that_fails_stops_no_other_but_the_namespace_stays() {
     assert_eq!(world.fail(), "the test refuses this: Forbidden");
     assert!(world.has(MAP, "settings") && !world.has(DEPLOYMENT, "web"));
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [
             "NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: \
           the test refuses this: Forbidden"
@@ -146,13 +146,16 @@ fn a_kind_that_fails_stops_no_other_but_the_namespace_stays() {
 }
 
 #[test]
-fn failures_of_lists_and_of_single_deletes_are_told_as_well() {
+fn failures_of_lists_and_single_deletes_are_reported() {
     let world = world([widget("a"), widget("b")], &["delete", "list"]);
     world
         .cluster
         .fail("delete", WIDGET, refusal(500, "InternalError"));
     assert_eq!(world.fail(), "the test refuses this: InternalError");
-    assert!(!world.has(WIDGET, "b"), "a failure stops no other delete");
+    assert!(
+        !world.has(WIDGET, "b"),
+        "a failure must not stop other deletes"
+    );
     world
         .cluster
         .fail("list", WIDGET, refusal(503, "ServiceUnavailable"));
@@ -165,7 +168,7 @@ fn failures_of_lists_and_of_single_deletes_are_told_as_well() {
 }
 
 #[test]
-fn objects_that_finalizers_hold_are_counted_and_waited_for() {
+fn objects_with_finalizers_are_counted_and_waited_for() {
     let objects = [
         held(MAP, "a", &["example.com/x", "example.com/y"]),
         held(MAP, "b", &["example.com/x"]),
@@ -174,7 +177,7 @@ fn objects_that_finalizers_hold_are_counted_and_waited_for() {
     let world = World::of(objects);
     assert_eq!(world.sync(), Outcome::RequeueAfter(Duration::from_secs(8)));
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [
             "NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: configmaps. has 2 resource \
              instances, deployments.apps has 1 resource instances",
@@ -210,7 +213,7 @@ fn finalizers_are_waited_for_fifteen_seconds_whatever_else_remains() {
 }
 
 #[test]
-fn what_remains_without_a_reason_is_a_failure() {
+fn objects_that_remain_without_a_reason_are_a_failure() {
     let world = World::of([]);
     // A live list still has it.
     world.cluster.put_live(object(DEPLOYMENT, "web"));
@@ -219,7 +222,7 @@ fn what_remains_without_a_reason_is_a_failure() {
         "unexpected items still remain in namespace: team for gvr: apps/v1, Resource=deployments"
     );
     assert_eq!(
-        world.bad_news()[1],
+        world.true_conditions()[1],
         "NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: deployments.apps has 1 resource \
          instances"
     );

@@ -1,4 +1,4 @@
-//! What the controller declares.
+//! The controller's description.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::serde_json;
@@ -7,7 +7,7 @@ use flyball_sdk::testing::permissions;
 use crate::NamespaceController;
 
 #[test]
-fn it_asks_for_what_it_uses() {
+fn it_asks_only_for_permissions_in_use() {
     let description = NamespaceController::describe();
     description.check().unwrap();
     assert_eq!(
@@ -26,7 +26,7 @@ fn it_asks_for_what_it_uses() {
 }
 
 #[test]
-fn it_works_as_the_controller_managers() {
+fn concurrency_and_queue_match_kube_controller_manager() {
     let description = NamespaceController::describe();
     assert_eq!(
         (description.name.as_str(), description.concurrency),
@@ -44,7 +44,7 @@ fn it_works_as_the_controller_managers() {
 }
 
 #[test]
-fn of_namespaces_the_cache_keeps_only_whether_they_are_deleted() {
+fn only_the_deletion_timestamp_of_namespaces_is_cached() {
     let watches = &NamespaceController::describe().watches;
     assert_eq!(watches.len(), 1);
     assert_eq!(watches[0].fields, ["metadata.deletionTimestamp"]);

@@ -1,4 +1,4 @@
-//! Which kinds are deleted, and what discovery that fails means.
+//! The kinds that are deleted, and the effect of failed discovery.
 
 use flyball_sdk::discovery::{Catalogue, DiscoveryFailure, ServedKind};
 use flyball_sdk::prelude::*;
@@ -28,18 +28,18 @@ fn served(kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) -> ServedK
     }
 }
 
-/// The kinds that are deleted of these.
+/// The deletable ones of these kinds.
 fn kinds(kinds: &[(&str, &str, bool, &[&str])]) -> Vec<String> {
     let kinds = kinds
         .iter()
         .map(|(kind, plural, namespaced, verbs)| served(kind, plural, *namespaced, verbs));
     let found = found(kinds.collect(), &[]);
-    assert_eq!((&found.undiscovered, &found.unreadable), (&None, &None));
+    assert_eq!((&found.undiscovered, &found.unparsable), (&None, &None));
     found.deletable.into_iter().map(|kind| kind.kind).collect()
 }
 
 #[test]
-fn what_lies_in_namespaces_and_can_be_deleted_is_deleted() {
+fn namespaced_kinds_that_can_be_deleted_are_deleted() {
     let found = kinds(&[
         ("v1/Pod", "pods", true, ALL),
         ("v1/Node", "nodes", false, ALL),
@@ -56,7 +56,7 @@ fn what_lies_in_namespaces_and_can_be_deleted_is_deleted() {
 }
 
 #[test]
-fn of_each_kind_the_preferred_version_alone_is_used() {
+fn only_the_preferred_version_of_each_kind_is_used() {
     let found = kinds(&[
         (
             "autoscaling/v2/HorizontalPodAutoscaler",
@@ -88,7 +88,7 @@ fn of_each_kind_the_preferred_version_alone_is_used() {
 }
 
 #[test]
-fn of_a_group_version_whose_discovery_failed_nothing_is_used() {
+fn group_versions_whose_discovery_failed_are_skipped() {
     let kinds = ["a.io/v2/A", "a.io/v1/A"].map(|kind| served(kind, "as", true, &["delete"]));
     let found = found(kinds.into(), &[("b.io/v1", "late"), ("a.io/v2", "stale")]);
     assert_eq!(
@@ -107,7 +107,7 @@ fn of_a_group_version_whose_discovery_failed_nothing_is_used() {
 }
 
 #[test]
-fn what_is_known_is_deleted_but_the_namespace_stays_until_all_is() {
+fn discovered_kinds_are_deleted_but_the_namespace_is_kept_until_all_are_discovered() {
     let world = World::of([object(MAP, "settings"), object(WIDGET, "a")]);
     world.cluster.fail_discovery(
         "example.com/v1",
@@ -118,7 +118,7 @@ fn what_is_known_is_deleted_but_the_namespace_stays_until_all_is() {
     assert_eq!(world.fail(), message);
     assert!(!world.has(MAP, "settings") && world.has(WIDGET, "a"));
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [format!(
             "NamespaceDeletionDiscoveryFailure True DiscoveryFailed: {message}"
         )]
@@ -135,23 +135,23 @@ fn what_is_known_is_deleted_but_the_namespace_stays_until_all_is() {
 }
 
 #[test]
-fn while_pods_remain_failed_discovery_is_told_too() {
+fn failed_discovery_is_reported_while_pods_remain() {
     let world = World::of([running("web", 30)]);
     world.cluster.fail_discovery("example.com/v1", "stale");
     assert!(world.fail().contains("example.com/v1: stale"));
-    assert_eq!(world.bad_news().len(), 2);
+    assert_eq!(world.true_conditions().len(), 2);
 }
 
 #[test]
-fn without_discovery_nothing_is_deleted_and_the_namespace_stays() {
+fn without_discovery_nothing_is_deleted_and_the_namespace_is_kept() {
     let world = World::of([object(MAP, "settings")]);
     world
         .cluster
         .fail("discover", "", refusal(503, "Unreachable"));
     assert_eq!(world.fail(), "the test refuses this: Unreachable");
-    assert_eq!(world.cluster.written(), [TELL]);
+    assert_eq!(world.cluster.written(), [UPDATE_STATUS]);
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [
             "NamespaceDeletionDiscoveryFailure True DiscoveryFailed: the test refuses this: Unreachable"
         ]
@@ -159,7 +159,7 @@ fn without_discovery_nothing_is_deleted_and_the_namespace_stays() {
 }
 
 #[test]
-fn a_group_version_that_makes_no_sense_keeps_the_namespace() {
+fn an_invalid_group_version_keeps_the_namespace() {
     let world = World::of([object(MAP, "settings")]);
     let kinds = ["a/b/c/A", "v1/ConfigMap"]
         .map(|kind| served(kind, "as", true, &["delete", "deletecollection"]));
@@ -170,7 +170,7 @@ fn a_group_version_that_makes_no_sense_keeps_the_namespace() {
     assert_eq!(world.fail(), "unexpected GroupVersion string: a/b/c");
     assert!(!world.has(MAP, "settings"));
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [
             "NamespaceDeletionGroupVersionParsingFailure True GroupVersionParsingFailed: unexpected GroupVersion string: \
           a/b/c"
@@ -179,7 +179,7 @@ fn a_group_version_that_makes_no_sense_keeps_the_namespace() {
 }
 
 #[test]
-fn a_kind_that_is_served_only_later_is_found_by_the_next_reconcile() {
+fn a_kind_served_later_is_found_by_the_next_reconcile() {
     let world = World::of([held(MAP, "slow", &["example.com/x"]), object(WIDGET, "a")]);
     world.sync();
     world.cluster.serve(WIDGET, "widgets", true, ALL);

@@ -1,4 +1,4 @@
-//! The writes to the namespace itself, and when there are none.
+//! Writes to the namespace itself.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::refusal;
@@ -11,14 +11,14 @@ fn conflict() -> ApiError {
     refusal(409, "Conflict")
 }
 
-/// A namespace of another UID under the same name.
+/// Another namespace with the same name.
 fn another() -> Value {
     let mut another = namespace();
     another["metadata"]["uid"] = "another-uid".into();
     another
 }
 
-/// Lets the namespace have these finalizers in its spec.
+/// A world whose namespace has these finalizers in its spec.
 fn with_finalizers(finalizers: &[&str]) -> World {
     let world = World::of([]);
     let mut namespace = namespace();
@@ -28,7 +28,7 @@ fn with_finalizers(finalizers: &[&str]) -> World {
 }
 
 #[test]
-fn an_empty_namespace_goes() {
+fn an_empty_namespace_is_finalized() {
     let world = World::of([]);
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
@@ -39,13 +39,13 @@ fn an_empty_namespace_goes() {
     );
     assert!(
         writes.iter().all(|write| write.error.is_none()),
-        "no write is made to an old version"
+        "writes must use the current version"
     );
     assert!(world.namespace().is_none());
 }
 
 #[test]
-fn the_finalizers_of_others_stay() {
+fn finalizers_of_other_controllers_are_kept() {
     let world = with_finalizers(&[
         "z.example.com",
         "kubernetes",
@@ -57,7 +57,7 @@ fn the_finalizers_of_others_stay() {
     assert_eq!(finalizers(), json!(["a.example.com", "z.example.com"]));
     world.cluster.written();
 
-    // What is made meanwhile still goes, and nothing is written that would change nothing.
+    // Objects created in the meantime are still deleted, and no unnecessary write is made.
     world.cluster.put(object(MAP, "late"));
     assert_eq!(world.sync(), Outcome::Done);
     assert!(!world.has(MAP, "late"));
@@ -72,7 +72,7 @@ fn the_finalizers_of_others_stay() {
 }
 
 #[test]
-fn a_namespace_that_nothing_holds_is_left_to_the_server() {
+fn a_namespace_without_finalizers_is_left_to_the_server() {
     let world = with_finalizers(&[]);
     world.cluster.put(object(MAP, "settings"));
     assert_eq!(world.sync(), Outcome::Done);
@@ -80,7 +80,7 @@ fn a_namespace_that_nothing_holds_is_left_to_the_server() {
 }
 
 #[test]
-fn a_namespace_that_is_not_deleted_costs_no_request() {
+fn a_namespace_not_being_deleted_costs_no_request() {
     let world = World::of([object(MAP, "settings")]);
     let mut active = namespace();
     active["metadata"]
@@ -95,9 +95,10 @@ fn a_namespace_that_is_not_deleted_costs_no_request() {
 }
 
 #[test]
-fn the_server_has_the_last_word_on_whether_it_is_deleted() {
+fn a_live_read_decides_whether_it_is_being_deleted() {
     let world = World::of([object(MAP, "settings")]);
-    // It is gone, and another one was made that is not deleted; the cache does not know yet.
+    // The namespace was deleted and recreated, and the new one is not being deleted; the cache is
+    // stale.
     let mut fresh = another();
     fresh["metadata"]
         .as_object_mut()
@@ -112,7 +113,7 @@ fn the_server_has_the_last_word_on_whether_it_is_deleted() {
 }
 
 #[test]
-fn a_namespace_without_its_phase_gets_it_first() {
+fn a_namespace_without_the_phase_gets_it_first() {
     let world = World::of([]);
     let mut namespace = namespace();
     namespace["status"] =
@@ -120,7 +121,7 @@ fn a_namespace_without_its_phase_gets_it_first() {
     world.cluster.put(namespace);
     assert_eq!(world.sync(), Outcome::Done);
     let writes = world.cluster.writes();
-    assert_eq!(writes[0].to_string(), TELL);
+    assert_eq!(writes[0].to_string(), UPDATE_STATUS);
     assert_eq!(writes[0].body["status"]["phase"], "Terminating");
     assert_eq!(writes[0].body["status"]["conditions"][0]["type"], "Theirs");
     assert!(writes.iter().all(|write| write.error.is_none()));
@@ -128,7 +129,7 @@ fn a_namespace_without_its_phase_gets_it_first() {
 }
 
 #[test]
-fn a_conflict_is_tried_again_on_the_latest_version() {
+fn a_conflict_is_retried_on_the_latest_version() {
     for subresource in ["status", "finalize"] {
         let world = World::of([]);
         let mut namespace = namespace();
@@ -143,7 +144,7 @@ fn a_conflict_is_tried_again_on_the_latest_version() {
 }
 
 #[test]
-fn conflicts_without_end_are_left_to_the_queue() {
+fn repeated_conflicts_are_left_to_the_queue() {
     let world = World::of([]);
     for _ in 0..10 {
         world
@@ -158,7 +159,7 @@ fn conflicts_without_end_are_left_to_the_queue() {
 }
 
 #[test]
-fn another_failure_to_finalize_is_not_tried_again_at_once() {
+fn another_error_of_finalize_is_not_retried_at_once() {
     let world = World::of([]);
     world.cluster.fail(
         "update",
@@ -170,7 +171,7 @@ fn another_failure_to_finalize_is_not_tried_again_at_once() {
 }
 
 #[test]
-fn a_namespace_that_is_gone_by_the_time_of_a_write_is_done() {
+fn a_namespace_deleted_before_a_write_needs_nothing() {
     let world = World::of([]);
     let mut active = namespace();
     active["status"]["phase"] = "Active".into();

@@ -1,4 +1,4 @@
-//! Pods go first, and are waited for.
+//! Pods are deleted first, and their termination is waited for.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ fn nothing_else_is_deleted_while_a_pod_remains() {
     assert_eq!(world.sync(), seconds(16));
     assert_eq!(
         world.cluster.written(),
-        ["deletecollection v1/Pod team", TELL]
+        ["deletecollection v1/Pod team", UPDATE_STATUS]
     );
     assert!(world.has(MAP, "settings"));
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [
             "NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: pods. has 1 resource instances"
         ]
@@ -36,7 +36,7 @@ fn nothing_else_is_deleted_while_a_pod_remains() {
             "deletecollection v1/Pod team",
             "deletecollection v1/ConfigMap team",
             "deletecollection apps/v1/Deployment team",
-            TELL,
+            UPDATE_STATUS,
             FINALIZE,
         ]
     );
@@ -44,7 +44,7 @@ fn nothing_else_is_deleted_while_a_pod_remains() {
 }
 
 #[test]
-fn pods_that_go_at_once_hold_nothing_up() {
+fn pods_deleted_at_once_cause_no_delay() {
     let world = World::of([object(POD, "unscheduled"), object(MAP, "settings")]);
     assert_eq!(world.sync(), Outcome::Done);
     assert!(world.namespace().is_none());
@@ -78,7 +78,7 @@ fn once_the_grace_period_has_passed_a_pod_that_remains_is_a_failure() {
     let expected = "unexpected items still remain in namespace: team for gvr: /v1, Resource=pods";
     assert_eq!(world.fail(), expected);
     assert_eq!(
-        world.bad_news(),
+        world.true_conditions(),
         [
             format!(
                 "NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 \
@@ -103,7 +103,7 @@ fn a_pod_with_a_finalizer_is_waited_for_as_other_objects_are() {
 }
 
 #[test]
-fn pods_that_cannot_be_listed_are_not_deleted_and_the_rest_is() {
+fn pods_that_cannot_be_listed_are_not_deleted_but_other_objects_are() {
     let world = World::of([object(POD, "web"), object(MAP, "settings")]);
     world
         .cluster

@@ -1,4 +1,4 @@
-//! Which changes of namespaces lead to a reconcile, and when.
+//! The changes of namespaces that cause a reconcile, and its delay.
 
 use flyball_sdk::controller::Delta;
 use flyball_sdk::prelude::*;
@@ -21,7 +21,7 @@ fn active(name: &str) -> Value {
     json!({"metadata": {"name": name}, "status": {"phase": "Active"}})
 }
 
-/// The keys that these changes lead to, each with its delay in milliseconds.
+/// The keys that these changes enqueue, with their delays in milliseconds.
 fn route(world: &World, deltas: &[Delta]) -> Vec<(String, u128)> {
     let routed = NamespaceController::route(&world.cluster.host(), deltas).unwrap();
     routed
@@ -31,7 +31,7 @@ fn route(world: &World, deltas: &[Delta]) -> Vec<(String, u128)> {
 }
 
 #[test]
-fn only_a_namespace_that_is_deleted_is_reconciled_and_five_seconds_later() {
+fn only_a_namespace_being_deleted_is_reconciled_after_five_seconds() {
     let world = World::bare([]);
     let deltas = [
         delta(&active("a"), false),
@@ -52,7 +52,7 @@ fn only_a_namespace_that_is_deleted_is_reconciled_and_five_seconds_later() {
 }
 
 #[test]
-fn the_operator_can_set_the_delay() {
+fn the_operator_configures_the_delay() {
     let world = World::bare([]);
     world.cluster.set_config(GRACE_PERIOD, "1500ms");
     assert_eq!(
@@ -62,7 +62,7 @@ fn the_operator_can_set_the_delay() {
 }
 
 #[test]
-fn a_delay_that_makes_no_sense_is_told_and_nothing_is_deleted() {
+fn an_invalid_delay_is_reported_and_nothing_is_deleted() {
     let world = World::of([object(MAP, "settings")]);
     world.cluster.set_config(GRACE_PERIOD, "soon");
     assert_eq!(

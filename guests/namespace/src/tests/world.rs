@@ -1,4 +1,4 @@
-//! A namespace, `team`, that is being deleted, on a server with a few kinds.
+//! A namespace, `team`, that is being deleted, on a server with some kinds.
 
 use flyball_sdk::prelude::*;
 use flyball_sdk::testing::Cluster;
@@ -10,10 +10,10 @@ pub(super) const POD: &str = "v1/Pod";
 pub(super) const MAP: &str = "v1/ConfigMap";
 pub(super) const DEPLOYMENT: &str = "apps/v1/Deployment";
 
-pub(super) const TELL: &str = "update v1/Namespace/status team";
+pub(super) const UPDATE_STATUS: &str = "update v1/Namespace/status team";
 pub(super) const FINALIZE: &str = "update v1/Namespace/finalize team";
 
-/// The verbs that most kinds have.
+/// The verbs of most kinds.
 pub(super) const ALL: &[&str] = &[
     "create",
     "delete",
@@ -29,7 +29,7 @@ pub(super) struct World {
     pub(super) cluster: Cluster,
 }
 
-/// The namespace, deleted when the clock of the tests starts.
+/// The namespace; its deletion timestamp is the start of the tests' clock.
 pub(super) fn namespace() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -45,14 +45,14 @@ pub(super) fn object(kind: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "team"}})
 }
 
-/// An object that these finalizers hold.
+/// An object with these finalizers.
 pub(super) fn held(kind: &str, name: &str, finalizers: &[&str]) -> Value {
     let mut object = object(kind, name);
     object["metadata"]["finalizers"] = json!(finalizers);
     object
 }
 
-/// A pod on a node: when it is deleted, it takes its time to end.
+/// A pod on a node, which has a grace period when it is deleted.
 pub(super) fn running(name: &str, grace_seconds: i64) -> Value {
     let mut pod = object(POD, name);
     pod["spec"] = json!({"nodeName": "node", "terminationGracePeriodSeconds": grace_seconds});
@@ -81,12 +81,12 @@ impl World {
         self.cluster.reconcile::<NamespaceController>("team")
     }
 
-    /// Reconciles; it must go well.
+    /// Reconciles; it must succeed.
     pub(super) fn sync(&self) -> Outcome {
         self.try_sync().unwrap()
     }
 
-    /// Reconciles; it must fail. Answers why.
+    /// Reconciles; it must fail. Returns the error.
     pub(super) fn fail(&self) -> String {
         let error = self.try_sync().unwrap_err();
         assert!(!error.is_terminal());
@@ -101,10 +101,10 @@ impl World {
         self.cluster.object(kind, "team", name).is_some()
     }
 
-    /// The conditions, each as `type status reason: message`.
+    /// The conditions as lines: `type status reason: message`.
     pub(super) fn conditions(&self) -> Vec<String> {
-        let namespace = self.namespace().expect("the namespace is there");
-        let text = |value: &Value| value.as_str().expect("it is a text").to_owned();
+        let namespace = self.namespace().expect("the namespace exists");
+        let text = |value: &Value| value.as_str().expect("a string").to_owned();
         let line = |condition: &Value| {
             let [kind, status, reason, message] =
                 ["type", "status", "reason", "message"].map(|field| text(&condition[field]));
@@ -115,8 +115,8 @@ impl World {
             .map_or(Vec::new(), |all| all.iter().map(line).collect())
     }
 
-    /// Those of the conditions that are bad news.
-    pub(super) fn bad_news(&self) -> Vec<String> {
+    /// The conditions with status `True`.
+    pub(super) fn true_conditions(&self) -> Vec<String> {
         self.conditions()
             .into_iter()
             .filter(|condition| condition.contains(" True "))

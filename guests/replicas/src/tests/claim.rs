@@ -1,4 +1,4 @@
-//! Whose pods are whose.
+//! Claiming pods.
 
 use flyball_sdk::claim::{Claims, adoption, may_adopt, release};
 use flyball_sdk::serde_json;
@@ -27,7 +27,7 @@ fn others() -> Value {
 }
 
 #[test]
-fn what_is_selected_is_kept_or_adopted_and_the_rest_released_or_left() {
+fn matching_pods_are_kept_or_adopted_and_others_released_or_left() {
     let own = [pod("kept"), pod("lost").labels(others())];
     let orphans = [orphan("found"), orphan("foreign").labels(others())];
     assert_eq!(
@@ -37,16 +37,16 @@ fn what_is_selected_is_kept_or_adopted_and_the_rest_released_or_left() {
 }
 
 #[test]
-fn a_set_that_is_being_deleted_takes_and_releases_none() {
+fn a_set_being_deleted_adopts_and_releases_nothing() {
     let own = [pod("kept"), pod("lost").labels(others())];
     assert_eq!(
-        claim(&web(1).going(), &own, &[orphan("found")]),
+        claim(&web(1).deleting(), &own, &[orphan("found")]),
         [vec!["kept"], vec![], vec![]]
     );
 }
 
 #[test]
-fn a_pod_that_became_an_orphan_between_the_two_lists_is_counted_once() {
+fn a_pod_that_is_in_both_lists_is_counted_once() {
     assert_eq!(
         claim(&web(1), &[pod("a")], &[orphan("a")]),
         [vec!["a"], vec![], vec![]]
@@ -59,28 +59,28 @@ fn a_pod_that_became_an_orphan_between_the_two_lists_is_counted_once() {
 }
 
 #[test]
-fn pods_that_are_going_count_while_they_run_and_are_selected() {
+fn terminating_pods_count_while_they_run_and_match() {
     let own = pods(&[
-        pod("going").going(),
-        pod("ended").going().phase("Succeeded"),
-        pod("failed").going().phase("Failed"),
-        pod("lost").going().labels(others()),
+        pod("going").deleting(),
+        pod("ended").deleting().phase("Succeeded"),
+        pod("failed").deleting().phase("Failed"),
+        pod("lost").deleting().labels(others()),
         pod("staying"),
     ]);
     assert_eq!(count_terminating(&selector("app=web"), &own), 1);
 }
 
 #[test]
-fn a_set_may_adopt_only_while_the_server_knows_it_and_does_not_delete_it() {
+fn a_set_may_adopt_only_while_it_exists_and_is_not_being_deleted() {
     let live = |object: Object| Some(serde_json::from_value::<Presence>(object.0).unwrap());
     let set = web(1).set();
     let may_adopt =
         |live: Option<Presence>| may_adopt(&set.meta, live.as_ref().map(|live| &live.meta));
     assert!(may_adopt(live(web(1))).is_ok());
     for (live, problem) in [
-        (None, "gone"),
+        (None, "was deleted"),
         (live(web(1).with("/metadata/uid", "uid-new")), "another"),
-        (live(web(1).going()), "being deleted"),
+        (live(web(1).deleting()), "being deleted"),
     ] {
         let error = may_adopt(live).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
@@ -95,7 +95,7 @@ fn patch_of(write: &Write) -> Value {
 }
 
 #[test]
-fn an_adoption_adds_the_controller_to_this_very_pod() {
+fn an_adoption_adds_the_controller_and_checks_the_uid() {
     let write = adoption(
         "v1/Pod",
         "default",
@@ -115,7 +115,7 @@ fn an_adoption_adds_the_controller_to_this_very_pod() {
 }
 
 #[test]
-fn a_release_takes_the_set_from_the_owners_of_this_very_pod() {
+fn a_release_removes_the_owner_reference_and_checks_the_uid() {
     let write = release("v1/Pod", &pod("a").pod(), &web(1).set().meta);
     let owner = json!({"$patch": "delete", "uid": "uid-web"});
     assert_eq!(
@@ -138,7 +138,7 @@ fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String>
 }
 
 #[test]
-fn pods_that_are_gone_are_neither_adopted_nor_an_error() {
+fn deleted_pods_are_neither_adopted_nor_an_error() {
     let gone = || refusal(404, "NotFound", "pods \"a\" not found");
     let other = refusal(422, "Invalid", "metadata.uid: field is immutable");
     assert_eq!(settled(gone(), gone()), Ok(vec!["kept".into(), "b".into()]));
@@ -146,7 +146,7 @@ fn pods_that_are_gone_are_neither_adopted_nor_an_error() {
 }
 
 #[test]
-fn every_other_refusal_is_told_with_its_pod() {
+fn every_other_error_names_its_pod() {
     let invalid = refusal(
         422,
         "Invalid",

@@ -6,7 +6,7 @@ use super::*;
 use crate::ReplicaSets;
 
 #[test]
-fn the_description_is_sound_and_asks_for_what_is_used() {
+fn the_description_is_valid_and_asks_only_for_permissions_in_use() {
     let description = ReplicaSets::describe();
     description.check().unwrap();
     assert_eq!(
@@ -21,7 +21,7 @@ fn the_description_is_sound_and_asks_for_what_is_used() {
 }
 
 #[test]
-fn pods_wake_their_controller_and_orphans_whoever_selects_them() {
+fn pods_enqueue_their_controller_and_orphans_the_sets_that_select_them() {
     let pods = flyball_sdk::serde_json::to_value(&ReplicaSets::describe().watches[1]).unwrap();
     assert_eq!(
         pods["map"],

@@ -1,4 +1,4 @@
-//! Tests, and the objects that they are made of: a ReplicaSet `web` and pods of it.
+//! Tests, and builders for their objects: a ReplicaSet `web` and its pods.
 
 mod claim;
 mod describe;
@@ -13,22 +13,22 @@ use flyball_sdk::testing::set_at;
 
 use crate::views::{Candidate, Pod, Set};
 
-/// Noon of a day: the tests' now.
+/// The tests' current time: noon of a day.
 const NOON: Time = Time {
     seconds: 1_767_268_800,
     nanoseconds: 0,
 };
 
-/// The time so many seconds before noon.
+/// The time this many seconds before noon.
 fn ago(seconds: u32) -> String {
     Time::of_seconds(NOON.seconds - i64::from(seconds)).to_string()
 }
 
-/// An object that is made step by step.
+/// A builder for an object.
 #[derive(Clone, Debug)]
 struct Object(Value);
 
-/// The ReplicaSet `web`, which asks for so many pods with `app=web`.
+/// The ReplicaSet `web`, which wants this many pods with `app=web`.
 fn web(replicas: i32) -> Object {
     Object(json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
@@ -57,7 +57,7 @@ fn pod(name: &str) -> Object {
     )
 }
 
-/// A running pod that nobody owns.
+/// A running orphan pod.
 fn orphan(name: &str) -> Object {
     Object(json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -71,13 +71,13 @@ fn orphan(name: &str) -> Object {
 }
 
 impl Object {
-    /// Sets the field at a JSON pointer; its parents are made, where they are missing.
+    /// Sets the field at a JSON pointer and creates missing parents.
     fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         set_at(&mut self.0, pointer, value);
         self
     }
 
-    /// Ready since so many seconds.
+    /// Has been ready for this many seconds.
     fn ready(self, seconds: u32) -> Self {
         self.with(
             "/status/conditions",
@@ -94,7 +94,7 @@ impl Object {
     }
 
     /// Being deleted.
-    fn going(self) -> Self {
+    fn deleting(self) -> Self {
         self.with("/metadata/deletionTimestamp", ago(1))
             .with("/metadata/finalizers", json!(["example.com/stay"]))
     }
@@ -131,7 +131,7 @@ fn selector(text: &str) -> LabelSelector {
     text.parse().unwrap()
 }
 
-/// A refusal as the API server makes it.
+/// An API error.
 fn refusal(status: u16, reason: &str, message: &str) -> ApiError {
     ApiError::of_server(status, reason, message)
 }

@@ -1,24 +1,24 @@
-//! Which pods go first.
+//! The order in which pods are deleted.
 
 use flyball_sdk::serde_json;
 
 use super::*;
-use crate::rank::{Crowds, DELETION_COST, age_ratios, least_useful};
-use crate::views::Bystander;
+use crate::rank::{DELETION_COST, RelatedPods, age_ratios, least_useful};
+use crate::views::RelatedPod;
 
 fn names_of<'a>(pods: impl IntoIterator<Item = &'a Candidate>) -> Vec<&'a str> {
     pods.into_iter().map(|pod| pod.meta.name.as_str()).collect()
 }
 
-/// The names of the pods, the first to go first. They are given in the reverse order, so that an
-/// order that is not made would be seen.
-fn order_with(crowds: &Crowds, mut expected: Vec<Object>) -> (Vec<String>, Vec<String>) {
-    // One more, which surely stays, so that there is a choice.
+/// The names of the pods in the order of deletion. The pods are passed in reverse, so that missing
+/// sorting is noticed.
+fn order_with(related: &RelatedPods, mut expected: Vec<Object>) -> (Vec<String>, Vec<String>) {
+    // One more pod, which must be kept, so that there is a choice.
     expected.push(pod("zz-last").ready(100_000).with(&cost(), "2147483647"));
     let wanted = candidates(&expected);
     expected.reverse();
     let given = candidates(&expected);
-    let order = least_useful(&given, wanted.len() - 1, crowds, NOON);
+    let order = least_useful(&given, wanted.len() - 1, related, NOON);
     let own = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
     (
         own(names_of(order)),
@@ -27,7 +27,7 @@ fn order_with(crowds: &Crowds, mut expected: Vec<Object>) -> (Vec<String>, Vec<S
 }
 
 fn assert_order(expected: Vec<Object>) {
-    let (order, expected) = order_with(&Crowds::default(), expected);
+    let (order, expected) = order_with(&RelatedPods::default(), expected);
     assert_eq!(order, expected);
 }
 
@@ -36,7 +36,7 @@ fn cost() -> String {
 }
 
 #[test]
-fn the_less_a_pod_serves_the_sooner_it_goes() {
+fn less_useful_pods_are_deleted_first() {
     assert_order(vec![
         pod("unassigned").phase("Pending").node(""),
         pod("pending").phase("Pending"),
@@ -47,7 +47,7 @@ fn the_less_a_pod_serves_the_sooner_it_goes() {
 }
 
 #[test]
-fn an_unassigned_pod_goes_first_whatever_its_phase_and_cost() {
+fn an_unassigned_pod_is_first_whatever_its_phase_and_cost() {
     assert_order(vec![
         pod("unassigned").node("").with(&cost(), "100"),
         pod("pending").phase("Pending"),
@@ -55,7 +55,7 @@ fn an_unassigned_pod_goes_first_whatever_its_phase_and_cost() {
 }
 
 #[test]
-fn the_cheaper_pod_goes_first_if_both_are_as_ready() {
+fn the_cheaper_pod_is_first_if_both_are_equally_ready() {
     assert_order(vec![
         pod("not-ready").with(&cost(), "50"),
         pod("cheap").ready(600).with(&cost(), "-10"),
@@ -65,7 +65,7 @@ fn the_cheaper_pod_goes_first_if_both_are_as_ready() {
 }
 
 #[test]
-fn a_cost_that_the_api_does_not_accept_counts_as_none() {
+fn a_malformed_cost_is_ignored() {
     for wrong in ["+10", "007", "1.5", "", "2147483648", "cheap", "00", " 1"] {
         assert_order(vec![
             pod("minus").ready(9).with(&cost(), "-1"),
@@ -78,38 +78,38 @@ fn a_cost_that_the_api_does_not_accept_counts_as_none() {
     }
 }
 
-fn bystander(uid: &str, node: &str) -> Bystander {
+fn related_pod(uid: &str, node: &str) -> RelatedPod {
     serde_json::from_value(pod(uid).node(node).0).unwrap()
 }
 
 #[test]
-fn a_pod_in_a_crowd_goes_before_one_that_is_alone() {
-    let mut crowds = Crowds::default();
+fn a_pod_that_shares_its_node_is_before_one_that_does_not() {
+    let mut related = RelatedPods::default();
     for (uid, node) in [("a", "busy"), ("b", "busy"), ("c", "quiet")] {
-        crowds.add(bystander(uid, node));
+        related.add(related_pod(uid, node));
     }
     let lonely = pod("lonely").node("quiet").ready(1);
     let crowded = pod("crowded").node("busy").ready(1000);
-    let (order, expected) = order_with(&crowds, vec![crowded, lonely]);
+    let (order, expected) = order_with(&related, vec![crowded, lonely]);
     assert_eq!(order, expected);
 }
 
 #[test]
-fn a_crowd_counts_each_active_pod_once() {
-    let mut crowds = Crowds::default();
-    crowds.add(bystander("a", "one"));
-    crowds.add(bystander("a", "one"));
+fn each_active_related_pod_is_counted_once() {
+    let mut related = RelatedPods::default();
+    related.add(related_pod("a", "one"));
+    related.add(related_pod("a", "one"));
     for ended in [
         pod("b").phase("Succeeded"),
         pod("c").phase("Failed"),
-        pod("d").going(),
+        pod("d").deleting(),
     ] {
-        crowds.add(serde_json::from_value(ended.node("one").0).unwrap());
+        related.add(serde_json::from_value(ended.node("one").0).unwrap());
     }
-    crowds.add(bystander("e", "two"));
-    crowds.add(bystander("f", "two"));
+    related.add(related_pod("e", "two"));
+    related.add(related_pod("f", "two"));
     let (order, expected) = order_with(
-        &crowds,
+        &related,
         vec![
             pod("two").node("two").ready(9),
             pod("one").node("one").ready(9),
@@ -119,20 +119,20 @@ fn a_crowd_counts_each_active_pod_once() {
 }
 
 #[test]
-fn the_pod_that_is_ready_for_less_time_goes_first_by_powers_of_two() {
-    // Below 2^39, 2^40 and 2^41 nanoseconds: 549, 1,099 and 2,199 seconds.
+fn the_pod_that_is_ready_for_less_time_is_first_by_powers_of_two() {
+    // Just below 2^39, 2^40 and 2^41 nanoseconds: 549, 1,099 and 2,199 seconds.
     assert_order(vec![
         pod("c").ready(500),
         pod("b").ready(600),
         pod("a").ready(1200),
     ]);
-    // Within one power the UID decides.
+    // Within a power of two the UID decides.
     assert_order(vec![pod("a").ready(1000), pod("b").ready(600)]);
     assert_order(vec![pod("a").ready(600), pod("b").ready(1000)]);
 }
 
 #[test]
-fn a_pod_of_which_nobody_knows_since_when_it_is_ready_goes_first() {
+fn a_ready_pod_without_a_transition_time_is_first() {
     let unknown = pod("unknown").with(
         "/status/conditions",
         json!([{"type": "Ready", "status": "True"}]),
@@ -154,7 +154,7 @@ fn restarts(pod: Object, containers: &[i32]) -> Object {
 }
 
 #[test]
-fn the_pod_whose_container_was_restarted_most_goes_first() {
+fn the_pod_with_the_most_restarts_is_first() {
     assert_order(vec![
         restarts(pod("b"), &[0, 5]),
         restarts(pod("a"), &[3, 4]),
@@ -163,7 +163,7 @@ fn the_pod_whose_container_was_restarted_most_goes_first() {
 }
 
 #[test]
-fn restarts_of_sidecars_count_after_those_of_containers_and_those_of_init_containers_never() {
+fn restarts_of_sidecars_rank_after_those_of_containers_and_init_containers_are_ignored() {
     let with_init = |object: Object, policy: Value, count: i32| {
         object
             .with(
@@ -184,7 +184,7 @@ fn restarts_of_sidecars_count_after_those_of_containers_and_those_of_init_contai
 }
 
 #[test]
-fn the_younger_pod_goes_first_by_powers_of_two() {
+fn the_younger_pod_is_first_by_powers_of_two() {
     let created = |name: &str, seconds| pod(name).with("/metadata/creationTimestamp", ago(seconds));
     assert_order(vec![
         created("c", 500),
@@ -192,23 +192,23 @@ fn the_younger_pod_goes_first_by_powers_of_two() {
         created("b", 600),
         created("d", 1200),
     ]);
-    // One that was made just now, or after our clock's now, is younger than any.
+    // A pod created just now, or after the clock's time, is the youngest.
     assert_order(vec![created("b", 0), created("a", 1)]);
 }
 
 #[test]
-fn nothing_is_sorted_if_all_must_go() {
+fn nothing_is_sorted_if_all_are_deleted() {
     let all = candidates(&[pod("ready").ready(60), pod("not-ready")]);
     assert_eq!(
-        names_of(least_useful(&all, 2, &Crowds::default(), NOON)),
+        names_of(least_useful(&all, 2, &RelatedPods::default(), NOON)),
         ["ready", "not-ready"]
     );
 }
 
 #[test]
-fn an_order_that_has_cycles_is_no_panic() {
-    // `restarted` goes before `steady`, ready at the same second; each of them and `other` are told
-    // apart by UID.
+fn an_intransitive_order_does_not_panic() {
+    // `restarted` sorts before `steady`, which became ready in the same second; both are compared
+    // with `other` by UID.
     let cycle = |i: u32| {
         [
             restarts(pod(&format!("z-restarted-{i}")).ready(600), &[9]),
@@ -218,14 +218,14 @@ fn an_order_that_has_cycles_is_no_panic() {
     };
     let many: Vec<Object> = (0..100).flat_map(cycle).collect();
     let chosen = candidates(&many);
-    let chosen = least_useful(&chosen, 150, &Crowds::default(), NOON);
+    let chosen = least_useful(&chosen, 150, &RelatedPods::default(), NOON);
     let distinct: std::collections::BTreeSet<_> =
         names_of(chosen).into_iter().map(str::to_owned).collect();
     assert_eq!(distinct.len(), 150);
 }
 
 #[test]
-fn the_age_ratio_is_told_of_ready_pods_in_multiples_of_the_youngest() {
+fn age_ratios_are_multiples_of_the_youngest_ready_pod() {
     let aged = |name: &str, seconds| {
         pod(name)
             .with("/metadata/creationTimestamp", ago(seconds))

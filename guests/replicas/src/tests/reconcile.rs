@@ -1,4 +1,4 @@
-//! Whole reconciles, against an API server in memory.
+//! Whole reconciles against an in-memory API server.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn reconcile(cluster: &Cluster) -> Result<Outcome, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Reconciles until nothing is written any more, which must be soon.
+/// Reconciles until nothing is written any more; panics if that takes too long.
 fn settle(cluster: &Cluster) {
     for _ in 0..5 {
         reconcile(cluster).unwrap();
@@ -30,7 +30,7 @@ fn settle(cluster: &Cluster) {
             return;
         }
     }
-    panic!("it does not come to rest");
+    panic!("the set does not settle");
 }
 
 fn status(cluster: &Cluster) -> Value {
@@ -49,11 +49,11 @@ fn edit_pod(cluster: &Cluster, name: &str, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn missing_pods_are_made_and_counted_once() {
+fn missing_pods_are_created_and_counted_once() {
     let cluster = cluster([web(3)]);
     reconcile(&cluster).unwrap();
     let written = cluster.written();
-    // What the status has to say waits for the next one, which the pods bring.
+    // The status update is left to the next reconcile, which the new pods cause.
     assert_eq!(
         (
             count(&written, "create v1/Pod default/web-"),
@@ -69,7 +69,8 @@ fn missing_pods_are_made_and_counted_once() {
         3
     );
 
-    // The next one sees them, though no watch has: no expectations are needed.
+    // The next reconcile sees the pods, although no watch has reported them: no expectations are
+    // needed.
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [STATUS]);
     assert_eq!(
@@ -84,7 +85,7 @@ fn missing_pods_are_made_and_counted_once() {
 }
 
 #[test]
-fn where_each_reconcile_makes_pods_the_status_waits_but_once() {
+fn the_status_is_delayed_only_once_if_each_reconcile_creates_pods() {
     let cluster = cluster([web(1)]);
     let fail_all = || {
         for line in cluster.written() {
@@ -104,7 +105,7 @@ fn where_each_reconcile_makes_pods_the_status_waits_but_once() {
 }
 
 #[test]
-fn a_status_with_more_to_say_than_the_generation_does_not_wait() {
+fn a_status_with_more_changes_than_the_generation_is_not_delayed() {
     let cluster = cluster([web(3), pod("a").ready(600)]);
     reconcile(&cluster).unwrap();
     let written = cluster.written();
@@ -116,7 +117,7 @@ fn a_status_with_more_to_say_than_the_generation_does_not_wait() {
 }
 
 #[test]
-fn events_are_about_the_set() {
+fn events_reference_the_set() {
     let cluster = cluster([web(1)]);
     reconcile(&cluster).unwrap();
     let about = &cluster.recorded_events()[0].about;
@@ -127,7 +128,7 @@ fn events_are_about_the_set() {
 }
 
 #[test]
-fn surplus_pods_are_deleted_and_said_to_be_terminating_until_they_end() {
+fn surplus_pods_are_deleted_and_counted_as_terminating_until_they_end() {
     let cluster = cluster([web(1), pod("a").ready(600), pod("b"), pod("c").ready(1200)]);
     reconcile(&cluster).unwrap();
     assert_eq!(
@@ -159,7 +160,7 @@ fn surplus_pods_are_deleted_and_said_to_be_terminating_until_they_end() {
 }
 
 #[test]
-fn the_age_of_chosen_pods_is_observed() {
+fn the_age_ratio_of_deleted_pods_is_observed() {
     let old = pod("old")
         .ready(600)
         .with("/metadata/creationTimestamp", ago(3000));
@@ -180,12 +181,12 @@ fn the_age_of_chosen_pods_is_observed() {
 }
 
 #[test]
-fn pods_that_ended_or_are_going_are_replaced() {
+fn ended_and_terminating_pods_are_replaced() {
     let cluster = cluster([
         web(2),
         pod("a").phase("Failed"),
         pod("b").phase("Succeeded"),
-        pod("c").going(),
+        pod("c").deleting(),
         pod("d"),
     ]);
     reconcile(&cluster).unwrap();
@@ -200,7 +201,7 @@ fn pods_that_ended_or_are_going_are_replaced() {
 }
 
 #[test]
-fn pods_of_siblings_on_the_same_node_decide_who_goes() {
+fn siblings_pods_on_the_same_node_affect_which_pod_is_deleted() {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-d", "controller": true}]);
     let ours = web(1).with("/metadata/ownerReferences", owner.clone());
     let sibling = web(1)
@@ -252,11 +253,11 @@ fn orphans_that_match_are_adopted_after_a_live_check() {
 }
 
 #[test]
-fn nothing_is_adopted_for_a_set_that_is_gone_replaced_or_going_by_the_servers_word() {
+fn nothing_is_adopted_if_a_live_read_finds_the_set_deleted_replaced_or_being_deleted() {
     for (live, problem) in [
-        (None, "gone"),
+        (None, "was deleted"),
         (Some(web(2).with("/metadata/uid", "uid-new")), "another"),
-        (Some(web(2).going()), "being deleted"),
+        (Some(web(2).deleting()), "being deleted"),
     ] {
         let cluster = cluster([
             web(2),
@@ -269,13 +270,14 @@ fn nothing_is_adopted_for_a_set_that_is_gone_replaced_or_going_by_the_servers_wo
         }
         let error = reconcile(&cluster).unwrap_err();
         assert!(error.contains(problem), "{error}");
-        // Nothing is made in place of what was not adopted, but what is not ours is released.
+        // No pod is created instead of the one not adopted, but pods that do not match are
+        // released.
         assert_eq!(cluster.written(), ["patch v1/Pod default/lost"]);
     }
 }
 
 #[test]
-fn a_refused_adoption_is_an_error_and_nothing_is_made_in_its_place() {
+fn a_failed_adoption_is_an_error_and_no_pod_is_created_instead() {
     let cluster = cluster([web(2), orphan("a"), orphan("b")]);
     cluster.fail("patch", "v1/Pod", refusal(500, "InternalError", "broken"));
     assert!(
@@ -289,7 +291,7 @@ fn a_refused_adoption_is_an_error_and_nothing_is_made_in_its_place() {
 }
 
 #[test]
-fn an_orphan_that_vanished_is_replaced() {
+fn an_orphan_deleted_in_the_meantime_is_replaced() {
     let cluster = cluster([web(1), orphan("a")]);
     cluster.fail(
         "patch",
@@ -301,7 +303,7 @@ fn an_orphan_that_vanished_is_replaced() {
 }
 
 #[test]
-fn pods_that_match_no_more_are_released_and_replaced() {
+fn pods_that_no_longer_match_are_released_and_replaced() {
     let cluster = cluster([web(1), pod("a").labels(json!({"app": "debug"}))]);
     reconcile(&cluster).unwrap();
     let written = cluster.written();
@@ -316,10 +318,10 @@ fn pods_that_match_no_more_are_released_and_replaced() {
 }
 
 #[test]
-fn creation_starts_slowly_and_stops_at_the_first_refusal() {
+fn creation_starts_slowly_and_stops_at_the_first_error() {
     let cluster = cluster([web(10)]);
     let quota = "pods \"web-\" is forbidden: exceeded quota: q";
-    // The rounds are of 1, 2 and 4; the second of the third round is refused.
+    // The rounds have 1, 2 and 4 pods; the second of the third round fails.
     cluster.fail_nth("create", "v1/Pod", 5, refusal(403, "Forbidden", quota));
     assert_eq!(reconcile(&cluster), Err(quota.into()));
     assert_eq!(count(&cluster.written(), "create v1/Pod"), 7);
@@ -346,7 +348,7 @@ fn creation_starts_slowly_and_stops_at_the_first_refusal() {
 }
 
 #[test]
-fn a_quota_that_stays_full_costs_one_call_and_no_status_write_each_time() {
+fn an_exceeded_quota_costs_one_request_and_no_status_write_each_time() {
     let cluster = cluster([web(5)]);
     let refuse = || {
         cluster.fail(
@@ -365,7 +367,7 @@ fn a_quota_that_stays_full_costs_one_call_and_no_status_write_each_time() {
 }
 
 #[test]
-fn in_a_namespace_that_is_being_deleted_no_pod_is_made_and_nothing_said() {
+fn a_terminating_namespace_gets_no_pods_and_no_error_is_reported() {
     let namespace = Object(
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
                                   "status": {"phase": "Terminating"}}),
@@ -378,7 +380,7 @@ fn in_a_namespace_that_is_being_deleted_no_pod_is_made_and_nothing_said() {
 }
 
 #[test]
-fn a_refused_deletion_is_told_and_tried_again() {
+fn a_failed_deletion_is_reported_and_retried() {
     let cluster = cluster([web(0), pod("a"), pod("b"), pod("c")]);
     cluster.fail_nth(
         "delete",
@@ -410,9 +412,9 @@ fn a_refused_deletion_is_told_and_tried_again() {
 }
 
 #[test]
-fn a_set_that_is_being_deleted_makes_and_takes_no_pods_but_counts_them() {
+fn a_set_being_deleted_creates_and_claims_no_pods_but_counts_them() {
     let lost = pod("lost").labels(json!({"app": "other"}));
-    let cluster = cluster([web(5).going(), pod("a").ready(9), orphan("b"), lost]);
+    let cluster = cluster([web(5).deleting(), pod("a").ready(9), orphan("b"), lost]);
     reconcile(&cluster).unwrap();
     assert_eq!(cluster.written(), [STATUS]);
     assert_eq!(
@@ -425,14 +427,14 @@ fn a_set_that_is_being_deleted_makes_and_takes_no_pods_but_counts_them() {
 }
 
 #[test]
-fn a_set_that_is_gone_is_done() {
+fn a_deleted_set_needs_nothing() {
     let cluster = cluster([pod("a")]);
     assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
     assert!(cluster.writes().is_empty());
 }
 
 #[test]
-fn a_selector_that_is_not_valid_is_logged_and_not_retried() {
+fn an_invalid_selector_is_logged_and_not_retried() {
     let expression = json!([{"key": "app", "operator": "In", "values": []}]);
     let cluster = cluster([
         web(1).with("/spec/selector", json!({"matchExpressions": expression})),
@@ -444,10 +446,10 @@ fn a_selector_that_is_not_valid_is_logged_and_not_retried() {
 }
 
 #[test]
-fn a_status_that_is_refused_is_written_once_more_on_the_newest_version() {
+fn a_failed_status_update_is_repeated_once_on_the_latest_version() {
     let cluster = cluster([web(1), pod("a")]);
-    // Another client has scaled it, and our cache does not know: what we say is of the generation
-    // that we saw.
+    // Another client has scaled it, which is not in the cache: the status is for the generation in
+    // the cache.
     cluster.put_live(web(4).with("/metadata/generation", 3).0);
     cluster.fail(
         "update",
@@ -466,7 +468,7 @@ fn a_status_that_is_refused_is_written_once_more_on_the_newest_version() {
 }
 
 #[test]
-fn a_status_that_is_refused_twice_is_an_error() {
+fn a_status_update_that_fails_twice_is_an_error() {
     let cluster = cluster([web(1), pod("a")]);
     for _ in 0..2 {
         cluster.fail_nth(
@@ -481,7 +483,7 @@ fn a_status_that_is_refused_twice_is_an_error() {
 }
 
 #[test]
-fn the_status_of_a_set_that_took_the_name_is_not_ours_to_write() {
+fn the_status_of_a_recreated_set_is_not_written() {
     let cluster = cluster([web(1), pod("a")]);
     cluster.fail(
         "update",
@@ -489,12 +491,12 @@ fn the_status_of_a_set_that_took_the_name_is_not_ours_to_write() {
         refusal(409, "Conflict", "modified"),
     );
     cluster.put_live(web(1).with("/metadata/uid", "uid-new").0);
-    assert!(reconcile(&cluster).unwrap_err().contains("gone"));
+    assert!(reconcile(&cluster).unwrap_err().contains("was deleted"));
     assert_eq!(cluster.writes().len(), 1);
 }
 
 #[test]
-fn pods_that_must_be_ready_for_a_while_bring_the_set_back_when_the_next_one_is_available() {
+fn a_set_is_requeued_when_the_next_pod_becomes_available() {
     let patient = web(3).with("/spec/minReadySeconds", 30);
     let cluster = cluster([patient, pod("a").ready(10), pod("b").ready(25), pod("c")]);
     assert_eq!(
@@ -519,7 +521,7 @@ fn pods_that_must_be_ready_for_a_while_bring_the_set_back_when_the_next_one_is_a
 }
 
 #[test]
-fn a_status_that_others_changed_is_put_right_but_their_conditions_stay() {
+fn a_changed_status_is_corrected_but_other_conditions_are_kept() {
     let theirs = json!({"type": "Theirs", "status": "True", "lastTransitionTime": ago(7)});
     let cluster = cluster([web(1), pod("a")]);
     settle(&cluster);

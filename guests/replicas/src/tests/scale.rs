@@ -1,4 +1,4 @@
-//! How many pods, which pods, and what is told of them.
+//! The number of pods, the writes and the events.
 
 use flyball_sdk::serde_json;
 use flyball_sdk::write::Action;
@@ -9,7 +9,7 @@ use crate::scale::{
 };
 
 #[test]
-fn a_step_goes_to_the_wanted_number_in_bursts() {
+fn a_step_approaches_the_desired_number_in_bursts() {
     assert_eq!(step(3, 3), Step::Stay);
     assert_eq!(step(1, 3), Step::Create(2));
     assert_eq!(step(3, 0), Step::Delete(3));
@@ -18,7 +18,7 @@ fn a_step_goes_to_the_wanted_number_in_bursts() {
 }
 
 #[test]
-fn no_number_means_one_pod() {
+fn the_default_is_one_pod() {
     assert_eq!(web(1).with("/spec/replicas", Value::Null).set().wanted(), 1);
     assert_eq!(web(0).set().wanted(), 0);
 }
@@ -40,7 +40,7 @@ fn new_pod(set: &Object) -> (Value, String) {
 }
 
 #[test]
-fn a_new_pod_is_the_template_with_an_owner_and_a_name_to_be_made() {
+fn a_new_pod_has_the_template_an_owner_and_a_generated_name() {
     let template = web(1).with(
         "/spec/template/metadata/finalizers",
         json!(["example.com/f"]),
@@ -62,7 +62,7 @@ fn a_new_pod_is_the_template_with_an_owner_and_a_name_to_be_made() {
 }
 
 #[test]
-fn what_the_template_does_not_say_is_not_in_the_pod_either() {
+fn fields_absent_from_the_template_are_absent_from_the_pod() {
     let template = web(1).with(
         "/spec/template/metadata",
         json!({"name": "x", "labels": {"app": "web"}}),
@@ -73,7 +73,7 @@ fn what_the_template_does_not_say_is_not_in_the_pod_either() {
 }
 
 #[test]
-fn the_spec_of_the_template_is_passed_on_as_its_text() {
+fn the_spec_of_the_template_is_passed_on_verbatim() {
     let spec = r#"{"unknownToUs":[1.0,1e3],  "containers":null}"#;
     let text = web(1)
         .with("/spec/template/spec", "SPEC")
@@ -93,7 +93,7 @@ fn the_spec_of_the_template_is_passed_on_as_its_text() {
 }
 
 #[test]
-fn a_pod_without_labels_is_not_made() {
+fn a_template_without_labels_creates_no_pod() {
     let set = web(1).with("/spec/template/metadata", Value::Null).set();
     let failure = creation(&set, &set.meta.controller_reference("apps/v1/ReplicaSet")).unwrap_err();
     assert_eq!(failure.message, "unable to create pods, no labels");
@@ -108,7 +108,7 @@ fn note(is_warning: bool, reason: &'static str, message: &str) -> Note {
 }
 
 #[test]
-fn creations_are_told_one_by_one_and_what_was_skipped_is_not() {
+fn each_creation_has_an_event_except_skipped_ones() {
     let quota = "pods \"web-\" is forbidden: exceeded quota";
     let answers = [
         Ok("web-1".to_owned()),
@@ -135,7 +135,7 @@ fn creations_are_told_one_by_one_and_what_was_skipped_is_not() {
 }
 
 #[test]
-fn the_first_failure_is_the_one_that_counts() {
+fn the_first_failure_is_reported() {
     let answers = ["one", "two"].map(|message| Err(refusal(500, "InternalError", message)));
     let report = report_creations(answers);
     assert_eq!(
@@ -145,7 +145,7 @@ fn the_first_failure_is_the_one_that_counts() {
 }
 
 #[test]
-fn a_namespace_that_is_being_deleted_is_no_failure() {
+fn a_terminating_namespace_is_no_failure() {
     let message = "pods \"web-\" is forbidden: unable to create new content in namespace default because it is being terminated";
     let answers = [
         Err(refusal(403, "NamespaceTerminating", message)),
@@ -155,7 +155,7 @@ fn a_namespace_that_is_being_deleted_is_no_failure() {
 }
 
 #[test]
-fn a_deletion_is_of_this_very_pod() {
+fn a_deletion_has_the_uid_as_a_precondition() {
     let write = deletion(&candidates(&[pod("a")])[0]);
     assert_eq!(
         (write.target.name.as_str(), write.action),
@@ -168,16 +168,16 @@ fn a_deletion_is_of_this_very_pod() {
 }
 
 #[test]
-fn deletions_are_told_one_by_one_and_a_pod_that_is_gone_is_no_failure() {
-    let doomed = candidates(&[pod("a"), pod("b"), pod("c")]);
-    let doomed: Vec<&Candidate> = doomed.iter().collect();
+fn each_deletion_has_an_event_and_a_deleted_pod_is_no_failure() {
+    let to_delete = candidates(&[pod("a"), pod("b"), pod("c")]);
+    let to_delete: Vec<&Candidate> = to_delete.iter().collect();
     let answers = [
         Ok(()),
         Err(refusal(404, "NotFound", "gone")),
         Err(refusal(500, "InternalError", "the disk is full")),
     ];
     assert_eq!(
-        report_deletions(&doomed, answers),
+        report_deletions(&to_delete, answers),
         Report {
             notes: vec![
                 note(false, "SuccessfulDelete", "Deleted pod: a"),

@@ -1,4 +1,4 @@
-//! What the status says.
+//! The status.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn status_of(set: &Object, active: &[Object], failure: Option<&Failure>) -> Stat
 }
 
 #[test]
-fn pods_are_counted_by_what_holds_for_them() {
+fn pods_are_counted_by_their_properties() {
     let set = web(9).with("/spec/minReadySeconds", 60);
     let active = [
         pod("pending").phase("Pending"),
@@ -60,7 +60,7 @@ fn pods_are_counted_by_what_holds_for_them() {
 }
 
 #[test]
-fn a_kind_that_does_not_say_it_has_no_terminating_replicas() {
+fn a_kind_that_does_not_report_it_has_no_terminating_replicas() {
     let flavor = Flavor {
         counts_terminating: false,
         ..FLAVOR
@@ -81,7 +81,7 @@ fn a_kind_that_does_not_say_it_has_no_terminating_replicas() {
 }
 
 #[test]
-fn without_min_ready_seconds_a_ready_pod_is_available_whenever_that_was() {
+fn without_min_ready_seconds_a_ready_pod_is_available_at_once() {
     let since_never = pod("a").with(
         "/status/conditions",
         json!([{"type": "Ready", "status": "True"}]),
@@ -98,7 +98,7 @@ fn without_min_ready_seconds_a_ready_pod_is_available_whenever_that_was() {
 }
 
 #[test]
-fn a_status_is_written_whole_with_its_zeros() {
+fn a_status_is_written_whole_including_zeros() {
     assert_eq!(
         serde_json::to_value(status_of(&web(0), &[], None)).unwrap(),
         json!({"replicas": 0, "fullyLabeledReplicas": 0, "readyReplicas": 0, "availableReplicas": 0,
@@ -107,13 +107,13 @@ fn a_status_is_written_whole_with_its_zeros() {
 }
 
 #[test]
-fn a_status_that_is_read_back_is_the_one_that_was_written() {
+fn a_status_round_trips() {
     let failure = Failure {
         reason: "FailedCreate",
         message: "no".into(),
     };
     let written = status_of(&web(1), &[], Some(&failure));
-    // The server leaves out what is zero.
+    // The server omits zeros.
     let read = web(1).with(
         "/status",
         json!({"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 2, "conditions": written.conditions}),
@@ -132,7 +132,7 @@ fn foreign() -> Value {
 }
 
 #[test]
-fn the_first_failure_becomes_a_condition_beside_those_of_others() {
+fn the_first_failure_adds_a_condition_and_keeps_others() {
     let set = web(1).with("/status/conditions", json!([foreign()]));
     let failure = Failure {
         reason: "FailedCreate",
@@ -148,7 +148,7 @@ fn the_first_failure_becomes_a_condition_beside_those_of_others() {
 }
 
 #[test]
-fn a_second_failure_leaves_the_condition_as_it_is_and_success_removes_it() {
+fn a_second_failure_keeps_the_condition_and_success_removes_it() {
     let old = json!({"type": "ReplicaFailure", "status": "True", "lastTransitionTime": ago(99),
                      "reason": "FailedCreate", "message": "first"});
     let set = web(1).with("/status/conditions", json!([old, foreign()]));
@@ -174,7 +174,7 @@ fn next(min_ready: u32, active: &[Object], later_by_ms: u64) -> Option<u128> {
 }
 
 #[test]
-fn the_next_look_is_when_the_next_pod_becomes_available() {
+fn the_requeue_is_when_the_next_pod_becomes_available() {
     let ready = [
         pod("a").ready(2),
         pod("b").ready(4),
@@ -183,18 +183,18 @@ fn the_next_look_is_when_the_next_pod_becomes_available() {
     ];
     assert_eq!(next(5, &ready, 0), Some(1000));
     assert_eq!(next(5, &ready, 300), Some(700));
-    // It became available while the status was being written.
+    // It became available while the status was written.
     assert_eq!(next(5, &ready, 1500), Some(0));
 }
 
 #[test]
-fn there_is_no_next_look_when_all_ready_pods_are_available() {
+fn there_is_no_requeue_when_all_ready_pods_are_available() {
     assert_eq!(next(0, &[pod("a").ready(0)], 0), None);
     assert_eq!(next(5, &[pod("a").ready(5), pod("b")], 0), None);
 }
 
 #[test]
-fn a_pod_ready_since_nobody_knows_when_is_looked_at_after_min_ready_seconds() {
+fn a_ready_pod_without_a_time_is_checked_after_min_ready_seconds() {
     let unknown = pod("a").with(
         "/status/conditions",
         json!([{"type": "Ready", "status": "True"}]),

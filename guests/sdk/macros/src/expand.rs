@@ -1,4 +1,4 @@
-//! Writes the impls of a view.
+//! Generates the impls of a view.
 
 use flyball_types::Filter;
 use proc_macro2::{Span, TokenStream};
@@ -14,7 +14,7 @@ pub(crate) fn expand(view: &View) -> TokenStream {
     } = view;
     let paths: Vec<&String> = fields.iter().map(|field| &field.path).collect();
     let is_narrowed = fields.iter().any(|field| field.narrowed.is_some());
-    // Rows hold whole values: a view that narrows one can't be read from them.
+    // Rows contain whole values, so a view that narrows a path can't be read from them.
     let columns = if is_narrowed { &[][..] } else { &paths };
     let read = fields.iter().flat_map(|field| match &field.narrowed {
         None => std::slice::from_ref(&field.path),
@@ -64,8 +64,8 @@ pub(crate) fn expand(view: &View) -> TokenStream {
     }
 }
 
-/// The arm that fills a field. Its span is the type's, so that an error about the type points to
-/// it.
+/// The match arm that fills a field. It has the span of the field's type, so that errors about the
+/// type point there.
 fn fill((slot, Field { name, ty, .. }): (usize, &Field)) -> TokenStream {
     let span = Span::call_site().located_at(ty.span());
     quote_spanned! {span=>

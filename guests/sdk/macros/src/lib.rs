@@ -1,7 +1,7 @@
-//! `#[derive(View)]`: see `View` in `flyball-sdk`, which documents it and re-exports it.
+//! `#[derive(View)]`. `flyball-sdk` re-exports it and documents it at its trait `View`.
 //!
 //! `view.rs` parses and checks the struct, `tree.rs` merges its paths into one tree, `expand.rs`
-//! writes the impls.
+//! generates the impls.
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};

@@ -2,7 +2,7 @@ use syn::DeriveInput;
 
 use crate::view::View;
 
-/// The error of a struct that does not compile.
+/// The error of a struct that must not compile.
 fn error(source: &str) -> String {
     let input: DeriveInput = syn::parse_str(source).expect("the source is a struct");
     match View::parse(&input) {
@@ -17,7 +17,7 @@ fn view(fields: &str) -> String {
 }
 
 #[test]
-fn a_misspelt_attribute_is_refused() {
+fn a_misspelt_attribute_is_rejected() {
     for (source, message) in [
         ("struct Pod { a: i32 }".into(), "the view has no kind"),
         (
@@ -68,7 +68,7 @@ fn a_misspelt_attribute_is_refused() {
 }
 
 #[test]
-fn a_misspelt_path_is_refused() {
+fn a_misspelt_path_is_rejected() {
     for (path, message) in [
         ("spec..replicas", "`spec..replicas` is not a field path"),
         ("spec.containers[0]", "is not a field path"),
@@ -86,7 +86,7 @@ fn a_misspelt_path_is_refused() {
 }
 
 #[test]
-fn two_fields_that_read_the_same_part_of_an_object_are_refused() {
+fn two_fields_that_read_the_same_part_of_an_object_are_rejected() {
     for (one, other, message) in [
         ("a.b", "a.b", "another field reads `a.b` already"),
         ("a.b", "a['b']", "another field reads `a.b` already"),
@@ -115,7 +115,7 @@ fn two_fields_that_read_the_same_part_of_an_object_are_refused() {
 }
 
 #[test]
-fn paths_beside_one_another_are_accepted() {
+fn disjoint_paths_are_accepted() {
     let source = view(
         r#"#[view(path = "metadata", fields())] a: i32,
            #[view(path = "spec.replicas")] b: i32,
@@ -127,7 +127,7 @@ fn paths_beside_one_another_are_accepted() {
            #[view(path = "list[x=z]")] h: i32"#,
     );
     let input: DeriveInput = syn::parse_str(&source).expect("the source is a struct");
-    let view = View::parse(&input).expect("the paths lie apart");
+    let view = View::parse(&input).expect("the paths are disjoint");
     assert_eq!(view.fields.len(), 8);
     assert!(view.tree.has_filters());
 }

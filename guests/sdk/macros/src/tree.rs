@@ -1,16 +1,16 @@
-//! Merges the paths of a view into one tree, which is walked beside the object that is read.
+//! Merges the paths of a view into one tree, which mirrors the object.
 
 use flyball_types::{Filter, Step};
 use syn::{Error, LitStr, Result};
 
-/// What is read at a place of an object.
+/// How a value in an object is read.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Tree {
-    /// The value fills the field of this number.
+    /// The value fills the field with this index.
     Slot { slot: usize, path: String },
-    /// The value is an object, of which these fields are read.
+    /// The value is an object with these fields.
     Object(Vec<(Box<str>, Tree)>),
-    /// The value is a list, of which the first element that each filter matches is read.
+    /// The value is a list. Each filter reads the first element that it matches.
     List(Vec<(Filter, Tree)>),
 }
 
@@ -21,8 +21,8 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Adds a path. No path may lie below another one, since each part of an object fills one
-    /// field.
+    /// Adds a path. No path may be below another one, because each part of an object fills at most
+    /// one field.
     pub(crate) fn insert(&mut self, literal: &LitStr, steps: &[Step], slot: usize) -> Result<()> {
         let fail = |message: String| Err(Error::new(literal.span(), message));
         let text = literal.value();
@@ -72,12 +72,12 @@ impl Tree {
                     other.unwrap_or_default()
                 ));
             }
-            (Self::Slot { .. }, _) => unreachable!("a slot was refused above"),
+            (Self::Slot { .. }, _) => unreachable!("a slot was rejected above"),
         };
         below.insert(literal, rest, slot)
     }
 
-    /// One of the paths that lead here or below.
+    /// Returns any path in this subtree.
     fn any_path(&self) -> Option<String> {
         match self {
             Self::Slot { path, .. } => Some(path.clone()),
@@ -95,7 +95,7 @@ impl Tree {
     }
 }
 
-/// The subtree of a step; a new one if there is none.
+/// Returns the subtree of a step, and creates it if needed.
 fn child<'a, K: PartialEq + Clone>(children: &'a mut Vec<(K, Tree)>, key: &K) -> &'a mut Tree {
     let known = children.iter().position(|(known, _)| known == key);
     let at = known.unwrap_or_else(|| {

@@ -11,16 +11,16 @@ pub(crate) struct View<'a> {
     pub(crate) name: &'a Ident,
     pub(crate) kind: String,
     pub(crate) fields: Vec<Field<'a>>,
-    /// Where each part of an object goes: the merged paths of all fields.
+    /// The merged paths of all fields.
     pub(crate) tree: Tree,
 }
 
-/// A field of the struct and the path that fills it.
+/// A field of the struct and its path.
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a Ident,
     pub(crate) ty: &'a Type,
     pub(crate) path: String,
-    /// The whole paths that are read below `path`, if the attribute narrows it.
+    /// The full paths below `path` that are read, if the attribute has `fields`.
     pub(crate) narrowed: Option<Vec<String>>,
 }
 
@@ -67,7 +67,7 @@ fn no_named_fields(input: &DeriveInput) -> Error {
     )
 }
 
-/// The kind in the struct's `#[view(kind = "...")]`.
+/// Parses the kind in the struct's `#[view(kind = "...")]`.
 fn parse_kind(input: &DeriveInput) -> Result<String> {
     let mut kind = None;
     for attribute in view_attributes(&input.attrs) {
@@ -87,7 +87,7 @@ fn parse_kind(input: &DeriveInput) -> Result<String> {
     })
 }
 
-/// The path and the narrowing `fields(...)` of a field.
+/// Parses the path and the `fields(...)` of a field.
 fn parse_field(name: &Ident, attributes: &[Attribute]) -> Result<(LitStr, Option<Vec<String>>)> {
     let mut path: Option<LitStr> = None;
     let mut below: Option<Vec<LitStr>> = None;
@@ -114,7 +114,7 @@ fn parse_field(name: &Ident, attributes: &[Attribute]) -> Result<(LitStr, Option
     Ok((path, narrowed))
 }
 
-/// The whole paths of what is read below `path`.
+/// Returns the full paths of fields below `path`.
 fn narrow(path: &LitStr, below: &[LitStr]) -> Result<Vec<String>> {
     if below.is_empty() && path.value() != "metadata" {
         let message = "`fields()` reads nothing here; only of `metadata` the name, namespace, UID \

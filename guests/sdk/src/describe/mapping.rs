@@ -1,4 +1,4 @@
-//! Mappings: which keys a change of a watched object enqueues.
+//! Mappings from changes of watched objects to keys.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::host::millis;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping(Document);
 
-/// What the keys are.
+/// The keys.
 impl Mapping {
     /// The object itself.
     pub fn itself() -> Self {
@@ -49,7 +49,7 @@ impl Mapping {
         })
     }
 
-    /// The objects whose names stand at this path, in the namespace of the watched object.
+    /// The objects whose names are at this path, in the namespace of the watched object.
     pub fn named(path: &str) -> Self {
         Self::to(To::Named {
             path: path.into(),
@@ -57,7 +57,7 @@ impl Mapping {
         })
     }
 
-    /// The cluster-scoped objects whose names stand at this path.
+    /// The cluster-scoped objects whose names are at this path.
     pub fn named_in_cluster(path: &str) -> Self {
         Self::to(To::Named {
             path: path.into(),
@@ -94,7 +94,7 @@ impl Mapping {
         Self::to(To::Namespace)
     }
 
-    /// Always this key.
+    /// A constant key.
     pub fn key(key: &str) -> Self {
         Self::to(To::Constant { key: key.into() })
     }
@@ -109,7 +109,7 @@ impl Mapping {
         Self::to(To::Dependents)
     }
 
-    /// References to some of the object's owners, as it names them.
+    /// References to some of the object's owners, as in its owner references.
     pub fn owner_references(which: Owners) -> Self {
         Self::to(To::OwnerReferences { which })
     }
@@ -132,7 +132,7 @@ impl Mapping {
     }
 }
 
-/// When it applies, and how its keys are enqueued.
+/// The conditions of a mapping, and how its keys are enqueued.
 impl Mapping {
     /// Applies only to these types of delta.
     #[must_use]
@@ -155,14 +155,14 @@ impl Mapping {
         self
     }
 
-    /// Applies only to objects with this value in this field, or among the field's strings.
+    /// Applies only to objects whose field at `path` is, or contains, this string.
     #[must_use]
     pub fn having(mut self, path: &str, value: &str) -> Self {
         self.0.having.push(having(path, value));
         self
     }
 
-    /// Of the selecting objects, enqueues only those with this value in this field at the time of
+    /// Enqueues only those selecting objects whose field at `path` has this value at the time of
     /// the change.
     ///
     /// # Panics
@@ -176,14 +176,14 @@ impl Mapping {
         self
     }
 
-    /// Enqueues in this queue instead of the first one.
+    /// Enqueues in this queue instead of the primary one.
     #[must_use]
     pub fn queue(mut self, name: &str) -> Self {
         self.0.queue = name.into();
         self
     }
 
-    /// Enqueues after this time.
+    /// Enqueues after a delay.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.0.delay_ms = millis(delay);
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mapping_is_written_as_the_host_reads_it() {
+    fn mappings_are_serialized_in_the_hosts_format() {
         for (mapping, expected) in [
             (Mapping::itself(), json!({"to": "itself"})),
             (
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_options_belong_to_the_mapping_that_they_are_called_on() {
+    fn conditions_and_options_are_serialized() {
         let mapping = Mapping::itself()
             .on([DeltaType::Added, DeltaType::Deleted])
             .orphans()
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "`whose` narrows `Mapping::selecting`")]
-    fn whose_narrows_selecting_mappings_alone() {
+    fn whose_applies_only_to_selecting_mappings() {
         let _ = Mapping::itself().whose("spec.type", "ClusterIP");
     }
 }

@@ -1,4 +1,4 @@
-//! Watches: the kinds that a plugin reads, and what their changes enqueue.
+//! Watches: the kinds that a plugin reads, and the keys that their changes enqueue.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::view::View;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch(Document);
 
-/// A watch of a view's kind that declares the view's fields.
+/// A watch of a view's kind with the view's fields.
 pub fn watch<T: View>() -> Watch {
     watch_kind(T::KIND).fields(T::FIELDS)
 }
 
-/// A watch of a kind that declares no field.
+/// A watch of a kind without fields.
 pub fn watch_kind(kind_name: &str) -> Watch {
     Watch(Document {
         kind: Some(kind(kind_name)),
@@ -25,7 +25,7 @@ pub fn watch_kind(kind_name: &str) -> Watch {
     })
 }
 
-/// A watch of many kinds. It caches metadata alone, and declares no field.
+/// A watch of many kinds. It caches only metadata and declares no fields.
 pub fn watch_discovered(kinds: Discovered) -> Watch {
     Watch(Document {
         discovered: Some(kinds.0),
@@ -33,20 +33,20 @@ pub fn watch_discovered(kinds: Discovered) -> Watch {
     })
 }
 
-/// What is watched.
+/// The objects and fields that are watched.
 impl Watch {
-    /// Declares the fields of another view of the same kind as well.
+    /// Adds the fields of another view of the same kind.
     ///
     /// # Panics
-    /// If the view is of another kind.
+    /// If the view has another kind.
     #[must_use]
     pub fn and_view<T: View>(self) -> Self {
         let own = self.0.kind.as_ref();
-        assert_eq!(own, Some(&kind(T::KIND)), "the view is of another kind");
+        assert_eq!(own, Some(&kind(T::KIND)), "the view has another kind");
         self.fields(T::FIELDS)
     }
 
-    /// Declares these fields as well; `.` stands for the whole object.
+    /// Adds fields; `.` means the whole object.
     #[must_use]
     pub fn fields(mut self, paths: &[&str]) -> Self {
         for &path in paths {
@@ -57,7 +57,7 @@ impl Watch {
         self
     }
 
-    /// Watches this namespace only.
+    /// Watches only this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.0.namespace = namespace.into();
@@ -78,7 +78,7 @@ impl Watch {
         self
     }
 
-    /// Caches metadata alone.
+    /// Caches only metadata.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.0.metadata_only = true;
@@ -86,7 +86,7 @@ impl Watch {
     }
 }
 
-/// What its changes enqueue.
+/// The mappings.
 impl Watch {
     /// Adds a mapping.
     #[must_use]
@@ -95,15 +95,15 @@ impl Watch {
         self
     }
 
-    /// Maps modifications of this kind; each call adds one. Without any, all modifications are
-    /// mapped.
+    /// Maps only modifications of this type; each call adds a type. Without any, all modifications
+    /// are mapped.
     #[must_use]
     pub fn when(mut self, change: Change) -> Self {
         self.0.changes.push(change);
         self
     }
 
-    /// Maps modifications at these paths, as [`when`](Self::when) does.
+    /// Maps only modifications at these paths, in addition to those of [`when`](Self::when).
     #[must_use]
     pub fn when_at(mut self, paths: &[&str]) -> Self {
         // One by one: `extend` would be compiled for each caller.
@@ -120,12 +120,12 @@ impl From<Watch> for Document {
     }
 }
 
-/// Every kind that the API server serves, as kinds are added and removed.
+/// The kinds that the API server serves, updated as kinds are added and removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discovered(DiscoveredDocument);
 
 impl Discovered {
-    /// All kinds; the host asks the API server for them at this period.
+    /// All kinds. The host repeats discovery with this period.
     pub fn every(period: Duration) -> Self {
         Self(DiscoveredDocument {
             period_ms: millis(period),
@@ -142,21 +142,21 @@ impl Discovered {
         self
     }
 
-    /// All but these kinds.
+    /// Excludes these kinds.
     #[must_use]
     pub fn except(mut self, kinds: &[&str]) -> Self {
         self.0.except = kinds.iter().map(|name| kind(name)).collect();
         self
     }
 
-    /// The value of this key of the configuration, if there is one, is the period.
+    /// Takes the period from this configuration key, if it is set.
     #[must_use]
     pub fn period_config(mut self, key: &str) -> Self {
         self.0.config = key.into();
         self
     }
 
-    /// A failure of discovery increments this counter of the plugin.
+    /// Increments this counter of the plugin when discovery fails.
     #[must_use]
     pub fn error_counter(mut self, counter: &str) -> Self {
         self.0.errors = counter.into();
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_is_written_as_the_host_reads_it() {
+    fn watches_are_serialized_in_the_hosts_format() {
         let watch = watch_kind("v1/Pod")
             .fields(&["spec.nodeName", "status.phase"])
             .fields(&["status.phase"])
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_of_discovered_kinds_is_written_as_the_host_reads_it() {
+    fn watches_of_discovered_kinds_are_serialized_in_the_hosts_format() {
         let kinds = Discovered::every(Duration::from_secs(30))
             .verbs(&["delete"])
             .except(&["v1/Event"])

@@ -1,11 +1,11 @@
-//! Server-side apply: which field manager owns which fields, as the API server's structured merge
-//! does it (`sigs.k8s.io/structured-merge-diff`).
+//! Server-side apply: which field manager owns which fields, modelled on the API server's
+//! structured merge (`sigs.k8s.io/structured-merge-diff`).
 //!
-//! The fake has no schemas. It takes lists for keyed or as sets by the names of their fields (see
-//! [`merge_key`]), `selector` for atomic, every other object for granular and every other list for
+//! The fake has no schemas. Field names decide whether a list is keyed or a set (see
+//! [`merge_key`]); `selector` is atomic, all other objects are granular and all other lists are
 //! atomic. Not modelled: keys of several fields (`ports`), the order of list elements, explicit
 //! nulls, defaults, conversion between versions, and `metadata.managedFields` itself, which the
-//! host never gives to a plugin.
+//! host never passes to a plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,8 +19,8 @@ use super::patch::merge_key;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Field(String),
-    /// The element of a list whose field `key` has this value; the element itself if `key` is
-    /// empty. The value is JSON, which is ordered.
+    /// The list element whose field `key` has this value, or which equals it if `key` is empty. The
+    /// value is JSON text, because JSON values have no order.
     Element {
         key: &'static str,
         value: String,
@@ -29,7 +29,7 @@ enum Step {
 
 type Path = Vec<Step>;
 
-/// What one manager has written by one verb to the object or to one subresource.
+/// The fields that a manager wrote with one verb to the object or to one subresource.
 #[derive(Clone, Debug, PartialEq)]
 struct Manager {
     name: String,
@@ -42,7 +42,7 @@ struct Manager {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Owners(Vec<Manager>);
 
-/// A client, as a write names it.
+/// The writer of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
     pub(super) manager: &'a str,
@@ -51,7 +51,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Owners {
-    /// Records what a write other than an apply changed: the writer alone owns it now.
+    /// Records the changes of a write other than an apply: the writer becomes their only owner.
     pub(super) fn update(&mut self, manager: &str, subresource: &str, old: &Value, new: &Value) {
         let (old, new) = (flatten(old), flatten(new));
         let changed: BTreeSet<Path> = new
@@ -68,8 +68,9 @@ impl Owners {
         self.0.retain(|owner| !owner.fields.is_empty());
     }
 
-    /// Merges what is applied into the live object and returns the result. Fields that the manager
-    /// applied before and does not apply now are removed, unless another manager owns them.
+    /// Merges the applied configuration into the live object and returns the result. Fields that
+    /// the manager applied before and does not apply now are removed, unless another manager owns
+    /// them.
     ///
     /// # Errors
     /// Another manager owns a field with another value, and `force` is not set.
@@ -112,8 +113,8 @@ impl Owners {
         let own = self.manager(writer.manager, true, subresource);
         let dropped: Vec<Path> = own.difference(&fields).cloned().collect();
         *own = fields;
-        // An element's own fields come behind it: in reverse order it is emptied before it is
-        // removed.
+        // An element's path sorts before those of its fields: in reverse order its fields are
+        // removed first.
         for path in dropped.iter().rev().filter(|path| !self.is_needed(path)) {
             remove(&mut merged, path);
         }
@@ -121,7 +122,7 @@ impl Owners {
         Ok(merged)
     }
 
-    /// Whether a manager owns this part, or one below it.
+    /// Whether a manager owns this part or one below it.
     fn is_needed(&self, path: &Path) -> bool {
         let mut owned = self.0.iter().flat_map(|owner| &owner.fields);
         owned.any(|own| own.starts_with(path))
@@ -166,11 +167,11 @@ fn display(path: &Path) -> String {
     })
 }
 
-/// The parts of an object that a manager can own, and their values. An element of a keyed list is a
-/// part of its own, beside its fields. What names the object, and what only the server writes,
-/// belongs to nobody.
+/// Returns the parts of an object that a manager can own, with their values. An element of a keyed
+/// list is a part in addition to its fields. The object's identity and fields that only the server
+/// writes have no owner.
 fn flatten(object: &Value) -> BTreeMap<Path, &Value> {
-    const NOBODYS: [&str; 9] = [
+    const UNOWNED: [&str; 9] = [
         "name",
         "namespace",
         "generateName",
@@ -190,7 +191,7 @@ fn flatten(object: &Value) -> BTreeMap<Path, &Value> {
             continue;
         }
         for (field, value) in value.as_object().into_iter().flatten() {
-            if !NOBODYS.contains(&field.as_str()) {
+            if !UNOWNED.contains(&field.as_str()) {
                 let path = vec![Step::Field(name.clone()), Step::Field(field.clone())];
                 collect(path, field, value, &mut parts);
             }
@@ -199,7 +200,7 @@ fn flatten(object: &Value) -> BTreeMap<Path, &Value> {
     parts
 }
 
-/// Collects the parts of the value of this field.
+/// Collects the parts of a field's value.
 fn collect<'v>(path: Path, field: &str, value: &'v Value, parts: &mut BTreeMap<Path, &'v Value>) {
     let below = |step| path.iter().cloned().chain([step]).collect::<Path>();
     match (value, merge_key(field)) {
@@ -211,7 +212,7 @@ fn collect<'v>(path: Path, field: &str, value: &'v Value, parts: &mut BTreeMap<P
         (Value::Array(elements), Some(key)) if !elements.is_empty() => {
             for element in elements {
                 let path = below(step_to(key, element));
-                // That the element exists, whatever it holds.
+                // The element's existence, whatever its fields.
                 parts.insert(path.clone(), &Value::Null);
                 if let Value::Object(fields) = element {
                     for (name, value) in fields {
@@ -237,7 +238,7 @@ fn step_to(key: &'static str, element: &Value) -> Step {
     }
 }
 
-/// Merges an applied object into a live one.
+/// Merges an applied configuration into a live object.
 fn merge(target: &mut Value, applied: &Value) {
     merge_field("", target, applied);
 }
@@ -256,7 +257,7 @@ fn merge_field(field: &str, target: &mut Value, applied: &Value) {
             if !target.is_array() {
                 *target = Value::Array(Vec::new());
             }
-            let list = target.as_array_mut().expect("it is a list now");
+            let list = target.as_array_mut().expect("set to a list above");
             for element in elements {
                 let step = step_to(key, element);
                 match list.iter_mut().find(|known| step_to(key, known) == step) {
@@ -269,7 +270,7 @@ fn merge_field(field: &str, target: &mut Value, applied: &Value) {
     }
 }
 
-/// Removes a part of an object, and what is empty without it.
+/// Removes a part of an object, and parents that become empty.
 fn remove(value: &mut Value, path: &[Step]) {
     let Some((first, rest)) = path.split_first() else {
         return;
@@ -292,7 +293,7 @@ fn remove(value: &mut Value, path: &[Step]) {
             };
             match rest {
                 [] => drop(elements.remove(at)),
-                // An element keeps its key for as long as it exists.
+                // An element keeps its key as long as it exists.
                 [Step::Field(name)] if name == key => {}
                 _ => remove(&mut elements[at], rest),
             }
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_manager_owns_with_another_value_is_a_conflict() {
+    fn a_different_value_of_another_managers_field_is_a_conflict() {
         let mut owners = Owners::default();
         let live = json!({"spec": {"replicas": 1, "paused": false}});
         owners.update("kubectl", "", &json!({}), &live);
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_apply_takes_fields_over() {
+    fn a_forced_apply_takes_over_fields() {
         let mut owners = Owners::default();
         let live = owners
             .apply(
@@ -358,7 +359,8 @@ mod tests {
             .apply(forced, "", &live, &json!({"spec": {"a": 2}}))
             .unwrap();
         assert_eq!(live, json!({"spec": {"a": 2, "b": 1}}));
-        // They own `a` no more: they conflict, and what they leave out stays.
+        // The other manager no longer owns `a`: its value conflicts, and omitting it does not
+        // remove it.
         let again = json!({"spec": {"a": 1, "b": 1}});
         assert!(owners.apply(writer("theirs"), "", &live, &again).is_err());
         let without = json!({"spec": {"b": 1}});
@@ -369,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_with_the_same_value_is_owned_by_both_until_both_leave_it_out() {
+    fn a_field_with_the_same_value_is_owned_by_both_until_both_omit_it() {
         let mut owners = Owners::default();
         let both = json!({"data": {"shared": "1"}});
         let live = owners.apply(writer("a"), "", &json!({}), &both).unwrap();
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_stays_while_another_manager_owns_a_field_of_it() {
+    fn an_element_is_kept_while_another_manager_owns_one_of_its_fields() {
         let mut owners = Owners::default();
         let ours = json!({"spec": {"containers": [{"name": "web", "image": "1"}]}});
         let live = owners.apply(writer("ours"), "", &json!({}), &ours).unwrap();
@@ -463,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_applied_to_a_subresource_is_another_set_of_fields() {
+    fn fields_applied_to_a_subresource_are_tracked_separately() {
         let mut owners = Owners::default();
         let live = owners
             .apply(writer("ours"), "", &json!({}), &json!({"spec": {"a": 1}}))

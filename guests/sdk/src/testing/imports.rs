@@ -1,4 +1,4 @@
-//! The fake cluster as the world's imports.
+//! The fake cluster's implementation of the imports.
 
 use std::time::Duration;
 
@@ -74,8 +74,8 @@ impl Imports for Cluster {
         Ok(state.catalogue.clone())
     }
 
-    /// Rounds run to their end, as if concurrently; so does all, if the batch has neither slow
-    /// start nor stop on error.
+    /// All writes of a round are carried out even if one fails, as if they ran concurrently.
+    /// Without slow start and stop on error, the batch is one round.
     fn writer_run(&self, batch: Batch) -> Vec<Result<Vec<u8>, ApiError>> {
         let state = &mut *self.state.borrow_mut();
         let initial = if batch.stop_on_error {
@@ -83,7 +83,7 @@ impl Imports for Cluster {
         } else {
             batch.slow_start
         };
-        // The end of the round that is running: 1, 3, 7, … writes with a slow start of 1.
+        // The end of the current round: after 1, 3, 7, … writes with a slow start of 1.
         let mut end = initial.map_or(usize::MAX, |initial| initial.max(1) as usize);
         let mut results: Vec<Result<_, ApiError>> = Vec::new();
         let mut failed = false;
@@ -149,7 +149,7 @@ impl Imports for Cluster {
         self.state.borrow().store.now
     }
 
-    /// The same bytes in each run (xorshift).
+    /// The same sequence of bytes in each run (xorshift).
     fn random_bytes(&self, count: u32) -> Vec<u8> {
         let state = &mut *self.state.borrow_mut();
         let mut next = || {
@@ -242,9 +242,8 @@ impl Imports for Cluster {
     }
 }
 
-/// Signing.
 impl State {
-    /// Whether the plugin asks for the signer, and the key is there.
+    /// Whether the plugin requests the signer and the key exists.
     fn admit_key(&self, key: &str) -> Result<(), ApiError> {
         if self
             .description
@@ -255,7 +254,7 @@ impl State {
                 "the plugin does not ask for the import `signer`",
             ));
         }
-        let missing = || ApiError::not_found(format!("the host holds no key named `{key}`"));
+        let missing = || ApiError::not_found(format!("the host has no key named `{key}`"));
         self.keys
             .iter()
             .any(|known| known == key)

@@ -1,4 +1,4 @@
-//! The memo: entries with versions, a time to live and the object that they belong to.
+//! The memo: entries with versions, a time to live and an owning object.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,18 +7,19 @@ use flyball_types::ApiError;
 
 use crate::time::Time;
 
-/// The entries of the plugin. The fake has no limit of size, and keeps what a failed call put.
+/// The plugin's memo. The fake has no size limit and keeps entries that a failed call stored.
 #[derive(Default)]
 pub(super) struct Memo {
     entries: HashMap<String, Entry>,
-    /// The last version given, for all keys, so that the version of a removed key is not reused.
+    /// The last version assigned. It is shared by all keys, so that a removed key's version is not
+    /// reused.
     version: u32,
 }
 
 struct Entry {
     value: Vec<u8>,
     version: u32,
-    /// Empty if it belongs to no object.
+    /// Empty if the entry has no object.
     object_uid: String,
     expires: Option<Time>,
 }
@@ -29,7 +30,7 @@ impl Memo {
         Some((entry.value.clone(), entry.version))
     }
 
-    /// Puts a value if the key has the expected version; 0 if it has none.
+    /// Stores a value if the key has the expected version; 0 means no entry.
     pub(super) fn put(
         &mut self,
         key: &str,
@@ -82,14 +83,14 @@ mod tests {
     use crate::testing::Cluster;
 
     #[test]
-    fn an_entry_expires_by_the_clock_of_the_cluster() {
+    fn an_entry_expires_by_the_clusters_clock() {
         let cluster = Cluster::new();
         let version = cluster.memo_put("a", 0, b"1", "", 1500).unwrap();
         cluster.advance(Duration::from_millis(1499));
         assert_eq!(cluster.memo_get("a"), Some((b"1".to_vec(), version)));
         cluster.advance(Duration::from_millis(1));
         assert_eq!(cluster.memo_get("a"), None);
-        // What has expired has version 0, and the next version is a new one.
+        // An expired entry has version 0, and the next version is new.
         assert!(cluster.memo_put("a", version, b"2", "", 0).is_err());
         assert!(cluster.memo_put("a", 0, b"2", "", 0).unwrap() > version);
         cluster.advance(Duration::from_secs(1_000_000));

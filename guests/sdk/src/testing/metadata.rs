@@ -1,16 +1,16 @@
-//! What a write of a status does to metadata, by kind: most kinds of the API take changes of
-//! labels, annotations, finalizers and owner references along, some do not (their `strategy.go`, in
-//! Kubernetes' `pkg/registry`).
+//! The effect of status writes on metadata, by kind. Most kinds accept changes of labels,
+//! annotations, finalizers and owner references with a status, some do not (see their `strategy.go`
+//! in Kubernetes's `pkg/registry`).
 
 use serde_json::Value;
 
 use super::kind_of;
 
-/// The fields of metadata that a client can change.
+/// The metadata fields that clients can change.
 const FIELDS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
-/// The kinds of the API itself whose metadata a write of their status leaves alone.
-const ALONE: [&str; 13] = [
+/// The built-in kinds whose status writes leave metadata unchanged.
+const UNCHANGED: [&str; 13] = [
     "CustomResourceDefinition",
     "DeviceTaintRule",
     "FlowSchema",
@@ -26,9 +26,9 @@ const ALONE: [&str; 13] = [
     "VolumeAttachment",
 ];
 
-/// Takes over what a write of a status changes in the metadata of this kind.
+/// Applies the metadata changes of a status write.
 pub(super) fn of_status_write(kind: &str, metadata: &mut Value, written: &Value) {
-    for field in FIELDS.iter().filter(|field| is_taken(kind, field)) {
+    for field in FIELDS.iter().filter(|field| is_accepted(kind, field)) {
         match written.get(field) {
             Some(value) => metadata[field] = value.clone(),
             None => drop(
@@ -40,11 +40,11 @@ pub(super) fn of_status_write(kind: &str, metadata: &mut Value, written: &Value)
     }
 }
 
-fn is_taken(kind: &str, field: &str) -> bool {
+fn is_accepted(kind: &str, field: &str) -> bool {
     let parsed = kind_of(kind);
     let is_custom = parsed.group.contains('.') && !parsed.group.ends_with(".k8s.io");
     match kind {
-        _ if is_custom || ALONE.contains(&&*parsed.kind) => false,
+        _ if is_custom || UNCHANGED.contains(&&*parsed.kind) => false,
         "apps/v1/Deployment" => field != "labels",
         "v1/Pod" => field != "ownerReferences",
         _ => true,
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of each field's old value 1 when 2 is written.
+    /// The metadata after a status write that changes each field from 1 to 2.
     fn after(kind: &str) -> Value {
         let mut metadata = json!({"name": "a", "labels": 1, "annotations": 1, "finalizers": 1});
         let written = json!({"name": "b", "labels": 2, "annotations": 2, "ownerReferences": 2});
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn most_kinds_take_changed_metadata_with_a_status() {
+    fn most_kinds_accept_metadata_changes_with_a_status() {
         let taken = json!({"name": "a", "labels": 2, "annotations": 2, "ownerReferences": 2});
         for kind in [
             "apps/v1/ReplicaSet",
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_resources_and_some_newer_kinds_take_none() {
+    fn custom_resources_and_some_newer_kinds_accept_none() {
         for kind in ["example.com/v1/Widget", "resource.k8s.io/v1/ResourceClaim"] {
             assert_eq!(
                 after(kind),

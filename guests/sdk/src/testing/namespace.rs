@@ -1,5 +1,5 @@
-//! What is special about Namespaces: they have finalizers in their spec, which only the subresource
-//! `finalize` changes, and a phase that says whether they go (Kubernetes'
+//! Special rules of Namespaces: their spec has finalizers, which only the subresource `finalize`
+//! changes, and their phase tells whether they are being deleted (Kubernetes's
 //! `pkg/registry/core/namespace`).
 
 use serde_json::Value;
@@ -8,20 +8,20 @@ use super::store::Id;
 
 const KIND: &str = "v1/Namespace";
 
-/// Whether the finalizers of its spec hold a namespace that is deleted.
+/// Whether finalizers in the spec keep a namespace that is being deleted.
 pub(super) fn is_held(id: &Id, object: &Value) -> bool {
     let finalizers = object.pointer("/spec/finalizers").and_then(Value::as_array);
     id.kind == KIND && finalizers.is_some_and(|all| !all.is_empty())
 }
 
-/// Gives a namespace that starts to go its phase.
+/// Sets the phase of a namespace whose deletion begins.
 pub(super) fn terminate(id: &Id, object: &mut Value) {
     if id.kind == KIND {
         object["status"]["phase"] = "Terminating".into();
     }
 }
 
-/// Takes back what a write does to finalizers that this subresource does not write.
+/// Reverts changes of a namespace's finalizers, unless the write goes to `finalize`.
 pub(super) fn keep_finalizers(id: &Id, subresource: &str, old: &Value, new: &mut Value) {
     if id.kind == KIND
         && subresource != "finalize"
@@ -40,7 +40,7 @@ mod tests {
     use crate::write::Write;
 
     #[test]
-    fn only_finalize_takes_what_holds_a_namespace() {
+    fn only_finalize_removes_a_namespaces_finalizers() {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"},
                                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         let cluster = Cluster::with([namespace]);

@@ -1,4 +1,4 @@
-//! The API's types of patches, as far as tests of controllers need them.
+//! The API's patch types, as far as controller tests need them.
 
 use flyball_types::ApiError;
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     if !target.is_object() {
         *target = Value::Object(serde_json::Map::new());
     }
-    let fields = target.as_object_mut().expect("it was made one");
+    let fields = target.as_object_mut().expect("set to an object above");
     for (key, value) in patch {
         if value.is_null() {
             fields.remove(key);
@@ -22,8 +22,8 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// A strategic merge patch: lists of objects merge by their key, `finalizers` as a set; `$patch:
-/// delete`, `$patch: replace` and `$deleteFromPrimitiveList` are known.
+/// A strategic merge patch: lists of objects merge by key, `finalizers` as a set. Supports `$patch:
+/// delete`, `$patch: replace` and `$deleteFromPrimitiveList`.
 pub(super) fn strategic(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -36,15 +36,15 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
     {
         *target = Value::Object(serde_json::Map::new());
     }
-    let fields = target.as_object_mut().expect("it was made one");
+    let fields = target.as_object_mut().expect("set to an object above");
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/") {
-            let gone = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            let deleted = value.as_array().map(Vec::as_slice).unwrap_or_default();
             if let Some(Value::Array(items)) = fields.get_mut(list) {
-                items.retain(|item| !gone.contains(item));
+                items.retain(|item| !deleted.contains(item));
             }
         } else if key.starts_with('$') {
-            // Directives about order, and those that are handled elsewhere.
+            // Directives about order, and those handled elsewhere.
         } else if value.is_null() {
             fields.remove(key);
         } else {
@@ -61,8 +61,8 @@ pub(super) fn strategic(target: &mut Value, patch: &Value) {
     }
 }
 
-/// By what the elements of a list are told apart; empty for plain values; none if the list is
-/// replaced as a whole.
+/// The key by which a list's elements are merged; empty for lists of plain values; `None` if the
+/// list is replaced as a whole.
 pub(super) fn merge_key(field: &str) -> Option<&'static str> {
     match field {
         "ownerReferences" => Some("uid"),
@@ -118,7 +118,7 @@ pub(super) fn json(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
             }
             continue;
         }
-        let missing = || fail(format!("{op} {path}: there is no such place"));
+        let missing = || fail(format!("{op} {path}: the path does not exist"));
         let value = operation["value"].clone();
         match (op, target.pointer_mut(parent).ok_or_else(missing)?) {
             ("add" | "replace", Value::Object(fields)) => drop(fields.insert(last, value)),

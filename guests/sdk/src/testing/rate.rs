@@ -1,4 +1,4 @@
-//! A rate limit, as the API server's priority and fairness has one.
+//! A rate limit, like that of the API server's priority and fairness.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use flyball_types::ApiError;
 
 use crate::time::Time;
 
-/// Admits so many calls in each window of time.
+/// Admits a number of calls in each time window.
 pub(super) struct RateLimit {
     calls: usize,
     window: Duration,
@@ -27,7 +27,7 @@ impl RateLimit {
     /// Counts a call.
     ///
     /// # Errors
-    /// 429, with the time until the next window.
+    /// 429 with the time until the next window, if the limit is reached.
     pub(super) fn admit(&mut self, now: Time) -> Result<(), ApiError> {
         if now >= self.start + self.window {
             (self.start, self.admitted) = (now, 0);
@@ -54,7 +54,7 @@ mod tests {
     use crate::write::Write;
 
     #[test]
-    fn calls_beyond_the_limit_are_told_when_to_retry() {
+    fn calls_beyond_the_limit_fail_with_a_retry_time() {
         let cluster = Cluster::new();
         cluster.limit_rate(2, Duration::from_secs(10));
         let host = cluster.host();

@@ -1,4 +1,4 @@
-//! The objects of the fake API server, and what the server does to them on each write.
+//! The objects of the fake API server, and the server's processing of writes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use crate::write::{PatchType, Propagation};
 use super::apply::{Owners, Writer};
 use super::{kind_of, metadata, namespace, patch};
 
-/// Names an object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) kind: String,
@@ -39,21 +39,21 @@ impl Id {
     }
 }
 
-/// The field manager of what a test changes.
+/// The field manager of changes made by the test.
 const ANOTHER_CLIENT: &str = "another-client";
 
 pub(super) struct Store {
     objects: BTreeMap<Id, Value>,
-    /// Who owns the objects' fields. What a test put belongs to nobody.
+    /// The objects' field owners. Objects stored by the test have none.
     owners: BTreeMap<Id, Owners>,
-    /// The UIDs of deleted objects, until they are taken.
+    /// The UIDs of deleted objects, until `take_deleted`.
     deleted: Vec<String>,
     version: u64,
     uid: u64,
     pub(super) now: Time,
 }
 
-/// The options of a delete that the fake knows.
+/// The delete options that the fake supports.
 #[derive(Default)]
 pub(super) struct DeleteOptions {
     pub(super) uid: Option<String>,
@@ -85,7 +85,7 @@ impl Store {
             .map(|(_, object)| object)
     }
 
-    /// The kinds of which there are objects.
+    /// The kinds that have objects.
     pub(super) fn kinds(&self) -> Vec<String> {
         let mut kinds: Vec<String> = self.objects.keys().map(|id| id.kind.clone()).collect();
         kinds.dedup();
@@ -99,12 +99,12 @@ impl Store {
         }
     }
 
-    /// The UIDs of the objects that were deleted since the last call.
+    /// Returns the UIDs of the objects deleted since the last call.
     pub(super) fn take_deleted(&mut self) -> Vec<String> {
         std::mem::take(&mut self.deleted)
     }
 
-    /// Puts an object as it is, but for what the server would have set.
+    /// Stores an object verbatim and fills in absent fields that a server would set.
     pub(super) fn put(&mut self, mut object: Value) {
         let id = Id::of_object(&object);
         assert!(!id.name.is_empty(), "an object has a name: {object}");
@@ -113,7 +113,7 @@ impl Store {
         self.objects.insert(id, object);
     }
 
-    /// Changes an object as another client would.
+    /// Changes an object like another client.
     pub(super) fn edit(&mut self, id: &Id, change: impl FnOnce(&mut Value)) {
         let old = self.objects.get(id).expect("the object exists").clone();
         let mut new = old.clone();
@@ -124,7 +124,7 @@ impl Store {
         self.objects.insert(id.clone(), new);
     }
 
-    /// Gives an object the next resource version.
+    /// Sets the next resource version.
     pub(super) fn touch(&mut self, object: &mut Value) {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -143,7 +143,7 @@ impl Store {
         }
     }
 
-    /// Creates an object: the server's own fields are the server's, whatever was sent.
+    /// Creates an object. Fields that the server sets are overwritten.
     pub(super) fn create(
         &mut self,
         kind: &str,
@@ -223,7 +223,7 @@ impl Store {
         Ok(object)
     }
 
-    /// The API's `update`: the object of this version, with a merge patch on it.
+    /// The API's `update`: applies a merge patch to the object with this version.
     pub(super) fn update(
         &mut self,
         id: &Id,
@@ -237,8 +237,8 @@ impl Store {
         self.replace_as(writer, id, subresource, new)
     }
 
-    /// The API's `update` of the subresource `status`: the object of this version, with the status
-    /// of the change, and its metadata merged.
+    /// The API's `update` of the subresource `status`: replaces the status of the object with this
+    /// version and merges its metadata.
     pub(super) fn update_status(
         &mut self,
         id: &Id,
@@ -285,7 +285,7 @@ impl Store {
         self.replace_as(writer, id, subresource, new)
     }
 
-    /// A server-side apply. An object that does not exist is created.
+    /// A server-side apply. Creates the object if it does not exist.
     fn apply(
         &mut self,
         id: &Id,
@@ -297,7 +297,8 @@ impl Store {
             let message = "metadata.managedFields must be nil";
             return Err(ApiError::of_server(400, "BadRequest", message));
         }
-        // As on the server, the object has no status and the subresource nothing else.
+        // As on the server, an apply to the object ignores the status, and one to `status` ignores
+        // the rest.
         let mut applied = applied.clone();
         if let Some(fields) = applied.as_object_mut() {
             fields.retain(|name, _| match subresource {
@@ -321,7 +322,7 @@ impl Store {
         let mut new = self.replace(id, subresource, merged)?;
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         if self.objects.contains_key(id) {
-            // The owners are a part of the metadata: a change of theirs is one of the object.
+            // Owners are part of the metadata, so a change of owners changes the object.
             if owners != known && version(&new) == version(&live) {
                 self.touch(&mut new);
                 self.objects.insert(id.clone(), new.clone());
@@ -331,7 +332,7 @@ impl Store {
         Ok(new)
     }
 
-    /// Replaces an object and records what the writer changed.
+    /// Replaces an object and records the writer's changes.
     fn replace_as(
         &mut self,
         writer: Writer,
@@ -348,8 +349,8 @@ impl Store {
         Ok(new)
     }
 
-    /// Puts the new version of an object. A write that changes nothing leaves the version; the last
-    /// finalizer's removal ends a deleted object.
+    /// Stores a new version of an object. A write without changes keeps the version. Removing the
+    /// last finalizer of an object being deleted removes the object.
     fn replace(&mut self, id: &Id, subresource: &str, mut new: Value) -> Result<Value, ApiError> {
         let old = self.found(id)?.clone();
         match subresource {
@@ -406,8 +407,8 @@ impl Store {
         Ok(new)
     }
 
-    /// Deletes an object, or marks it while finalizers or a grace period hold it. A pod has a grace
-    /// period (30 s) if it is on a node.
+    /// Deletes an object, or marks it as being deleted if it has finalizers or a grace period. A
+    /// pod on a node has a grace period (30 s by default).
     pub(super) fn delete(&mut self, id: &Id, options: &DeleteOptions) -> Result<Value, ApiError> {
         let mut object = self.found(id)?.clone();
         let preconditions = [
@@ -480,8 +481,8 @@ impl Store {
     }
 }
 
-/// Five letters for a number, as `generateName` appends them; others for each of the next fourteen
-/// millions.
+/// Returns five characters for a number, as in a generated name. They don't repeat for the next
+/// fourteen million numbers.
 fn suffix(number: u64) -> String {
     let digits: Vec<u8> = (0..5)
         .rev()
@@ -496,7 +497,7 @@ fn has_finalizers(object: &Value) -> bool {
         .is_some_and(|all| !all.is_empty())
 }
 
-/// Whether the UID and the resource version of a patch, where it has any, are the object's.
+/// Checks the UID and resource version of a patch, if it has any.
 fn check_preconditions(id: &Id, object: &Value, patch: &Value) -> Result<(), ApiError> {
     for path in ["/metadata/uid", "/metadata/resourceVersion"] {
         let sent = text(patch, path);
@@ -507,7 +508,7 @@ fn check_preconditions(id: &Id, object: &Value, patch: &Value) -> Result<(), Api
     Ok(())
 }
 
-/// An object that is being deleted gets no new finalizers.
+/// An object being deleted can't get new finalizers.
 fn check_finalizers(id: &Id, old: &Value, new: &Value) -> Result<(), ApiError> {
     let finalizers = |object: &Value| {
         let list = object["metadata"]["finalizers"].as_array();
@@ -537,7 +538,7 @@ fn conflict(id: &Id, message: &str) -> ApiError {
     )
 }
 
-/// The text at a JSON pointer; empty where there is none.
+/// The text at a JSON pointer; empty if absent.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
@@ -604,7 +605,7 @@ mod tests {
         assert!(made.iter().all(|name| name.len() == "web-".len() + 5));
     }
 
-    /// A store with one ConfigMap, which has this finalizer, and its name.
+    /// A store with one ConfigMap with this finalizer, and its ID.
     fn with_config_map(finalizer: &str) -> (Store, Id) {
         let mut store = Store::new(Time::default());
         store.put(
@@ -633,7 +634,7 @@ mod tests {
                 .expect_err("it is old");
             assert!(error.is_conflict());
         }
-        // A write that changes nothing keeps the version.
+        // A write without changes keeps the version.
         let same = store
             .update(&id, "", "2", &change, WRITER)
             .expect("the version is current");
@@ -654,7 +655,7 @@ mod tests {
             .patch(&id, "", PatchType::Merge, &more, WRITER)
             .expect_err("it is being deleted");
         assert_eq!((error.status, error.reason.as_str()), (422, "Invalid"));
-        // The time of deletion is the server's.
+        // The server keeps its own deletion time.
         let revived = json!({"metadata": {"deletionTimestamp": null}});
         let kept = store
             .patch(&id, "", PatchType::Merge, &revived, WRITER)

@@ -1,5 +1,5 @@
-//! Writes to the fake cluster: what the plugin asks for, injected failures, and the server's
-//! answer.
+//! Writes to the fake cluster: the plugin's permissions, injected failures, and the server's
+//! response.
 
 use flyball_types::description::{Permission, Watch};
 use flyball_types::{ApiError, FieldPath, FieldSelector, LabelSelector, Mask};
@@ -81,7 +81,7 @@ impl State {
         if let Action::Patch(patch_type, _) = action {
             check_apply_options(*patch_type, manager.is_some(), force)?;
         }
-        // Without a name, the API server takes the user agent's.
+        // Without a name, the API server uses that of the user agent.
         let manager = manager.or(own).unwrap_or_else(|| "test".into());
         let writer = Writer {
             manager: &manager,
@@ -127,8 +127,8 @@ impl State {
         }
     }
 
-    /// Whether the whole object of an update can be had: from the cache, where the plugin declares
-    /// enough of it, else by a `get`, which it must ask for.
+    /// Whether the whole object of an update is available: from the cache, if the plugin declares
+    /// enough of it, or by a `get`, for which it needs permission.
     fn admit_base(&self, action: &Action, kind: &str) -> Result<(), ApiError> {
         let is_status = matches!(action, Action::UpdateStatus { .. });
         let (Action::Update(..) | Action::UpdateStatus { .. }, Some(description)) =
@@ -158,7 +158,7 @@ impl State {
         )))
     }
 
-    /// Whether the plugin asks for this verb, and no failure is to be injected.
+    /// Fails if the plugin does not request this verb, or if a failure is injected.
     pub(super) fn admit(
         &mut self,
         verb: &str,
@@ -186,7 +186,7 @@ impl State {
         self.fail_if_due(verb, &whole)
     }
 
-    /// Whether the rate limit has room for one more call.
+    /// Fails if the rate limit is reached.
     fn admit_rate(&mut self) -> Result<(), ApiError> {
         let now = self.store.now;
         self.rate_limit
@@ -194,7 +194,7 @@ impl State {
             .map_or(Ok(()), |limit| limit.admit(now))
     }
 
-    /// Whether no failure is to be injected.
+    /// Fails if a failure is injected.
     pub(super) fn fail_if_due(&mut self, verb: &str, whole: &str) -> Result<(), ApiError> {
         let mut due = None;
         for (at, fault) in self
@@ -212,7 +212,7 @@ impl State {
     }
 }
 
-/// Whether an apply names its manager, and nothing else is forced.
+/// Fails if an apply has no field manager, or if another patch is forced.
 fn check_apply_options(
     patch_type: PatchType,
     has_manager: bool,
@@ -227,7 +227,7 @@ fn check_apply_options(
     }
 }
 
-/// The subresource of a write.
+/// Returns the subresource of a write.
 fn subresource(action: &Action, target: String) -> Result<String, ApiError> {
     match action {
         Action::Update(..) if target == "status" => Err(ApiError::invalid(

@@ -1,5 +1,5 @@
-// Package export_flyball_controller_guest is where the generated exports find the guest's functions. It is written by hand,
-// and calls the functions that the controller gave to flyball.Export.
+// Package export_flyball_controller_guest contains the functions that the generated exports call. It is written by hand
+// and calls the functions that the controller passed to flyball.Export.
 package export_flyball_controller_guest
 
 import (

@@ -1,7 +1,8 @@
 // Package runtime is the part of go.bytecodealliance.org/pkg/wit/runtime that synchronous bindings need.
 //
-// It is our own because of cabi_realloc, by which the host gets memory in the midst of a call: no import may be called
-// there, and Go's collector reads the clock. So the processor is pinned, that no collection runs inside it.
+// It replaces the original because of cabi_realloc, through which the host allocates memory during a call. No import may
+// be called there, but Go's garbage collector reads the clock. So the processor is pinned, which prevents a collection
+// inside it.
 package runtime
 
 import (
@@ -15,18 +16,18 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
-// Allocate makes room that stays where it is until the pinner lets it go.
+// Allocate allocates memory that is pinned until the pinner is unpinned.
 func Allocate(pinner *runtime.Pinner, size, align uintptr) unsafe.Pointer {
 	pointer := allocate(size, align)
 	pinner.Pin(pointer)
 	return pointer
 }
 
-// Blocks that the host wrote into, kept alive until the bindings have read them. (Go's collector moves nothing.)
+// Blocks that the host wrote into, kept alive until the bindings have read them. (Go's collector does not move objects.)
 var kept []unsafe.Pointer
 
-// Unpin lets go of what the host wrote. The bindings call it when they have read a call's arguments; what imports answer
-// within the call is let go of by the next one.
+// Unpin releases the blocks that the host wrote. The bindings call it after reading a call's arguments; the results of
+// imports within the call are released by the next one.
 func Unpin() {
 	clear(kept)
 	kept = kept[:0]
@@ -35,7 +36,7 @@ func Unpin() {
 //go:wasmexport cabi_realloc
 func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {
 	if old != nil || oldSize != 0 {
-		panic("cabi_realloc: a block that grows")
+		panic("cabi_realloc: growing a block is not supported")
 	}
 	procPin()
 	pointer := allocate(size, align)

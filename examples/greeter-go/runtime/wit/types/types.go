@@ -1,10 +1,10 @@
 // Package types is the part of go.bytecodealliance.org/pkg/wit/types that synchronous bindings need.
 package types
 
-// Unit is nothing.
+// Unit has no value.
 type Unit struct{}
 
-// Tuple2 is two values.
+// Tuple2 is a pair of values.
 type Tuple2[A, B any] struct {
 	F0 A
 	F1 B
@@ -16,7 +16,7 @@ const (
 	OptionSome
 )
 
-// Option is a value or none.
+// Option is an optional value.
 type Option[T any] struct {
 	tag   uint8
 	value T
@@ -29,10 +29,10 @@ func (o Option[T]) Tag() uint8   { return o.tag }
 func (o Option[T]) IsSome() bool { return o.tag == OptionSome }
 func (o Option[T]) IsNone() bool { return o.tag == OptionNone }
 
-// Some answers the value.
+// Some returns the value.
 func (o Option[T]) Some() T {
 	if o.tag != OptionSome {
-		panic("there is no value")
+		panic("the option has no value")
 	}
 	return o.value
 }
