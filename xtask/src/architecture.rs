@@ -1,18 +1,19 @@
-//! Checks that ARCHITECTURE.md names files that exist.
+//! Checks that the paths in ARCHITECTURE.md exist.
 
 use std::collections::BTreeSet;
 
 use crate::run::workspace;
 
-/// The most files that one pod event's way may take a reader through.
-const MOST_FILES: usize = 15;
+/// The maximum number of files in the section that follows one pod event through the code.
+const MAX_FILES: usize = 15;
 
 fn document() -> String {
-    std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is read")
+    std::fs::read_to_string(workspace().join("ARCHITECTURE.md"))
+        .expect("ARCHITECTURE.md can be read")
 }
 
-/// The paths in a text that begin at the workspace's folder: those in backticks with a slash, whose
-/// first part exists.
+/// The paths in a text: texts in backticks with a slash whose first part is a folder of the
+/// workspace.
 fn paths(text: &str) -> Vec<&str> {
     text.split('`')
         .skip(1)
@@ -36,22 +37,22 @@ fn every_path_in_architecture_md_exists() {
         .collect();
     assert!(
         missing.is_empty(),
-        "ARCHITECTURE.md names what doesn't exist: {missing:?}"
+        "ARCHITECTURE.md has paths that don't exist: {missing:?}"
     );
 }
 
 #[test]
-fn one_pod_events_way_leads_through_at_most_15_files() {
+fn one_pod_event_passes_through_at_most_15_files() {
     let text = document();
     let (_, section) = text
         .split_once("\n## One pod event\n")
-        .expect("the section is there");
+        .expect("ARCHITECTURE.md has the section");
     let section = section.split("\n## ").next().unwrap_or_default();
     let files = paths(section);
     let distinct: BTreeSet<&str> = files.iter().copied().collect();
     assert_eq!(distinct.len(), files.len(), "a file is named twice");
     assert!(
-        (1..=MOST_FILES).contains(&files.len()),
+        (1..=MAX_FILES).contains(&files.len()),
         "{} files are named",
         files.len()
     );
@@ -62,6 +63,6 @@ fn one_pod_events_way_leads_through_at_most_15_files() {
     });
     assert_eq!(steps.count(), files.len());
     for file in files {
-        assert!(workspace().join(file).is_file(), "{file} is no file");
+        assert!(workspace().join(file).is_file(), "{file} is not a file");
     }
 }

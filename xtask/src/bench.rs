@@ -1,7 +1,6 @@
-//! `cargo xtask bench`: what the same work costs under Flyball and under the stock
-//! kube-controller-manager, measured in turn, and what it costs to call a guest, to have a plugin
-//! that misbehaves and to have many that do nothing. `tests/bench/README.md` describes the
-//! workloads.
+//! `cargo xtask bench`: measures the cost of the same work under Flyball and under the stock
+//! kube-controller-manager, and the costs of guest calls, of plugins that misbehave and of many idle
+//! plugins. `tests/bench/README.md` describes the workloads.
 
 mod bed;
 mod cascade;
@@ -34,20 +33,20 @@ use self::converge::Shape;
 use self::report::{Figures, Report, Rounds};
 use self::sync::Full;
 
-/// How often a condition is checked, and how long it may take to hold.
+/// How often a condition is checked, and for how long at most.
 const POLL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// How many times a workload is measured. A figure is the median of them.
+/// How many times a workload is measured. Each figure is the median.
 const ROUNDS: usize = 3;
 
 /// A workload on a control plane.
 #[derive(Clone, Copy)]
 struct OnCluster {
     name: &'static str,
-    /// Measured once, since it takes long or differs little.
+    /// Measured once, since it takes long or varies little.
     is_once: bool,
-    /// Whether stock has a counterpart.
+    /// Whether stock can run the workload.
     has_stock: bool,
 }
 
@@ -95,8 +94,8 @@ const ON_CLUSTERS: [OnCluster; 15] = [
 ];
 /// The workloads of the runtime alone.
 const OF_RUNTIME: [&str; 3] = ["call", "hostile", "idle"];
-/// Takes half an hour and is compared with nothing but itself: in a whole run, it is measured only
-/// if it is named.
+/// Measured in a whole run only if it is named: it takes half an hour and has no comparison with
+/// stock.
 const IF_NAMED: [&str; 1] = ["hostile"];
 
 /// How many times the value goes around the ring.
@@ -105,26 +104,25 @@ const RING_ROUNDS: usize = 20;
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// Small and once, to see that it works.
+    /// Small and once, to check that the workload works.
     Quick,
-    /// As docs/performance.md reports it.
+    /// The size that docs/performance.md reports.
     Whole,
 }
 
-/// Measure what the same work costs under Flyball and under the stock kube-controller-manager
+/// Measure the cost of the same work under Flyball and under the stock kube-controller-manager
 ///
-/// Measures in turn on the same machine, and also what it costs to call a guest, to have plugins
-/// that misbehave and to have plugins that do nothing. tests/bench/README.md describes the
-/// workloads.
+/// Both are measured in turn on the same machine. The costs of guest calls, of plugins that
+/// misbehave and of idle plugins are also measured. tests/bench/README.md describes the workloads.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Run every workload once and small, to see that it works
+    /// Run every workload once with a small size, to check that it works
     #[arg(long)]
     quick: bool,
-    /// Measure Flyball alone, and once
+    /// Measure only Flyball, and once
     #[arg(long, conflicts_with = "quick")]
     alone: bool,
-    /// Write the figures of the named workloads into docs/, as is done for those of a whole run
+    /// Write the figures of the named workloads into docs/, like those of a whole run
     #[arg(long, conflicts_with_all = ["quick", "alone"])]
     keep: bool,
     /// The workloads; all but `hostile` if none is named
@@ -140,7 +138,7 @@ fn all_names() -> impl Iterator<Item = &'static str> {
         .chain(OF_RUNTIME)
 }
 
-/// Measures all workloads or those that are named.
+/// Measures all workloads, or the named ones.
 pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     let names = &arguments.workloads;
     let alone = arguments.alone;
@@ -153,19 +151,19 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     let is_kept = arguments.keep || is_whole_run;
     let all: Vec<&str> = all_names().collect();
     let is_left_out = |name: &str| size == Size::Whole && IF_NAMED.contains(&name);
-    let is_asked = |name: &str| {
+    let is_selected = |name: &str| {
         if names.is_empty() {
             !is_left_out(name)
         } else {
-            names.iter().any(|asked| asked == name)
+            names.iter().any(|selected| selected == name)
         }
     };
     build::all()?;
     let mut report = Report::default();
-    let measured = measure_all(is_asked, size, alone, &mut report);
-    // A run that failed keeps what it measured before.
+    let measured = measure_all(is_selected, size, alone, &mut report);
+    // The figures are also written if a later workload failed.
     if is_kept {
-        // The figures of this run replace those of the same workloads.
+        // Figures of this run replace older figures of the same workloads.
         let docs = workspace().join("docs");
         report.join(Report::read(&docs)?, &all).write(&docs)?;
         report::show(&docs.join("performance.md"), &docs)?;
@@ -175,29 +173,29 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<()> {
     measured
 }
 
-/// Measures the workloads that are asked for.
+/// Measures the selected workloads.
 fn measure_all(
-    is_asked: impl Fn(&str) -> bool,
+    is_selected: impl Fn(&str) -> bool,
     size: Size,
     alone: bool,
     report: &mut Report,
 ) -> Result<()> {
     let mut full = Full::default();
     for workload in ON_CLUSTERS {
-        if is_asked(workload.name) {
+        if is_selected(workload.name) {
             compare(workload, size, alone, &mut full, report)?;
         }
     }
     drop(full);
     let mut excessive = Vec::new();
-    for name in OF_RUNTIME.into_iter().filter(|name| is_asked(name)) {
+    for name in OF_RUNTIME.into_iter().filter(|name| is_selected(name)) {
         let what = runtime::describe(name, size);
         say(&format!("{name}: {what}"));
         let (figures, is_within) = runtime::measure(name, size)?;
         report.add(name, &what, &[vec![figures], Vec::new(), Vec::new()]);
         excessive.extend((!is_within).then_some(name));
     }
-    // A quick run shows that the workload works, not how well.
+    // A quick run only checks that the workloads work.
     ensure!(
         size == Size::Quick || excessive.is_empty(),
         "out of bounds: {}",
@@ -206,8 +204,8 @@ fn measure_all(
     Ok(())
 }
 
-/// Measures a workload under Flyball and under stock, in turn, and in the last round under stock a
-/// second time, as a control. With `alone`, measures it once under Flyball.
+/// Measures a workload under Flyball and under stock, in turn. The last round measures stock twice,
+/// as a control. With `alone`, measures it once under Flyball.
 fn compare(
     workload: OnCluster,
     size: Size,
@@ -223,10 +221,10 @@ fn compare(
     let has_kcm = Assets::find_or_build()?.has_kcm();
     if !has_kcm {
         println!(
-            "Measured without a comparison: the binaries in use include no kube-controller-manager."
+            "Measured without a comparison: the binaries in use don't include kube-controller-manager."
         );
     }
-    // In a quick run, one workload shows that stock can be measured.
+    // A quick run measures only one workload under stock.
     let is_left_out = alone
         || !workload.has_stock
         || (size == Size::Quick && workload.name != ON_CLUSTERS[0].name);
@@ -236,8 +234,8 @@ fn compare(
     say(&format!("{name}: {what}, {rounds} times"));
     let mut measured = Rounds::default();
     for number in 0..rounds {
-        // The control shows by how much two runs of the same differ. A workload that is measured
-        // once has none.
+        // The control shows by how much two runs of the same subject differ. A workload that is
+        // measured once has no control.
         let is_controlled = number > 0 && number == rounds - 1;
         let stock = usize::from(has_stock) * (1 + usize::from(is_controlled));
         let subjects = &[Subject::Flyball, Subject::Stock, Subject::Stock][..=stock];
@@ -330,8 +328,8 @@ fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// Measures a workload under each subject, one after the other; latencies of milliseconds, under
-/// each in turn, a few at a time.
+/// Measures a workload under each subject, one after the other. `latency` alternates between the
+/// subjects.
 async fn round(
     name: &str,
     size: Size,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::guests;
 use crate::run::{command, is_fresh, run, say, workspace};
 
-/// The guests that are part of the host.
+/// The guests that are embedded in the host.
 const BUILT_INS: &[&str] = &[
     "serviceaccount",
     "serviceaccounttoken",
@@ -55,7 +55,7 @@ pub(crate) fn all() -> Result<Built> {
     let start = Instant::now();
     guests::build_guests()?;
     let embedded = precompile()?;
-    say("building the host, in release mode (some minutes the first time, seconds after)");
+    say("building the host in release mode (takes minutes the first time, then seconds)");
     run(build_binary("flyball").env(EMBEDDED, &embedded))?;
     say(&format!("built after {} s", start.elapsed().as_secs()));
     Ok(Built {
@@ -66,7 +66,7 @@ pub(crate) fn all() -> Result<Built> {
 
 /// Compiles the built-in guests for this machine, and returns their folder.
 fn precompile() -> Result<PathBuf> {
-    say("building the compiler of the guests");
+    say("building the precompiler of the guests");
     run(&mut build_binary("precompile"))?;
     let compiler = workspace().join("target/release/precompile");
     let folder = workspace().join("target/guests/built-in");
@@ -89,8 +89,8 @@ fn precompile() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds one binary with the features of the whole workspace, as the tests are built, so that
-/// their dependencies are compiled once.
+/// The command that builds one binary with the features of the whole workspace. The tests are built
+/// with the same features, so dependencies are compiled once.
 fn build_binary(name: &str) -> std::process::Command {
     let mut cargo = command("cargo");
     cargo.args(["build", "--release", "--workspace", "--bin", name]);

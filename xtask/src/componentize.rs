@@ -1,4 +1,4 @@
-//! Makes components of core modules, and checks what they import.
+//! Converts core modules to components, and checks their imports.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::run::workspace;
 
 /// The world that guests are compiled against.
 const WORLD: &str = "controller";
-/// The packages that guests may import: the world's alone, or also those for requests over HTTP.
+/// The prefixes of interfaces that guests may import: the world's, and those for HTTP requests.
 pub(crate) const WORLD_ALONE: [&str; 1] = ["flyball:controller/"];
 const WITH_HTTP: [&str; 3] = ["flyball:controller/", "wasi:http/", "wasi:io/"];
 /// Implements the functions of WASI preview 1, which Go's runtime calls, without importing
 /// anything.
 const DENY: &str = include_str!("deny.wat");
 
-/// Makes a component of a core module in which the bindings have recorded the world.
+/// Converts a core module in which the bindings have recorded the world.
 pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
     let module = std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
     let mut encoder = ComponentEncoder::default();
@@ -25,7 +25,7 @@ pub(crate) fn componentize(core: &Path, component: &Path) -> Result<()> {
     write(&mut encoder, component, &WITH_HTTP)
 }
 
-/// Makes a component of a core module for WASI preview 1, which doesn't record the world.
+/// Converts a core module for WASI preview 1, which doesn't record the world.
 pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
     let mut module =
         std::fs::read(core).with_context(|| format!("can't read {}", core.display()))?;
@@ -44,16 +44,20 @@ pub(crate) fn componentize_wasi(core: &Path, component: &Path) -> Result<()> {
 fn write(encoder: &mut ComponentEncoder, component: &Path, packages: &[&str]) -> Result<()> {
     let bytes = encoder
         .encode()
-        .with_context(|| format!("can't make the component {}", component.display()))?;
+        .with_context(|| format!("can't create the component {}", component.display()))?;
     check(&bytes, packages).with_context(|| component.display().to_string())?;
-    std::fs::create_dir_all(component.parent().context("a component lies in a folder")?)?;
+    std::fs::create_dir_all(
+        component
+            .parent()
+            .context("a component's path has no folder")?,
+    )?;
     std::fs::write(component, bytes).with_context(|| format!("can't write {}", component.display()))
 }
 
 /// Checks that a component imports only interfaces of these packages.
 pub(crate) fn check(component: &[u8], packages: &[&str]) -> Result<()> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
-        bail!("it is a WIT package, not a component");
+        bail!("the file is a WIT package, not a component");
     };
     let imports = resolve.worlds[world]
         .imports
@@ -63,7 +67,7 @@ pub(crate) fn check(component: &[u8], packages: &[&str]) -> Result<()> {
     let foreign: Vec<String> = imports.filter(|name| !is_known(name)).collect();
     ensure!(
         foreign.is_empty(),
-        "it imports what guests may not import: {}",
+        "the component has imports that guests may not have: {}",
         foreign.join(", ")
     );
     Ok(())

@@ -18,7 +18,7 @@ use crate::build::{self, Guest};
 /// Show the life of a Deployment on a local control plane, which stays up until Ctrl-C
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// End after the story
+    /// End after the last step
     #[arg(long)]
     once: bool,
     /// Show the greeter on this cluster instead, in one namespace that is deleted afterwards
@@ -41,7 +41,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// The time since then.
 fn since(start: Timestamp) -> Duration {
     Timestamp::now().duration_since(start).unsigned_abs()
 }
@@ -51,7 +50,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
         "\nStarting a control plane: etcd, kube-apiserver and kube-scheduler, with TLS and RBAC, on loopback."
     );
     let plane = ControlPlane::start(Options::default()).await?;
-    println!("It serves at {}.", plane.url());
+    println!("The API server serves at {}.", plane.url());
 
     let plugins = plane.dir().join("plugins");
     std::fs::create_dir(&plugins).context("can't create a folder for the demo's plugin")?;
@@ -69,7 +68,7 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
             "--kube-api-burst=300".into(),
         ],
     )?;
-    // The nodes have a host of their own, with the rights of a kubelet.
+    // The fake nodes run in a separate host, with the rights of a kubelet.
     let nodes = Host::start_as(
         "nodes",
         &built.host,
@@ -84,11 +83,11 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
         ],
     )?;
     let client = plane.admin_client()?;
-    let told = tokio::select! {
-        told = story::play(&client, &mut host) => told,
+    let result = tokio::select! {
+        result = story::play(&client, &mut host) => result,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };
-    if let Err(error) = &told {
+    if let Err(error) = &result {
         eprintln!(
             "\nThe demo failed: {error:#}\n\nThe last lines of the host's log:\n{}",
             host.log_tail()
@@ -107,5 +106,5 @@ async fn play(once: bool, built: &build::Built) -> Result<()> {
     host.stop().await?;
     nodes.stop().await?;
     plane.shutdown().await?;
-    told
+    result
 }

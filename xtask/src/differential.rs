@@ -1,6 +1,6 @@
-//! `cargo xtask differential`: plays scenarios under Flyball and compares what they leave behind
-//! with the goldens, which `--bless` writes from what the stock kube-controller-manager leaves
-//! behind.
+//! `cargo xtask differential`: plays scenarios under Flyball and compares the resulting objects,
+//! events and numbers of writes with goldens. `--bless` writes the goldens from runs of the stock
+//! kube-controller-manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use tokio::runtime::Runtime;
 
 use crate::run::say;
 
-/// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`:
-/// the number of writes is a matter of time too.
+/// How many times the stock controllers play each scenario for a golden, and Flyball with `--full`.
+/// The number of writes also depends on timing.
 const RUNS: usize = 3;
 
-/// Play scenarios under Flyball, and compare what they leave behind with what the stock
-/// kube-controller-manager leaves
+/// Play scenarios under Flyball, and compare the results with those of the stock
+/// kube-controller-manager
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A scenario (`job/indexed`), or a controller for all of its scenarios (`job`)
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Play three times
     #[arg(long)]
     full: bool,
-    /// Have stock play the scenarios, and write what it leaves behind to tests/differential/goldens
+    /// Play the scenarios under stock, and write the results to tests/differential/goldens
     #[arg(long, conflicts_with = "full")]
     bless: bool,
 }
@@ -40,13 +40,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Plays the scenarios so many times, and fails if anything differs.
+/// Plays the scenarios `runs` times, and fails if anything differs.
 fn compare(scenarios: &[Scenario], runs: usize) -> Result<()> {
     let runtime = runtime()?;
     let (mut found, mut known) = (Vec::new(), BTreeSet::new());
     for run in 1..=runs {
         if runs > 1 {
-            say(&format!("Flyball plays, {run} of {runs}"));
+            say(&format!("playing under Flyball, {run} of {runs}"));
         }
         let report = runtime.block_on(compare_all(scenarios))?;
         println!("{report}");
@@ -65,17 +65,17 @@ fn compare(scenarios: &[Scenario], runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Has the stock controllers play, and writes what they leave behind as goldens.
+/// Plays the scenarios under stock, and writes the results as goldens.
 fn bless(scenarios: &[Scenario]) -> Result<()> {
     ensure!(
         Assets::find_or_build()?.has_kcm(),
-        "can't write goldens: the binaries in use include no kube-controller-manager"
+        "can't write goldens: the binaries in use don't include kube-controller-manager"
     );
     let runtime = runtime()?;
     let mut runs: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
     let mut failed = Vec::new();
     for run in 1..=RUNS {
-        say(&format!("stock plays, {run} of {RUNS}"));
+        say(&format!("playing under stock, {run} of {RUNS}"));
         for (name, outcome) in runtime.block_on(play_all(Subject::Stock, scenarios))? {
             match outcome {
                 Ok(outcome) => runs.entry(name).or_default().push(outcome),
@@ -84,7 +84,7 @@ fn bless(scenarios: &[Scenario]) -> Result<()> {
         }
         ensure!(
             failed.is_empty(),
-            "no golden is written, because stock didn't come to the end of:\n{}",
+            "no goldens were written, because these scenarios failed under stock:\n{}",
             failed.join("\n")
         );
     }
@@ -113,7 +113,7 @@ fn choose(only: Option<&str>) -> Result<Vec<Scenario>> {
             .retain(|scenario| scenario.name == only || scenario.name.starts_with(&of_controller));
         ensure!(
             !scenarios.is_empty(),
-            "there is no scenario {only}, and no controller {only} with scenarios"
+            "{only} is neither a scenario nor a controller with scenarios"
         );
     }
     Ok(scenarios)

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: feeds the parsers of untrusted input, and keeps in the corpus what they fail
-//! on.
+//! `cargo xtask fuzz`: fuzzes the parsers of untrusted input, and adds the inputs that fail to the
+//! corpus.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -9,7 +9,7 @@ use flyball_fuzz::{TARGETS, corpus_folder};
 
 use crate::run::{command, run, say, workspace};
 
-/// Feed the parsers of untrusted input; keep in tests/fuzz/corpus what they fail on
+/// Fuzz the parsers of untrusted input, and add the inputs that fail to tests/fuzz/corpus
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Time for each target, in seconds
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     targets: Vec<String>,
 }
 
-/// Feeds the targets one after the other.
+/// Fuzzes the targets one after the other.
 pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
     let seconds = arguments.seconds;
     let is_wanted = |name: &str| {
@@ -36,7 +36,7 @@ pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
     for target in TARGETS.iter().filter(|target| is_wanted(target.name)) {
         say(&format!(
-            "feeding {} for {seconds} s, seed {seed}",
+            "fuzzing {} for {seconds} s, seed {seed}",
             target.name
         ));
         let current = folder.join(format!("{}.current", target.name));
@@ -46,12 +46,12 @@ pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
             .arg(&current)
             .status()?;
         if let Some(signal) = status.signal() {
-            // It overflowed its stack, or ran out of memory.
+            // The target overflowed its stack or ran out of memory.
             let kept = corpus_folder(target).join(format!("killed-{seed}"));
             std::fs::copy(&current, &kept)
                 .with_context(|| format!("can't copy the input to {}", kept.display()))?;
             println!(
-                "{}: killed by signal {signal}\n  kept as {}",
+                "{}: killed by signal {signal}\n  stored in {}",
                 target.name,
                 kept.display()
             );
@@ -62,7 +62,7 @@ pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
     }
     ensure!(
         failed.is_empty(),
-        "these targets failed: {}; the inputs that they failed on are in tests/fuzz/corpus",
+        "these targets failed: {}; the failing inputs are in tests/fuzz/corpus",
         failed.join(", ")
     );
     Ok(())

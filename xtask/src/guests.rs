@@ -1,5 +1,5 @@
-//! Builds the guests: those in Rust, which are the workspace's crates of type `cdylib`, and the
-//! examples in Go and Python, and one in Rust that a stock toolchain builds.
+//! Builds the guests: the workspace's crates of type `cdylib`, the examples in Go and Python, and an
+//! example in Rust for the target of a stock toolchain.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,14 @@ use crate::toolchain::{STOCK_TARGET, TARGET, prepare_stock_toolchain, prepare_to
 
 /// The version of componentize-py, which builds guests in Python.
 const COMPONENTIZE_PY: &str = "0.25.1";
-/// The stack of a guest in Rust: 128 KiB in place of 1 MiB, which would be most of an instance's
+/// The stack of a guest in Rust: 128 KiB. The default of 1 MiB would be most of an instance's
 /// memory.
 const STACK: &str = "-Clink-arg=-zstack-size=131072";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
-    /// Its file's name, without `.wasm`.
+    /// The name of the file, without `.wasm`.
     pub(crate) name: String,
-    /// The component.
     pub(crate) path: PathBuf,
 }
 
@@ -70,7 +69,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the guests in Rust, all in one run of cargo, so that what they share is compiled once.
+/// Builds the guests in Rust in one run of cargo, so that shared dependencies are compiled once.
 pub(crate) fn build_guests() -> Result<Vec<Built>> {
     let toolchain = prepare_toolchain()?;
     let packages = guest_packages()?;
@@ -101,8 +100,8 @@ pub(crate) fn build_guests() -> Result<Vec<Built>> {
     packages.iter().map(make).collect()
 }
 
-/// Builds the greeter for the target of stock toolchains: it imports WASI, of which the host
-/// provides nothing. Returns `None` if rustup can't add the target.
+/// Builds the greeter for the target of stock toolchains. The component imports WASI, which the host
+/// doesn't provide. Returns `None` if rustup can't add the target.
 pub(crate) fn build_stock() -> Result<Option<Built>> {
     let Some(toolchain) = prepare_stock_toolchain() else {
         say(&format!(

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_first_argument_of_test_goes_to_cargo_as_it_stands() {
+    fn the_trailing_arguments_of_test_are_passed_to_cargo_unchanged() {
         let line = "xtask test --full --package a -- --nocapture";
         let Command::Test(arguments) = Command::parse_from(line.split(' ')) else {
             panic!("another command");

@@ -1,5 +1,5 @@
-//! What a machine must have before anything is built. Nothing is installed here: an error names
-//! what is missing and how to get it.
+//! The programs that builds need. Nothing is installed here: an error names the missing programs and
+//! how to install them.
 
 use anyhow::{Result, ensure};
 
@@ -7,30 +7,30 @@ use crate::run::{command, output};
 
 /// A program that builds need.
 pub(crate) struct Prerequisite {
-    /// The arguments by which it proves that it is installed, after its name.
+    /// A command that succeeds if the program is installed.
     probe: &'static [&'static str],
-    /// What it is for, and how to get it.
+    /// What it is needed for, and how to install it.
     advice: &'static str,
 }
 
 pub(crate) const GO: Prerequisite = Prerequisite {
     probe: &["go", "version"],
-    advice: "Go 1.26 or later builds the control plane and a guest: see https://go.dev/dl, or your distribution's package",
+    advice: "Go 1.26 or later, for the control plane and a guest: see https://go.dev/dl or your distribution's packages",
 };
 pub(crate) const PYTHON: Prerequisite = Prerequisite {
     probe: &["python3", "-c", "import ensurepip, venv"],
-    advice: "Python 3.10 or later with venv builds a guest: on Debian, `sudo apt-get install python3-venv`",
+    advice: "Python 3.10 or later with venv, for a guest: on Debian, `sudo apt-get install python3-venv`",
 };
 pub(crate) const C_COMPILER: Prerequisite = Prerequisite {
     probe: &["cc", "--version"],
-    advice: "a C compiler builds dependencies of the host: on Debian, `sudo apt-get install gcc libc6-dev`",
+    advice: "a C compiler, for dependencies of the host: on Debian, `sudo apt-get install gcc libc6-dev`",
 };
 
-/// Fails with all that is missing, and how to get it.
+/// Fails with a list of the missing programs and how to install them.
 pub(crate) fn require(all: &[Prerequisite]) -> Result<()> {
     let missing: Vec<String> = all
         .iter()
-        .filter(|prerequisite| !prerequisite.is_there())
+        .filter(|prerequisite| !prerequisite.is_installed())
         .map(|prerequisite| format!("  {}: {}", prerequisite.probe[0], prerequisite.advice))
         .collect();
     ensure!(
@@ -48,7 +48,7 @@ pub(crate) fn is_ci() -> bool {
 }
 
 impl Prerequisite {
-    fn is_there(&self) -> bool {
+    fn is_installed(&self) -> bool {
         output(command(self.probe[0]).args(&self.probe[1..])).is_some()
     }
 }
@@ -59,14 +59,14 @@ mod tests {
 
     const MISSING: Prerequisite = Prerequisite {
         probe: &["flyball-has-no-such-program"],
-        advice: "it can't be had",
+        advice: "for a test",
     };
 
     #[test]
-    fn what_is_missing_is_named_with_how_to_get_it() {
+    fn the_error_names_a_missing_program_with_advice() {
         let error = require(&[MISSING]).unwrap_err().to_string();
         assert!(
-            error.ends_with("  flyball-has-no-such-program: it can't be had"),
+            error.ends_with("  flyball-has-no-such-program: for a test"),
             "{error}"
         );
         require(&[]).unwrap();

@@ -1,4 +1,4 @@
-//! Runs commands: prints what is being done, shows their output, and fails with their names.
+//! Runs commands.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("xtask lies in the workspace")
+        .expect("xtask is in a folder of the workspace")
         .to_owned()
 }
 
-/// Prints what is being done.
+/// Prints a heading for the following step.
 pub(crate) fn say(what: &str) {
     eprintln!("\x1b[1m==> {what}\x1b[0m");
 }
@@ -22,7 +22,7 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     xtask_launcher::command(program, &workspace())
 }
 
-/// Runs a command to its end, with its output shown.
+/// Runs a command with its output shown. Fails if the command does.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command
@@ -44,21 +44,21 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether `made` exists and is no older than any of `sources`, which are files, or folders with
-/// all their content.
-pub(crate) fn is_fresh(made: &Path, sources: &[&Path]) -> bool {
+/// Whether `built` exists and is not older than any of `sources`, which are files or whole folders.
+pub(crate) fn is_fresh(built: &Path, sources: &[&Path]) -> bool {
     let modified = |path: &Path| {
         path.metadata()
             .and_then(|metadata| metadata.modified())
             .ok()
     };
-    modified(made).is_some_and(|made| {
+    modified(built).is_some_and(|built| {
         sources
             .iter()
-            .all(|source| newest(source).is_some_and(|source| source <= made))
+            .all(|source| newest(source).is_some_and(|source| source <= built))
     })
 }
 
+/// The newest modification time of a file, or of a folder and all files in it.
 fn newest(path: &Path) -> Option<std::time::SystemTime> {
     let own = path
         .metadata()

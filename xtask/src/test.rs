@@ -13,10 +13,10 @@ use crate::{build, guests};
 /// Build everything, then run every test
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Run also the tests that take long, and those that last a minute for five
+    /// Also run the ignored, slow tests, and run tests of adjustable length for longer
     #[arg(long)]
     pub(crate) full: bool,
-    /// Arguments for `cargo test`, which choose tests: `--package flyball-cache`
+    /// Arguments for `cargo test`, for example to select tests: `--package flyball-cache`
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -44,7 +44,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     cargo
         .args(["test", "--release"])
         .args(cargo_test_arguments(arguments))
-        // The tests of the binary build it again.
+        // `cargo test` builds the host's binary again.
         .env(build::EMBEDDED, built.embedded)
         .env(SKIPPED_FILE, &skipped);
     if arguments.full {
@@ -55,7 +55,7 @@ pub(crate) fn run_all(arguments: &Arguments) -> Result<()> {
     tested
 }
 
-/// What `cargo test` is called with for the arguments of `cargo xtask test`.
+/// The arguments of `cargo test` for those of `cargo xtask test`.
 fn cargo_test_arguments(arguments: &Arguments) -> Vec<&str> {
     let mut all: Vec<&str> = arguments.cargo.iter().map(String::as_str).collect();
     if all.is_empty() {

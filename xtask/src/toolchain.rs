@@ -1,9 +1,9 @@
-//! Rust's standard library for guests: rustup's, where its server can be reached; otherwise built
+//! Rust's standard library for guests: from rustup if its server can be reached, otherwise built
 //! once from Debian's packages.
 //!
-//! On a user's machine nothing is installed with root's rights: an error names the missing packages
-//! and the command that installs them. Only in continuous integration (`CI` is set) are they
-//! installed from here.
+//! On a user's machine nothing is installed as root: an error names the missing packages and the
+//! command that installs them. Packages are installed here only in continuous integration (`CI` is
+//! set).
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::run::{command, output, run, say};
 
 /// The target of guests.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
-/// The target of guests that stock toolchains build, which import WASI.
+/// The target of guests that stock toolchains build. Such guests import WASI.
 pub(crate) const STOCK_TARGET: &str = "wasm32-wasip2";
-/// The name under which rustup links the toolchain that is built here.
+/// rustup's name of the toolchain that is built here.
 const LINKED: &str = "rust-wasm";
-/// Debian's packages that the standard library is built with: a compiler with its source, and a
-/// linker for wasm.
+/// Debian's packages for building the standard library: a compiler with its source, and a linker for
+/// wasm.
 const PACKAGES: [&str; 5] = [
     "rustc-web",
     "cargo-web",
@@ -35,7 +35,7 @@ const RUSTUP_LIMIT: u32 = 120;
 /// A toolchain that compiles guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
-    /// The toolchain in use, to which rustup has added the target.
+    /// The toolchain in use, which has the target.
     Installed,
     /// The toolchain that was built here.
     Linked,
@@ -63,23 +63,23 @@ pub(crate) fn prepare_toolchain() -> Result<Toolchain> {
         return Ok(Toolchain::Installed);
     }
     say(
-        "rustup can't reach its server: building the standard library from Debian's packages takes about two minutes",
+        "rustup can't reach its server: building the standard library from Debian's packages (about two minutes)",
     );
     build_toolchain().context("can't build the standard library for wasm")?;
     ensure!(
         has_target(&[&format!("+{LINKED}")], TARGET),
-        "the toolchain {LINKED} was built but has no {TARGET}"
+        "the toolchain {LINKED} was built but lacks the target {TARGET}"
     );
     Ok(Toolchain::Linked)
 }
 
-/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only one
-/// guest, a test's, needs it.
+/// Returns the toolchain in use if it has the target of stock guests or rustup can add it. Only a
+/// guest for tests needs this target.
 pub(crate) fn prepare_stock_toolchain() -> Option<Toolchain> {
     (has_target(&[], STOCK_TARGET) || add_target(STOCK_TARGET)).then_some(Toolchain::Installed)
 }
 
-/// Has rustup add a target to the toolchain in use. Returns whether it did.
+/// Adds a target to the toolchain in use with rustup. Returns whether it succeeded.
 fn add_target(target: &str) -> bool {
     say(&format!(
         "adding the target {target} with rustup (at most {RUSTUP_LIMIT} s)"
@@ -139,8 +139,8 @@ fn build_toolchain() -> Result<()> {
         .arg(&home))
 }
 
-/// Installs the packages that are missing where that is allowed; otherwise fails with what the user
-/// has to install.
+/// Installs the missing packages in continuous integration. Elsewhere, fails with the command that
+/// installs them.
 fn install_packages() -> Result<()> {
     let is_installed = |package: &&str| {
         let status = output(command("dpkg-query").args(["-W", "-f=${db:Status-Abbrev}", package]));
@@ -168,7 +168,7 @@ fn install_packages() -> Result<()> {
     .with_context(|| format!("can't install Debian's packages {missing}"))
 }
 
-/// A command with root's rights, for continuous integration.
+/// A command that runs as root, for continuous integration.
 fn as_root(program: &str) -> Command {
     let is_root = output(command("id").arg("-u")).is_some_and(|id| id == "0");
     let mut command = if is_root {
@@ -182,8 +182,8 @@ fn as_root(program: &str) -> Command {
     command
 }
 
-/// The toolchain's folder. It is in the user's cache, because rustup links to it from every
-/// checkout.
+/// The toolchain's folder. It is in the user's cache because all checkouts share rustup's link to
+/// it.
 fn toolchain_home() -> Result<PathBuf> {
     let set = |variable| {
         std::env::var_os(variable)

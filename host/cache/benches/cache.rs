@@ -58,7 +58,7 @@ fn list(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("initial list");
     group.throughput(Throughput::Elements(LISTED as u64));
     let [_, (_, usual)] = masks();
-    group.bench_function("500 pods, decoded, indexed and told", |bencher| {
+    group.bench_function("500 pods, decoded, indexed and published", |bencher| {
         bencher.iter(|| {
             runtime.block_on(async {
                 let (factory, informer) = synced(
@@ -109,7 +109,7 @@ fn read(criterion: &mut Criterion) {
         ..ListQuery::default()
     };
     let mut group = criterion.benchmark_group("read of 10,000 pods");
-    group.bench_function("one by its name", |bencher| {
+    group.bench_function("one by name", |bencher| {
         bencher.iter(|| lister.get("team-7", "app-7-7d4b9c6f5-000d3"));
     });
     let queries = [

@@ -1,6 +1,5 @@
-//! Measures a cache: `cargo run --release -p flyball-cache --example measure [pods]`. It serves a
-//! big cluster from memory and prints the memory that the pods take and the CPU time of the initial
-//! list.
+//! Measures a cache: `cargo run --release -p flyball-cache --example measure [pods]`. Serves a big
+//! cluster from memory, and prints the memory of the pods and the CPU time of the initial list.
 
 #[path = "../benches/support/mod.rs"]
 mod support;
@@ -45,7 +44,7 @@ async fn main() {
         let (seconds, status) = (cpu_time() - began, informer.status());
         let grown = (memory() - before) / 1_000_000;
         println!(
-            "{count} pods, {name} mask: {seconds:.1} s, {} MB counted, {grown} MB grown",
+            "{count} pods, {name} mask: {seconds:.1} s, {} MB counted, {grown} MB resident",
             status.bytes / 1_000_000
         );
         factory.shutdown().await;

@@ -1,9 +1,9 @@
-// Schema prints how the API server writes each kind that it keeps itself in protobuf and in JSON, as the types of
-// k8s.io/api say it: what src/protobuf/schema.txt holds, whose lines src/protobuf/schema.rs explains.
+// Schema generates src/protobuf/schema.txt: the protobuf and JSON fields of each built-in kind, from the types of
+// k8s.io/api. src/protobuf/schema.rs describes the format.
 //
 //	go run . > ../src/protobuf/schema.txt
 //
-// To move to another release, change the versions in go.mod, run `go mod tidy`, and run this.
+// To update to another release, change the versions in go.mod, run `go mod tidy`, and run this program.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// special are the types whose JSON is not that of their fields.
+// special has the types whose JSON is not derived from their fields.
 var special = map[reflect.Type]string{
 	reflect.TypeFor[metav1.Time]():          "time",
 	reflect.TypeFor[metav1.MicroTime]():     "micro-time",
@@ -33,13 +33,13 @@ var special = map[reflect.Type]string{
 	reflect.TypeFor[metav1.FieldsV1]():      "raw",
 }
 
-// oldest is the oldest release of Kubernetes whose kinds are printed: its minor version.
+// oldest is the minor version of the oldest release of Kubernetes whose kinds are printed.
 const oldest = 30
 
-// marshaler is what such a type has.
+// marshaler is implemented by types with custom JSON.
 var marshaler = reflect.TypeFor[interface{ MarshalJSON() ([]byte, error) }]()
 
-// messages holds the line of each type that was met, by the type's name.
+// messages has the line of each type that was visited, by the type's name.
 type messages map[string]string
 
 func main() {
@@ -49,7 +49,7 @@ func main() {
 	for gvk, goType := range types {
 		_, hasMetadata := goType.FieldByName("ObjectMeta")
 		_, hasList := types[gvk.GroupVersion().WithKind(gvk.Kind+"List")]
-		if hasMetadata && hasList && !isGone(goType) {
+		if hasMetadata && hasList && !isRemoved(goType) {
 			all.add(goType)
 			kinds[kind(gvk)] = name(goType)
 		}
@@ -69,12 +69,12 @@ func main() {
 	}
 }
 
-// add adds the line of a struct, and those of all that its fields hold.
+// add adds the lines of a struct and of the types of its fields.
 func (m messages) add(goType reflect.Type) {
 	if _, known := m[name(goType)]; known {
 		return
 	}
-	m[name(goType)] = "" // Types hold each other.
+	m[name(goType)] = "" // Types may be recursive.
 	var line strings.Builder
 	for field := range goType.Fields() {
 		if tag, ok := field.Tag.Lookup("protobuf"); ok {
@@ -86,7 +86,7 @@ func (m messages) add(goType reflect.Type) {
 	m[name(goType)] = line.String()
 }
 
-// field is what a line says of a field: its name, its number, its type, and what becomes of it where it is empty.
+// field returns the part of a line for a field: its name, its number, its type, and whether it is omitted if empty.
 func (m messages) field(owner reflect.Type, field reflect.StructField, tag string) string {
 	number := strings.Split(tag, ",")[1]
 	options := strings.Split(field.Tag.Get("json"), ",")
@@ -102,7 +102,7 @@ func (m messages) field(owner reflect.Type, field reflect.StructField, tag strin
 	}
 	if slices.Contains(options, "omitzero") {
 		if special[field.Type] != "time" {
-			fail("%s.%s: only a time can be left out as zero", owner, field.Name)
+			fail("%s.%s: omitzero is supported only for times", owner, field.Name)
 		}
 		return fmt.Sprintf("%s:%s:*time?", jsonName, number)
 	}
@@ -118,21 +118,21 @@ func (m messages) typeName(owner, goType reflect.Type) string {
 		return "*" + m.typeName(owner, goType.Elem())
 	case reflect.Map:
 		if goType.Key().Kind() != reflect.String {
-			fail("%s: %s has keys that are no strings", owner, goType)
+			fail("%s: %s has keys that are not strings", owner, goType)
 		}
 		return "{}" + m.typeName(owner, goType.Elem())
 	case reflect.Slice:
 		if goType.Elem().Kind() == reflect.Uint8 {
 			return "bytes"
 		}
-		// A named list is a message of its own.
+		// A named list has its own message.
 		if goType.Name() != "" && goType.PkgPath() != "" && hasMethod(goType, "Marshal") {
 			return "values"
 		}
 		return "[]" + m.typeName(owner, goType.Elem())
 	case reflect.Struct:
 		if goType.Implements(marshaler) || reflect.PointerTo(goType).Implements(marshaler) {
-			fail("%s holds a %s, which makes its own JSON", owner, goType)
+			fail("%s has a %s, which has custom JSON", owner, goType)
 		}
 		m.add(goType)
 		return name(goType)
@@ -143,12 +143,12 @@ func (m messages) typeName(owner, goType reflect.Type) string {
 	case reflect.Int32, reflect.Int64:
 		return "int"
 	}
-	fail("%s holds a %s, which is not known", owner, goType)
+	fail("%s has a %s, which is not supported", owner, goType)
 	return ""
 }
 
-// isGone tells whether no release serves a kind any more, of those that count.
-func isGone(goType reflect.Type) bool {
+// isRemoved reports whether no supported release serves a kind.
+func isRemoved(goType reflect.Type) bool {
 	limited, ok := reflect.New(goType).Interface().(interface{ APILifecycleRemoved() (int, int) })
 	if !ok {
 		return false
@@ -162,7 +162,7 @@ func hasMethod(goType reflect.Type, method string) bool {
 	return has
 }
 
-// name is a type's name with the last two parts of its package, as in core/v1.Pod.
+// name returns a type's name with the last two parts of its package, such as core/v1.Pod.
 func name(goType reflect.Type) string {
 	folder, version := path.Split(goType.PkgPath())
 	return path.Base(folder) + "/" + version + "." + goType.Name()

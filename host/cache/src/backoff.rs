@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(800);
-/// Without jitter, which adds up to half: the longest delay is 30 s.
+/// Without jitter, which adds up to half of it, so that the longest delay is 30 s.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Exponential backoff with jitter.

@@ -1,7 +1,7 @@
-//! Connections to the API server: kube's layers for its address and the credentials, directly on a
-//! pool of connections.
+//! Connections to the API server: kube's layers for the address and the credentials, directly on a
+//! connection pool.
 //!
-//! kube's own client runs a task in between, which each request and each response passes through.
+//! kube's own client is not used, since it passes each request and response through an extra task.
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -19,10 +19,10 @@ const BUFFER: usize = 64 * 1024;
 /// Sends requests whose URI is a path. Clones share the connections.
 pub type Connection = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// Connects as a configuration says. The caller sets the timeouts of its requests.
+/// Connects with kube's configuration. The caller sets the timeouts of its requests.
 ///
 /// # Errors
-/// The configuration names credentials or authorities that can't be used, or a proxy, which is not
+/// The configuration has unusable credentials or certificate authorities, or a proxy, which is not
 /// supported.
 pub fn connect(config: &Config) -> kube::Result<Connection> {
     if let Some(proxy) = &config.proxy_url {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_refused_and_not_bypassed() {
+    fn a_proxy_is_refused() {
         let mut config = Config::new("https://10.0.0.1:6443".parse().expect("an address"));
         config.proxy_url = Some("http://proxy:3128".parse().expect("an address"));
         let error = connect(&config)

@@ -14,14 +14,14 @@ use crate::{Object, Uid};
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Delta {
-    /// The last version before, as delivered to a subscriber that takes all deltas; `None` if the
-    /// object did not exist.
+    /// The previous version; `None` if the object did not exist. A subscriber with a predicate may
+    /// not have received it.
     pub old: Option<Arc<Object>>,
     /// The current version; `None` if the object was deleted.
     pub new: Option<Arc<Object>>,
-    /// The versions between `old` and `new` that the subscriber did not take in time, and the final
-    /// state of a deleted object if that differs from `old`. Mappings apply to them as they do to
-    /// `old`, so that no key is lost.
+    /// The versions between `old` and `new`, if several changes were merged, and the final state of
+    /// a deleted object if it differs from `old`. Mappings apply to them as they do to `old`, so
+    /// that no key is lost.
     pub between: Vec<Arc<Object>>,
     /// Whether the delta is part of the snapshot at the start of a subscription.
     pub initial: bool,
@@ -52,27 +52,27 @@ impl Delta {
     }
 }
 
-/// The deltas that a subscription delivers at once.
+/// The deltas that [`Deltas::next`] returns together.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// In the order in which their objects first changed.
     pub deltas: Vec<Delta>,
-    /// Whether the snapshot is complete, with this batch or before it.
+    /// Whether this batch or an earlier one completes the snapshot.
     pub initial_done: bool,
 }
 
 /// The receiving end of a subscription: a snapshot as additions, then changes, without a gap.
 ///
-/// Deltas that were not taken are merged by object, and every version is kept. Memory grows with
-/// the versions that a slow subscriber leaves, so it should map them to keys soon and let the
-/// workqueue merge those.
+/// Deltas that the subscriber has not taken yet are merged by object, and every version is kept.
+/// Memory grows with these versions, so a subscriber should map them to keys soon and let the
+/// workqueue merge the keys.
 pub struct Deltas {
     pub(crate) pending: Arc<Pending>,
 }
 
 impl Deltas {
-    /// Waits for deltas and returns at most `max` of them. Returns as well when the snapshot is
-    /// complete, perhaps without deltas. Returns `None` when the reflector has stopped.
+    /// Waits for deltas and returns at most `max` of them. Also returns when the snapshot becomes
+    /// complete, then possibly without deltas. Returns `None` when the reflector has stopped.
     /// Cancel-safe.
     pub async fn next(&mut self, max: usize) -> Option<Batch> {
         loop {

@@ -56,7 +56,7 @@ impl Discovery {
         }
     }
 
-    /// Resolves a kind. Requests an unknown kind from the server, at most every 5 s.
+    /// Resolves a kind. If it is unknown, requests the kinds from the server, at most every 5 s.
     ///
     /// # Errors
     /// The server does not serve the kind, or the request failed.
@@ -71,7 +71,7 @@ impl Discovery {
             .ok_or_else(|| DiscoveryError::UnknownKind(kind.clone()))
     }
 
-    /// Resolves a kind without a request. `None` if the kind is not known at present.
+    /// Resolves a kind without a request; `None` if the kind is not known.
     pub fn cached(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
         self.known(Duration::MAX)
             .and_then(|catalogue| catalogue.get(kind).cloned())
@@ -159,8 +159,7 @@ impl Catalogue {
             verbs: own.verbs,
         });
         let resource = ApiResource {
-            // Its path has the group and the version that it is served in, even if its objects have
-            // others.
+            // The group and version of its path, even if its objects have others.
             kind: Kind::new(group, version, &kind.kind),
             plural: served.resource,
             namespaced: served.scope == "Namespaced",
@@ -168,7 +167,8 @@ impl Catalogue {
             subresources: subresources.collect(),
             preferred,
         };
-        // Of several resources of a kind, the first one counts; the others are views of it.
+        // If several resources have the same kind, the first one is the kind's resource. The others
+        // are views of it.
         self.by_kind
             .entry(resource.kind.clone())
             .or_insert(self.resources.len());
@@ -240,7 +240,7 @@ struct ResponseKind {
 }
 
 impl ResponseKind {
-    /// The whole kind. An omitted group or version is the one that the resource is served in.
+    /// The complete kind. An omitted group or version is the one that the resource is served in.
     fn resolve(&self, group: &str, version: &str) -> Kind {
         // The core group is an empty string, so only a missing version shows that the group is
         // omitted.

@@ -8,6 +8,6 @@ use crate::{DecodeError, protobuf};
 ///
 /// # Errors
 /// The body is not an object in protobuf, or its kind or a field of it is not in the schema.
-pub fn of_protobuf(body: &[u8], mask: &Mask) -> Result<Vec<u8>, DecodeError> {
+pub fn transcode_protobuf(body: &[u8], mask: &Mask) -> Result<Vec<u8>, DecodeError> {
     Ok(protobuf::to_json(body, mask.root())?)
 }

@@ -1,11 +1,11 @@
 //! The indexer: the objects of one informer and their indexes. It is plain data; the reflector
 //! changes it under the informer's lock (`core.rs`).
 //!
-//! Objects are in numbered slots. Everything that an object can be found by is a *term*: a
-//! namespace, an owner, a label, or a value at a declared path. A term is hashed to 64 bits and has
-//! the slots of its objects (`postings.rs`). A read selects the term with the fewest objects and
-//! tests each of these against the whole query. So two terms with the same hash do no harm, and a
-//! read costs as much as its narrowest term has objects.
+//! Objects are in numbered slots and are found by *terms*: a namespace, an owner, a label, or a
+//! value at a declared path. The 64-bit hash of a term maps to the slots of its objects
+//! (`postings.rs`). A read selects the term with the fewest objects and tests each of these against
+//! the whole query. So hash collisions are harmless, and the cost of a read is proportional to the
+//! number of objects with its rarest term.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -138,7 +138,7 @@ impl Indexer {
 
 /// Changes.
 impl Indexer {
-    /// Adds a version of an object. An older version than the cache has is ignored. The same
+    /// Adds a version of an object. A version older than the cached one is ignored. The same
     /// version replaces the object without a delta, since it may have more fields.
     pub(crate) fn upsert(&mut self, object: Arc<Object>, deltas: &mut Vec<Delta>) {
         match self.slot_of(&object.uid) {
@@ -179,7 +179,7 @@ impl Indexer {
         });
     }
 
-    /// Replaces the objects by a whole list. Objects that are not in it are removed. If `reset`,
+    /// Replaces the objects by a complete list. Objects that are not in it are removed. If `reset`,
     /// versions may go back.
     pub(crate) fn replace(
         &mut self,
@@ -275,7 +275,7 @@ impl Indexer {
     fn modify(&mut self, slot: u32, new: Arc<Object>, deltas: &mut Vec<Delta>) {
         let old = Arc::clone(self.object_at(slot));
         if (&old.namespace, &old.name) != (&new.namespace, &new.name) {
-            // No server does this. Handled all the same, so that the indexes can't become
+            // No server renames an object. This is handled anyway, so that the indexes can't become
             // inconsistent.
             self.remove(&old.uid, None, deltas);
             return self.upsert(new, deltas);
@@ -456,8 +456,8 @@ pub(crate) fn selector_at(object: &Object, path: &FieldPath) -> Option<LabelSele
 
 /// Reads.
 impl Indexer {
-    /// A superset of the objects that match a query, as narrow as one term makes it. The caller
-    /// tests each of them.
+    /// A superset of the objects that match a query, narrowed by one term. The caller tests each of
+    /// them.
     pub(crate) fn candidates(&self, query: &ListQuery) -> Vec<Arc<Object>> {
         if let Some(uid) = &query.uid {
             return self.by_uid(uid).into_iter().cloned().collect();
@@ -479,7 +479,8 @@ impl Indexer {
         }
     }
 
-    /// Whether some object names this UID as an owner. True, in rare cases, if none does.
+    /// Whether an object may name this UID as an owner. A hash collision can make it true if none
+    /// does.
     pub(crate) fn may_have_dependents(&self, uid: &Uid) -> bool {
         self.terms.get(self.hash(&Term::Owner(uid))).is_some()
     }

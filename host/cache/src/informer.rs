@@ -1,5 +1,5 @@
-//! The handle of an informer, created by `factory.rs`: it gives access to a reflector's cache and
-//! its deltas, and adds the fields that its owner needs to those that the cache keeps.
+//! The handle of an informer, created by `factory.rs`. It gives access to a reflector's cache and
+//! its deltas, and adds its fields to those that the cache keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::factory::Registration;
 use crate::stream::Requests;
 use crate::{ApiResource, ApiResponse, Delta, Deltas, Scope, Source, SourceError};
 
-/// How long to wait until a reflector has seen a change that the server acknowledged.
+/// How long to wait for a reflector to see a change that the server acknowledged.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a handle watches, and which fields and indexes it needs.
+/// The kind and scope that a handle watches, and the fields and indexes that it needs.
 #[derive(Clone, Debug)]
 pub struct Interest {
     pub resource: Arc<ApiResource>,
@@ -55,7 +55,7 @@ pub struct InformerStatus {
     pub scope: Scope,
     /// Whether it holds metadata only.
     pub metadata_only: bool,
-    /// Whether its cache holds a whole list.
+    /// Whether its cache holds a complete list.
     pub synced: bool,
     pub objects: usize,
     /// Approximate memory use of the objects and their indexes in bytes.
@@ -67,7 +67,7 @@ pub struct InformerStatus {
     pub lists: u64,
     /// The number of watch events since the start.
     pub events: u64,
-    /// Why the reflector can't list or watch at present.
+    /// Why the reflector can't list or watch; `None` if it can.
     pub problem: Option<String>,
     /// The fields that the cache keeps.
     pub mask: Mask,
@@ -87,7 +87,7 @@ impl Informer {
         &self.handle.mask
     }
 
-    /// Whether the cache holds a whole list with all fields and indexes of this handle.
+    /// Whether the cache holds a complete list with all fields and indexes of this handle.
     pub fn is_synced(&self) -> bool {
         self.core().holds(&self.handle.mask)
     }
@@ -108,8 +108,8 @@ impl Informer {
 
     /// Waits until the cache is complete up to this resource version.
     ///
-    /// If no event carries it there, the reflector asks the server for a bookmark after a second.
-    /// Returns early if the server's versions go back.
+    /// If no event arrives within a second, the reflector requests a bookmark. Returns early if the
+    /// server's versions go back.
     pub async fn wait_until(&self, resource_version: u64) {
         let core = self.core();
         let mut positions = core.positions();
@@ -129,10 +129,10 @@ impl Informer {
         self.core().reads_protobuf()
     }
 
-    /// Waits until the cache has the change of this response, and returns whether it has.
+    /// Waits until the cache has the change of this response. Returns false after a timeout.
     ///
-    /// For a response in protobuf that can't be decoded: the reflector meets the same change, and
-    /// asks for JSON from then on.
+    /// For a response in protobuf that can't be decoded: the reflector receives the same change,
+    /// can't decode it either, and requests JSON from then on.
     pub async fn catches_up(&self, response: &ApiResponse) -> bool {
         let Some(version) = response
             .object_version()
@@ -147,7 +147,7 @@ impl Informer {
             && self.position() >= version
     }
 
-    /// The resource version of a consistent read at present. No earlier write has a newer version.
+    /// The resource version of a consistent read. No earlier write has a newer version.
     ///
     /// # Errors
     /// The server is unreachable or refused the request.
@@ -163,8 +163,8 @@ impl Informer {
         self.subscribe_to(|_| true)
     }
 
-    /// As [`Informer::subscribe`], for the deltas that a predicate selects. Others don't wake the
-    /// subscriber.
+    /// Like [`Informer::subscribe`], for the deltas that a predicate selects. Other deltas don't
+    /// wake the subscriber.
     ///
     /// The predicate is called for each delta under the cache's lock, so it must return quickly.
     pub fn subscribe_to(

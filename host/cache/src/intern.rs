@@ -57,7 +57,7 @@ impl<T: ?Sized + Hash + Eq> Shared<T> {
     }
 }
 
-/// A kind that is looked up before an `Arc` is allocated for it.
+/// An owned kind. An `Arc` is allocated for it only if the set doesn't have it yet.
 struct Own(Kind);
 
 impl AsRef<Kind> for Own {

@@ -8,14 +8,14 @@
 //! - `reflector` lists and watches. `decode` turns the responses into [`Object`]s and prunes them
 //!   in the same pass; `protobuf` transcodes protobuf to JSON before that;
 //! - `indexer` holds the objects and finds those that a [`ListQuery`] selects;
-//! - [`informer`] shares a reflector and its cache among all who watch the same kind and scope, and
-//!   sends them each [`Delta`];
+//! - [`informer`] shares a reflector and its cache among all watches of the same kind and scope, and
+//!   sends each [`Delta`] to its subscribers;
 //! - [`overlay`] holds a plugin's own writes, from the server's [`response`] until the reflector
-//!   has seen them, and [`lister`] reads the cache and the overlay as one. `acknowledged` avoids
+//!   has seen them, and [`lister`] reads the cache merged with the overlay. `acknowledged` avoids
 //!   decoding the same version twice.
 //!
-//! Only a reflector changes a cache and only the writer changes an overlay; everyone else reads. No
-//! lock is held across an await.
+//! Only a reflector changes a cache, and only the writer changes an overlay. No lock is held across
+//! an await.
 
 mod acknowledged;
 mod backoff;

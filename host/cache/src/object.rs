@@ -16,8 +16,8 @@ use crate::acknowledged::Acknowledged;
 use crate::decode::{DecodeError, Decoder};
 use crate::intern::Interner;
 
-/// A kept row is replaced after this many reads of other columns in a row. A controller reads an
-/// object in several ways, each of them once in a reconcile.
+/// A kept row is replaced after this many consecutive reads of other columns. A controller may read
+/// several sets of columns of an object in each reconcile.
 const MAX_PASSED_OVER: u8 = 3;
 
 /// An object of the API, reduced to the fields of a mask.
@@ -35,7 +35,7 @@ pub struct Object {
     /// The mask that `json` was pruned by.
     pub(crate) mask: Arc<Mask>,
     pub(crate) json: Box<[u8]>,
-    /// The row that was read last: an object is read far more often than it changes, and mostly
+    /// A row that was read recently. An object is read far more often than it changes, and mostly
     /// with the same columns.
     pub(crate) row: Mutex<Option<Arc<Row>>>,
 }
@@ -157,8 +157,8 @@ impl Object {
             .any(|own| own == finalizer)
     }
 
-    /// Whether the object is being deleted and nothing in its metadata holds it, so that the server
-    /// that returned it has removed it.
+    /// Whether the object is being deleted and nothing in its metadata delays the deletion. A server
+    /// that returned such an object has removed it.
     pub fn is_removed(&self) -> bool {
         self.deleting && self.finalizers == 0 && !self.grace
     }
@@ -213,8 +213,8 @@ impl Object {
         path.strings(&self.json)
     }
 
-    /// The first string at a path; the JSON of the value if it is not a string; empty if there is
-    /// none. For field selectors.
+    /// The first string at a path, the JSON of the first value if no value is a string, or an empty
+    /// string if there is no value. For field selectors.
     pub(crate) fn field(&self, path: &FieldPath) -> Cow<'_, str> {
         let Some(value) = path.select(&self.json).into_iter().next() else {
             return Cow::Borrowed("");
@@ -225,7 +225,7 @@ impl Object {
         }
     }
 
-    /// Approximate memory use in bytes, without what the object shares with others.
+    /// Approximate memory use in bytes, without data shared with other objects.
     pub fn size(&self) -> usize {
         let row = self.row.lock();
         let row = row.as_ref().map_or(0, |row| {
@@ -331,7 +331,7 @@ impl LabelSet {
 
     /// The keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        // `{"k":"v","k":"v"}`: between the quotes stand `{`, k, `:`, v, `,`, k, `:`, v, `}`.
+        // Split at the quotes, `{"k":"v","k":"v"}` is `{`, k, `:`, v, `,`, k, `:`, v, `}`.
         let mut parts = self.0.split('"').skip(1);
         std::iter::from_fn(move || {
             let key = parts.next()?;

@@ -1,15 +1,15 @@
-//! The posting lists of the indexer: which slots have a term. Optimised for many terms with one
-//! slot and few with many.
+//! The posting lists of the indexer: the slots of each term. Optimised for many terms with one slot
+//! and few terms with many.
 
 use hashbrown::HashTable;
 
-/// The longest list of slots. A bucket with more slots is a table.
+/// The maximum length of a list of slots. A bucket with more slots is a hash table.
 const FEW: usize = 32;
 
 /// The slots of each term.
 #[derive(Default)]
 pub(crate) struct Postings {
-    /// Keyed by term, which is a hash itself.
+    /// Keyed by the term, which is itself a hash.
     buckets: HashTable<(u64, Bucket)>,
     /// The number of slots in all buckets.
     slots: usize,
@@ -115,8 +115,8 @@ impl Bucket {
         true
     }
 
-    /// Removes a slot and returns whether it was there. May leave an empty bucket, which the caller
-    /// removes.
+    /// Removes a slot and returns whether the bucket had it. May leave an empty bucket, which the
+    /// caller removes.
     fn remove(&mut self, slot: u32) -> bool {
         match self {
             Self::One(own) if *own == slot => *self = Self::Few(Vec::new()),
@@ -157,7 +157,7 @@ mod tests {
         for slot in 0..100 {
             assert_eq!(postings.count(7), 100 - slot as usize);
             postings.remove(7, slot);
-            // A slot that is not there is not counted.
+            // Removing an absent slot changes no count.
             postings.remove(7, slot);
         }
         assert!(postings.get(7).is_none() && postings.is_empty());

@@ -1,9 +1,9 @@
-//! The API server's protobuf, which costs both sides a fraction of JSON. The fields that a mask
-//! keeps are transcoded to the JSON that the server would have sent; the others are skipped without
-//! decoding. The rest of the crate sees JSON only.
+//! The API server's protobuf, which costs the server and the host a fraction of what JSON costs.
+//! The fields that a mask keeps are transcoded to the JSON that the server would have sent; the
+//! others are skipped without decoding. The rest of the crate handles only JSON.
 //!
 //! `schema` has the messages of each kind, `wire` decodes their bytes, and `transcode` writes the
-//! JSON. A field that is not in the schema, as of a server of a later release, is an error: the
+//! JSON. A field that is not in the schema, such as one of a later release, is an error: the
 //! reflector then requests the kind as JSON, so that no field is lost.
 
 mod schema;
@@ -47,7 +47,7 @@ pub(crate) fn is_object(body: &[u8]) -> bool {
 }
 
 /// Whether the bytes of a watch begin with a protobuf frame, rather than a line of JSON. A frame
-/// begins with its length, whose first byte is zero because no object has 16 MiB.
+/// begins with its big-endian length, whose first byte is zero because no object reaches 16 MiB.
 pub(crate) fn is_frame(stream: &[u8]) -> bool {
     stream.first() == Some(&0)
 }
@@ -210,7 +210,7 @@ pub(crate) mod samples {
         [
             &[
                 number << 3 | 2,
-                u8::try_from(bytes.len()).expect("a short one"),
+                u8::try_from(bytes.len()).expect("a short field"),
             ],
             bytes,
         ]
@@ -290,7 +290,7 @@ mod tests {
         assert!(
             to_json(b"{}", &Node::All).is_err() && to_json(b"k8s\0\x0a\x10", &Node::All).is_err()
         );
-        let written_otherwise = [MAGIC, &field(4, b"application/json")].concat();
-        assert!(Envelope::open(&written_otherwise).is_err());
+        let with_content_type = [MAGIC, &field(4, b"application/json")].concat();
+        assert!(Envelope::open(&with_content_type).is_err());
     }
 }

@@ -7,12 +7,11 @@ use crate::{Object, Uid};
 /// Selects objects of a cache. An object matches if all conditions hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
-    /// Only objects in this namespace; of all namespaces if empty.
+    /// Only objects in this namespace; in all namespaces if empty.
     pub namespace: String,
     /// Only objects whose labels match.
     pub labels: LabelSelector,
-    /// Only objects with this value at each of these paths. Indexed paths are looked up; others are
-    /// compared.
+    /// Only objects with these values at these paths. An index is used if the path has one.
     pub fields: Vec<(FieldPath, String)>,
     /// Only the object with this UID.
     pub uid: Option<Uid>,
@@ -25,7 +24,7 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Selects all objects of a namespace; of all namespaces if it is empty.
+    /// Selects all objects of a namespace, or of all namespaces if it is empty.
     pub fn namespace(namespace: &str) -> Self {
         Self {
             namespace: namespace.into(),

@@ -1,5 +1,5 @@
-//! Whether the API server is reachable. All reflectors share it, so that the loss and the return
-//! are each logged once.
+//! Whether the API server is reachable. All reflectors share this state, so that each change is
+//! logged once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

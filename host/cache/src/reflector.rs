@@ -1,6 +1,6 @@
 //! The reflector: keeps one informer's cache equal to the server by lists and watches, and recovers
-//! from every kind of failure. It is an explicit state with one step function. `stream.rs` has its
-//! requests, `core.rs` the cache.
+//! from every kind of failure. It is an explicit state machine with one step function. `stream.rs`
+//! has its requests, and `core.rs` the cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ const HEALTHY_WATCH: Duration = Duration::from_secs(30);
 const WIDEN_GATHER: Duration = Duration::from_millis(100);
 /// The minimum interval between two lists for a wider mask.
 const WIDEN_INTERVAL: Duration = Duration::from_secs(2);
-/// How long somebody may wait for a version before the server is asked for a bookmark.
+/// How long a caller waits for a version before a bookmark is requested.
 const BOOKMARK_AFTER: Duration = Duration::from_secs(1);
 /// The minimum interval between two such requests.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(5);
 /// The timeout of a watch that is started for its bookmark, which a server sends 2 s before the
 /// end.
 const BOOKMARK_WATCH: Duration = Duration::from_secs(4);
-/// How long only pages are requested from a server that refused to stream a list.
+/// How long lists are requested in pages after the server failed to stream one.
 const NO_STREAM_FOR: Duration = Duration::from_secs(600);
 
 /// Lists and watches for one informer.
@@ -72,7 +72,7 @@ enum State {
     StreamedList(StreamedList),
     /// Start a watch at the position of the last one.
     Connect {
-        /// The watch is a short one, to receive its bookmark.
+        /// Start a short watch, to receive its bookmark.
         for_bookmark: bool,
     },
     /// Receive changes.
@@ -91,7 +91,7 @@ enum AfterVerify {
     Connect,
 }
 
-/// A list under way, in pages.
+/// An incomplete list in pages.
 struct PagedList {
     objects: Vec<Arc<Object>>,
     /// The token of the next page; empty for the first one.
@@ -101,7 +101,7 @@ struct PagedList {
     one_page: bool,
 }
 
-/// A list under way, streamed at the start of a watch.
+/// An incomplete list, streamed at the start of a watch.
 struct StreamedList {
     stream: Events,
     objects: HashMap<Uid, Arc<Object>>,
@@ -110,7 +110,7 @@ struct StreamedList {
     started: Instant,
 }
 
-/// A watch under way.
+/// A running watch.
 struct Watching {
     stream: Events,
     mask: Arc<Mask>,
@@ -140,7 +140,7 @@ impl Reflector {
         }
     }
 
-    /// Runs until it is stopped, or until nobody is left who could stop it.
+    /// Runs until it is stopped, or until the sender of `stop` is dropped.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut state = State::List {
             reset: false,
@@ -290,7 +290,7 @@ impl Reflector {
         self.listed_events(list, events)
     }
 
-    /// Takes events of a streamed list. The bookmark that ends the list starts the watch.
+    /// Handles events of a streamed list. The bookmark that ends the list starts the watch.
     fn listed_events(&mut self, mut list: StreamedList, events: Vec<Event>) -> State {
         let again = State::List {
             reset: list.reset,
@@ -481,7 +481,7 @@ impl Reflector {
             Some(Some(Event::Error(error))) => {
                 self.failed(&error, State::Verify(AfterVerify::Connect))
             }
-            Some(_) => unreachable!("the position is that of an error"),
+            Some(_) => unreachable!("the event at this position is an error"),
         }
     }
 
@@ -532,7 +532,7 @@ impl Reflector {
         }
     }
 
-    /// The server has dropped the versions after the position.
+    /// Handles the error that the server no longer has the versions after the position.
     fn expired(&mut self) -> State {
         info!(resource = %self.core.resource.kind, position = self.core.position(), "the watch is too far behind; listing again");
         State::List {
@@ -541,7 +541,7 @@ impl Reflector {
         }
     }
 
-    /// Records that lists and watches work.
+    /// Records that a list or watch succeeded.
     fn succeeded(&mut self) {
         self.reachability.restored();
         if self.core.set_problem(None) {

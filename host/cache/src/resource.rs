@@ -25,7 +25,7 @@ pub struct ApiResource {
     /// The name in paths and in RBAC rules, as in `deployments`.
     pub plural: String,
     pub namespaced: bool,
-    /// As in `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verbs: BTreeSet<String>,
     pub subresources: Vec<Subresource>,
     /// Whether this is the server's preferred version of the group.
@@ -35,7 +35,7 @@ pub struct ApiResource {
 /// A subresource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
-    /// As in `status`.
+    /// For example `status`.
     pub name: String,
     /// The kind of its objects, if the server names it: `autoscaling/v1/Scale` for `scale`.
     pub kind: Option<Kind>,
@@ -45,7 +45,7 @@ pub struct Subresource {
 /// The objects of a kind that a reflector holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Only objects in this namespace; of all namespaces if empty.
+    /// Only objects in this namespace; in all namespaces if empty.
     pub namespace: String,
     /// Only objects whose labels match.
     pub labels: LabelSelector,
@@ -53,7 +53,7 @@ pub struct Scope {
     pub fields: FieldSelector,
 }
 
-/// A text that is not a valid path segment. A retry can't help.
+/// A string that is not a valid path segment. A retry can't help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a valid {what}")]
 pub struct PathSegmentError {
@@ -161,8 +161,8 @@ impl Scope {
     }
 }
 
-/// Appends a query parameter to a path: `?key=value` for the first one, else `&key=value`.. Both are
-/// escaped.
+/// Appends a query parameter to a path: `?key=value` for the first one, else `&key=value`. Key and
+/// value are escaped.
 pub fn push_parameter(path: &mut String, key: &str, value: &str) {
     path.push(if path.contains('?') { '&' } else { '?' });
     escape(path, key);

@@ -55,8 +55,8 @@ impl ApiResponse {
         self.kind == "v1/Status"
     }
 
-    /// The body as a Status; `None` if it can't be parsed, such as a page of a proxy. The fields of
-    /// any other object are empty.
+    /// The body as a Status; `None` if it can't be parsed, such as a proxy's error page. For any
+    /// other object, the Status is empty.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_slice(&self.json(&Mask::whole()).ok()?).ok()
     }
@@ -91,11 +91,11 @@ impl ApiResponse {
         &self.body
     }
 
-    /// The body as JSON, with at least the fields that a mask keeps. A JSON body is returned as it
-    /// is.
+    /// The body as JSON, with at least the fields that a mask keeps. A JSON body is returned
+    /// unchanged.
     ///
     /// # Errors
-    /// The body is protobuf that can't be decoded, as of a later release.
+    /// The body is protobuf that can't be decoded, such as that of a later release.
     pub fn json(&self, mask: &Mask) -> Result<Bytes, DecodeError> {
         if !protobuf::is_object(&self.body) {
             return Ok(self.body.clone());

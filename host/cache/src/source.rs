@@ -1,5 +1,5 @@
-//! The source of lists, watches and discovery: GET requests with streamed bodies. The real one is
-//! the API server; tests have their own.
+//! The source of lists, watches and discovery: GET requests with streamed bodies. [`KubeSource`]
+//! is the API server; tests have other sources.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub enum SourceError {
     Refused {
         /// The HTTP status.
         code: u16,
-        /// The API's reason, as in `Expired`.
+        /// The API's reason, such as `Expired`.
         reason: String,
         message: String,
         /// The reasons of the causes in the Status's details.
@@ -183,8 +183,8 @@ pub struct KubeSource {
 }
 
 impl KubeSource {
-    /// Sends its requests over these connections. Writes should use others: each watch occupies one
-    /// for as long as it lasts.
+    /// Sends its requests over these connections. Writes should use other connections, since each
+    /// watch occupies one until it ends.
     pub fn new(connection: Connection) -> Self {
         Self { connection }
     }

@@ -1,4 +1,4 @@
-//! Discovery from the server's aggregated documents.
+//! Discovery from the server's aggregated discovery documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ async fn kinds_are_resolved_and_requested_again_if_one_is_unknown() {
     assert_eq!(
         server.requests.load(Ordering::Relaxed),
         2,
-        "one discovery of two documents"
+        "the two documents are requested once"
     );
     *server.groups.lock() = widgets();
     tokio::time::advance(Duration::from_secs(6)).await;
@@ -124,10 +124,10 @@ impl Source for Hanging {
 #[tokio::test(start_paused = true)]
 async fn discovery_times_out_if_the_server_hangs() {
     let discovery = Discovery::new(Arc::new(Hanging));
-    let asked = tokio::time::timeout(
+    let result = tokio::time::timeout(
         Duration::from_secs(3600),
         discovery.catalogue(Duration::ZERO),
     )
     .await;
-    assert!(matches!(asked, Ok(Err(DiscoveryError::Source(error))) if error.is_unreachable()));
+    assert!(matches!(result, Ok(Err(DiscoveryError::Source(error))) if error.is_unreachable()));
 }

@@ -1,5 +1,5 @@
-//! Random changes and failures of a server and of the connection. Afterwards the cache and the
-//! replayed deltas are equal to the server, and no object ever went back in time.
+//! After random changes and failures of a server and of the connection, the cache and the replayed
+//! deltas equal the server, and no object ever returned to an older version.
 
 mod fake;
 
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The objects as a subscriber knows them from deltas only.
+/// The objects that result from the deltas.
 #[derive(Default)]
 struct Replay {
     objects: BTreeMap<Uid, (String, u64)>,
@@ -77,7 +77,7 @@ impl Replay {
             assert_eq!(
                 delta.old.as_ref().map(|old| old.resource_version()),
                 known,
-                "a gap before {delta:?}"
+                "deltas are missing before {delta:?}"
             );
             match &delta.new {
                 Some(new) => self
@@ -142,8 +142,8 @@ async fn run(steps: Vec<Step>) {
                 server.restore(backup.clone());
                 sleep(Duration::from_secs(1)).await;
                 server.inner().unreachable = false;
-                // Old versions can't be distinguished from new ones once the server's version is as
-                // high again. A real server takes long for that.
+                // Once the server's version is as high as before the restore, old versions can't be
+                // distinguished from new ones. On a real server this takes long.
                 sleep(Duration::from_secs(200)).await;
                 versions.clear();
             }
@@ -168,11 +168,11 @@ async fn run(steps: Vec<Step>) {
         informer.wait_until(server.version()),
     )
     .await
-    .expect("the cache falls behind");
+    .expect("the cache reaches the server's version");
     for handle in &handles {
         timeout(Duration::from_secs(600), handle.synced())
             .await
-            .expect("a handle never syncs");
+            .expect("each handle syncs");
     }
     let contents: Vec<String> = lister
         .list(&ListQuery::default())
@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_cache_becomes_equal_to_the_server(steps in prop::collection::vec(step(), 0..60)) {
+    fn the_cache_converges_to_the_server(steps in prop::collection::vec(step(), 0..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(run(steps));
     }
@@ -229,7 +229,7 @@ fn deltas_that_are_not_taken_are_merged_and_keep_every_version() {
             })
             .collect();
         // The first `x` was created and deleted before the batch was taken. The delta has all its
-        // versions in order, for the keys that they map to.
+        // versions in order, so that mappings can apply to each.
         assert_eq!(versions, [vec![101, 103, 104], vec![102], vec![105]]);
         assert!(batch[0].old.is_none() && batch[0].new.is_none());
     });

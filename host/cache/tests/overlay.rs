@@ -1,5 +1,5 @@
-//! A plugin reads its own writes, whatever the reflector has seen of them. Other plugins see them
-//! only through the cache.
+//! A plugin reads its own writes, whether or not the reflector has seen them. Other plugins read them
+//! only from the cache.
 
 mod fake;
 
@@ -83,7 +83,7 @@ fn pod(labels: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_visible_to_its_plugin_at_once_and_to_others_with_the_event() {
+async fn a_write_is_visible_to_its_plugin_immediately_and_to_others_with_the_event() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -124,7 +124,7 @@ async fn a_response_that_the_reflector_has_passed_is_not_recorded() {
     );
 }
 
-/// A pod in protobuf with a field that is not in the schema: 9.
+/// A pod in protobuf with the field 9, which is not in the schema.
 fn in_protobuf(version: u64) -> ApiResponse {
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
     let metadata = [
@@ -187,7 +187,7 @@ async fn a_deleted_object_is_hidden_until_its_event_and_its_name_can_be_reused()
     assert!(plugin.contents().is_empty());
     plugin.wrote(&server.put("a", "x", pod(json!({}))));
     assert_eq!(plugin.contents(), ["a/x=103"]);
-    // Created and deleted before any event: neither event shows it again.
+    // `y` is created and deleted before any of its events arrive. It must stay hidden when they do.
     plugin.wrote(&server.put("a", "y", pod(json!({}))));
     plugin.deleted("y", &status(&server.delete("a", "y").unwrap()));
     for _ in 0..4 {
@@ -202,7 +202,7 @@ async fn a_deleted_object_is_hidden_until_its_event_and_its_name_can_be_reused()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_the_reflector_saw_before_its_response_leaves_nothing_behind() {
+async fn a_delete_that_the_reflector_saw_before_its_response_leaves_no_entry() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -238,7 +238,7 @@ async fn a_graceful_delete_shows_the_object_until_its_last_finalizer_is_removed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_with_finalizers_in_its_spec_stays_like_a_namespace() {
+async fn an_object_with_finalizers_in_its_spec_stays_visible() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -260,7 +260,7 @@ async fn an_object_with_finalizers_in_its_spec_stays_like_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spec_without_valid_finalizers_does_not_hold_an_object() {
+async fn a_spec_without_valid_finalizers_does_not_delay_the_deletion() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["metadata"])).await;
     informer.synced().await;
@@ -453,7 +453,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plugin is the only writer, so it must read the same as the server has, however late the
+/// The plugin is the only writer, so it must read the server's current objects, however late the
 /// events are.
 async fn read_your_writes(steps: Vec<Step>, scoped: bool) {
     let server = Server::new();

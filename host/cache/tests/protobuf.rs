@@ -1,15 +1,15 @@
-//! Kubernetes' own samples, one of each kind with all fields set, in protobuf and in JSON: a mask
-//! keeps the same of both.
+//! Transcoding protobuf with a mask equals pruning JSON with it, for Kubernetes' samples: an object of
+//! each kind with all fields set, in protobuf and in JSON.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flyball_cache::fuzzing::of_protobuf;
+use flyball_cache::fuzzing::transcode_protobuf;
 use flyball_types::Mask;
 use serde_json::Value;
 
-/// The minimum number of kinds that the samples have in common with the schema.
-const KINDS: usize = 90;
+/// The minimum number of samples whose kind is in the schema.
+const MIN_KINDS: usize = 90;
 
 /// The folder of the samples, from the release that the schema was generated from.
 fn samples() -> PathBuf {
@@ -18,10 +18,10 @@ fn samples() -> PathBuf {
         .args(["mod", "download", "-json", "k8s.io/api"])
         .current_dir(folder)
         .output();
-    let download = download.expect("go is needed to find Kubernetes' samples");
+    let download = download.expect("the test needs `go` to download Kubernetes' samples");
     let module: Value =
-        serde_json::from_slice(&download.stdout).expect("go says where the module is");
-    Path::new(module["Dir"].as_str().expect("go has the module")).join("testdata/HEAD")
+        serde_json::from_slice(&download.stdout).expect("`go mod download` prints JSON");
+    Path::new(module["Dir"].as_str().expect("the module was downloaded")).join("testdata/HEAD")
 }
 
 fn pruned(mask: &Mask, json: &[u8]) -> String {
@@ -57,28 +57,27 @@ fn every_kind_is_the_same_as_in_json() {
         }
         let protobuf = std::fs::read(&path).expect("a sample can be read");
         // Kinds that can't be watched, or that no supported release serves, are not in the schema.
-        if of_protobuf(&protobuf, &masks[0])
+        if transcode_protobuf(&protobuf, &masks[0])
             .is_err_and(|error| error.to_string().contains("is not in the schema"))
         {
             continue;
         }
         kinds += 1;
         let json = std::fs::read(path.with_extension("json")).expect("a sample can be read");
-        // The samples are written with spaces; numbers in them are small.
         let json = compact(&json);
         for mask in &masks {
-            let json_of_protobuf = of_protobuf(&protobuf, mask)
+            let transcoded = transcode_protobuf(&protobuf, mask)
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let json_of_protobuf = String::from_utf8(json_of_protobuf).expect("JSON is text");
+            let transcoded = String::from_utf8(transcoded).expect("JSON is text");
             assert_eq!(
-                json_of_protobuf,
+                transcoded,
                 pruned(mask, &json),
                 "{} by {mask}",
                 path.display()
             );
         }
     }
-    assert!(kinds > KINDS, "only {kinds} samples were compared");
+    assert!(kinds > MIN_KINDS, "only {kinds} samples were compared");
 }
 
 /// The same JSON without whitespace between its tokens, in the same order.

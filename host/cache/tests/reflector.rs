@@ -1,5 +1,4 @@
-//! The reflector under every kind of failure: its requests, and the resulting cache. On paused
-//! time.
+//! The reflector's requests and the resulting cache under every kind of failure, with paused time.
 
 mod fake;
 
@@ -32,7 +31,7 @@ async fn up_to_date(server: &Arc<Server>, informer: &Informer) {
         informer.wait_until(server.version()),
     )
     .await
-    .expect("the cache falls behind");
+    .expect("the cache reaches the server's version");
     assert_eq!(contents(informer), server.contents());
 }
 
@@ -64,7 +63,7 @@ async fn a_list_is_streamed_and_the_same_watch_continues() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_requested_from_a_server_that_streams_no_lists() {
+async fn pages_are_requested_from_a_server_that_does_not_stream_lists() {
     let server = Server::new();
     server.inner().no_stream_lists = true;
     some_pods(&server, 7);
@@ -89,7 +88,7 @@ async fn pages_are_requested_from_a_server_that_streams_no_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_is_resumed_where_it_was() {
+async fn a_watch_that_ends_is_resumed_at_its_position() {
     let server = Server::new();
     some_pods(&server, 2);
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
@@ -112,7 +111,7 @@ async fn a_watch_that_ends_is_resumed_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_position_from_which_a_watch_is_resumed() {
+async fn a_watch_is_resumed_at_the_position_of_the_last_bookmark() {
     let server = Server::new();
     let (_factory, informer) = started(&server, interest(&["spec"])).await;
     informer.synced().await;
@@ -159,7 +158,7 @@ async fn a_relist_deletes_what_vanished() {
             .unwrap();
         assert!(
             relist.ends_with("&resourceVersion=105"),
-            "not older than what was seen: {relist}"
+            "the list must not be older than the cache: {relist}"
         );
         let batch = deltas.next(100).await.unwrap();
         let mut types: Vec<_> = batch
@@ -220,7 +219,7 @@ async fn a_list_that_expires_between_pages_is_requested_in_one_page() {
     up_to_date(&server, &informer).await;
     assert!(
         server.requests().contains(&String::new()),
-        "everything in one page"
+        "the list is requested in one page"
     );
 }
 
@@ -250,7 +249,7 @@ async fn a_server_restored_from_a_backup_resets_the_cache() {
     assert_eq!(informer.position(), 103);
     assert!(
         waiting.is_finished(),
-        "a version from before the restore never comes"
+        "a wait for a version from before the restore ends"
     );
     let mut names: Vec<_> = deltas
         .next(100)
@@ -285,7 +284,7 @@ async fn an_event_older_than_the_position_is_ignored_and_the_versions_are_verifi
     sleep(Duration::from_secs(5)).await;
     assert!(
         server.requests()[0].contains("sendInitialEvents"),
-        "then the cache is listed again"
+        "the list is requested again"
     );
     server.put("a", "next", json!({}));
     up_to_date(&server, &informer).await;
@@ -374,7 +373,7 @@ async fn the_scope_and_metadata_only_are_requested_from_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn json_is_requested_after_protobuf_that_can_not_be_decoded() {
+async fn json_is_requested_after_protobuf_that_cannot_be_decoded() {
     let server = Server::new();
     server.put("a", "p", json!({}));
     server.inner().protobuf = Some(b"\0\0\0\x02\x12\x00".to_vec());
@@ -418,7 +417,7 @@ async fn a_wider_mask_is_listed_once_and_sends_no_deltas_to_others() {
         timeout(Duration::from_millis(50), joined.next(100))
             .await
             .is_err(),
-        "no snapshot before it is wide enough"
+        "no snapshot is sent before the mask is wide enough"
     );
     status.synced().await;
     assert!(data.is_synced());
@@ -428,7 +427,7 @@ async fn a_wider_mask_is_listed_once_and_sends_no_deltas_to_others() {
         timeout(Duration::from_secs(5), deltas.next(100))
             .await
             .is_err(),
-        "a delta without a change"
+        "no delta is sent without a change"
     );
     assert!(
         narrow

@@ -1,4 +1,5 @@
-//! An admission webhook that sees each write of the controllers before the API server does it.
+//! An admission webhook that is called for each write of the controllers before the API server
+//! persists it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,17 +23,17 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// The requests that are seen: those of controllers' service accounts, except for events and
+/// The webhook's match condition: requests of controllers' service accounts, except for events and
 /// leases.
-const SEEN: &str = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') \
+const CONDITION: &str = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') \
                     && !(request.resource.resource in ['events', 'leases'])";
 
-/// A webhook that is called until this is dropped. It allows every request.
+/// A running webhook that allows every request. Dropping it stops the webhook.
 pub struct Interceptor(JoinHandle<()>);
 
 impl Interceptor {
-    /// Calls `before` with each write, in words such as `create pods`. The write is done when
-    /// `before` has returned.
+    /// Calls `before` with a description of each write, such as `create pods`. The API server
+    /// continues with the write when `before` returns.
     pub async fn start<F>(
         client: &Client,
         before: impl Fn(String) -> F + Send + Sync + 'static,
@@ -56,7 +57,7 @@ impl Interceptor {
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, before) = (acceptor.clone(), before.clone());
-                // The API server tries again if a connection fails.
+                // The API server retries if a connection fails.
                 tokio::spawn(async move { serve(stream, &acceptor, before).await.ok() });
             }
         });
@@ -82,7 +83,7 @@ async fn register(client: &Client, url: &str, certificate: String) -> Result<()>
                 "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"],
                 "operations": ["CREATE", "UPDATE", "DELETE"],
             }],
-            "matchConditions": [{"name": "controllers", "expression": SEEN}],
+            "matchConditions": [{"name": "controllers", "expression": CONDITION}],
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "timeoutSeconds": 30,
@@ -105,13 +106,13 @@ where
         async move {
             let body = request.into_body().collect().await?.to_bytes();
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let asked = &review["request"];
-            before(in_words(asked)).await;
-            let answer = json!({
+            let request = &review["request"];
+            before(describe(request)).await;
+            let response = json!({
                 "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-                "response": {"uid": asked["uid"], "allowed": true},
+                "response": {"uid": request["uid"], "allowed": true},
             });
-            Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(answer.to_string()))))
+            Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(response.to_string()))))
         }
     });
     let served = auto::Builder::new(TokioExecutor::new())
@@ -120,16 +121,16 @@ where
     served.map_err(anyhow::Error::from_boxed)
 }
 
-/// A write in words, such as `update pods/status`.
-fn in_words(asked: &Value) -> String {
+/// The description of a write, such as `update pods/status`.
+fn describe(request: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let words = format!(
+    let description = format!(
         "{} {}",
-        text(&asked["operation"]).to_lowercase(),
-        text(&asked["resource"]["resource"])
+        text(&request["operation"]).to_lowercase(),
+        text(&request["resource"]["resource"])
     );
-    match asked["subResource"].as_str() {
-        Some(part) if !part.is_empty() => format!("{words}/{part}"),
-        _ => words,
+    match request["subResource"].as_str() {
+        Some(part) if !part.is_empty() => format!("{description}/{part}"),
+        _ => description,
     }
 }

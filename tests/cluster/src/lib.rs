@@ -1,8 +1,7 @@
-//! Whole behaviours against a real API server: a control plane, the host under test and, in a
-//! process of its own, a host that runs the fake kubelet, which makes pods behave as their
-//! annotations say.
+//! End-to-end tests against a real API server: a control plane, the host under test, and a second
+//! host that runs the fake kubelet. The fake kubelet makes pods behave as their annotations request.
 //!
-//! The binary and the plugins are those that `cargo xtask build` builds.
+//! The tests use the binary and the plugins that `cargo xtask build` builds.
 
 mod builds;
 mod interceptor;
@@ -25,7 +24,7 @@ pub use interceptor::Interceptor;
 pub use proxy::Proxy;
 pub use scenario::*;
 
-/// The variable that makes tests of a chosen length take long.
+/// The environment variable that makes tests of adjustable length run for longer.
 pub const FULL: &str = "FLYBALL_TESTS_FULL";
 
 /// Whether [`FULL`] is set.
@@ -33,7 +32,7 @@ pub fn is_full() -> bool {
     std::env::var_os(FULL).is_some()
 }
 
-/// How long a test waits for a condition. The error says what was seen last.
+/// How long a test waits for a condition. The error shows the last state seen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(50);
@@ -74,8 +73,8 @@ impl Cluster {
         })
     }
 
-    /// Starts the host with these controllers (in the syntax of `--controllers`) as
-    /// kube-controller-manager is started: under its own user, with an account for each controller.
+    /// Starts the host with these controllers (in the syntax of `--controllers`), as the user of
+    /// kube-controller-manager and with a service account for each controller.
     pub fn controllers(&self, name: &str, controllers: &str) -> Result<Process> {
         let args = [
             format!("--controllers={controllers}"),
@@ -86,7 +85,8 @@ impl Cluster {
         self.spawn_host(name, self.plane.kcm_kubeconfig_path(), &args)
     }
 
-    /// Starts the host, without an election unless the arguments, which come last, ask for one.
+    /// Starts the host. It has no leader election unless `args`, which override the other flags,
+    /// enable it.
     pub fn spawn_host(&self, name: &str, kubeconfig: &Path, args: &[String]) -> Result<Process> {
         let mut command = Command::new(host()?);
         command
@@ -121,7 +121,7 @@ impl Cluster {
         let mut kinds = Vec::new();
         for item in list["items"]
             .as_array()
-            .context("the JSON is no list of objects")?
+            .context("the JSON is not a list of objects")?
         {
             let object: DynamicObject = serde_json::from_value(item.clone())?;
             let of = |field: &str| item[field].as_str().unwrap_or_default();
@@ -144,8 +144,8 @@ impl Cluster {
         Ok(kinds)
     }
 
-    /// Sends a GET as the cluster's administrator to a host that serves at this port. Returns the
-    /// body, or why there is none.
+    /// Sends a GET as the cluster's administrator to a host that serves on this port. Returns the
+    /// body, or the text of the error.
     pub async fn https(&self, port: u16, path: &str) -> Result<String> {
         let mut config = self.plane.admin_config()?;
         config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
@@ -157,8 +157,8 @@ impl Cluster {
         Ok(page.unwrap_or_else(|error| error.to_string()))
     }
 
-    /// The control plane's spare port, and the flags with which a host serves there and has the API
-    /// server authenticate and authorize its callers.
+    /// The control plane's spare port, and the flags with which a host serves on it and lets the API
+    /// server authenticate and authorize requests.
     pub fn serving(&self) -> (u16, [String; 3]) {
         let port = self.plane.spare_port();
         let kubeconfig = self.plane.kcm_kubeconfig_path().display();
@@ -170,31 +170,31 @@ impl Cluster {
         (port, flags)
     }
 
-    /// Runs an operator's command against the host of this name, and returns what it prints.
-    pub fn ask(&self, host_name: &str, args: &[&str]) -> Result<String> {
+    /// Runs a command such as `status` against the host of this name, and returns its output.
+    pub fn operator_command(&self, host_name: &str, args: &[&str]) -> Result<String> {
         let socket = self.admin_socket(host_name).display().to_string();
-        printed(&[args, &["--admin-socket", &socket]].concat())
+        host_output(&[args, &["--admin-socket", &socket]].concat())
     }
 
-    /// The status of a plugin, as `flyball status` on the host of this name shows it.
+    /// The status of a plugin in `flyball status` of the host of this name.
     pub fn plugin(&self, host_name: &str, plugin: &str) -> Result<Option<Value>> {
         let all: Vec<Value> =
-            serde_json::from_str(&self.ask(host_name, &["status", "-o", "json"])?)?;
+            serde_json::from_str(&self.operator_command(host_name, &["status", "-o", "json"])?)?;
         Ok(all.into_iter().find(|status| status["name"] == plugin))
     }
 
-    /// Waits until the status of a plugin fulfils a condition.
+    /// Waits until the status of a plugin meets a condition.
     pub async fn until_plugin(
         &self,
         host_name: &str,
         plugin: &str,
         what: &str,
-        mut looks_so: impl FnMut(&Value) -> bool,
+        mut is_met: impl FnMut(&Value) -> bool,
     ) -> Result<Value> {
         until(&format!("{plugin} {what}"), async || {
-            // A host that has just started has no socket yet.
+            // The command fails until the host has created its socket.
             match self.plugin(host_name, plugin) {
-                Ok(Some(status)) if looks_so(&status) => Ok(Ok(status)),
+                Ok(Some(status)) if is_met(&status) => Ok(Ok(status)),
                 seen => Ok(Err(format!("{seen:?}"))),
             }
         })
@@ -211,7 +211,7 @@ impl Cluster {
         ]
     }
 
-    /// Creates a folder with copies of these files, in the control plane's folder.
+    /// Creates a folder in the control plane's folder, with copies of these files.
     pub fn folder_with(&self, name: &str, files: &[PathBuf]) -> Result<PathBuf> {
         let folder = self.plane.dir().join(name);
         std::fs::create_dir_all(&folder)
@@ -233,16 +233,16 @@ impl Cluster {
     }
 }
 
-/// Runs a command of the host's binary, and returns what it prints.
-pub fn printed(args: &[&str]) -> Result<String> {
+/// Runs a command of the host's binary, and returns its standard output.
+pub fn host_output(args: &[&str]) -> Result<String> {
     let output = Command::new(host()?)
         .args(args)
         .output()
         .context("can't run the host's command")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "`flyball {}` ended with {}: {said}",
+        "`flyball {}` ended with {}: {errors}",
         args.join(" "),
         output.status
     );
@@ -272,7 +272,7 @@ fn built(path: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Waits until `look` returns a value; `Err` is what it saw instead.
+/// Waits until `look` returns `Ok`. Its `Err` describes the current state.
 pub async fn until<T>(
     what: &str,
     look: impl AsyncFnMut() -> Result<Result<T, String>>,
@@ -280,7 +280,7 @@ pub async fn until<T>(
     until_within(PATIENCE, what, look).await
 }
 
-/// As [`until`], for at most this long.
+/// Like [`until`], for at most `patience`.
 pub async fn until_within<T>(
     patience: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! A connection to the API server that can be cut.
+//! A proxy in front of the API server whose connections can be cut.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Forwards connections. While it is cut, all connections stay open and silent, as if the network
-/// dropped all packets.
+/// Forwards connections. While it is cut, connections stay open but forward nothing, as if the
+/// network dropped all packets.
 pub struct Proxy {
     url: String,
     is_cut: watch::Sender<bool>,
@@ -16,14 +16,14 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port for connections to an URL of the form `https://127.0.0.1:PORT`.
+    /// Listens on a free port, and forwards to a URL of the form `https://127.0.0.1:PORT`.
     pub async fn start(to: &str) -> Result<Self> {
         let address = to
             .strip_prefix("https://")
-            .with_context(|| format!("{to} is no URL of an API server"))?;
+            .with_context(|| format!("{to} is not an https URL"))?;
         let to: SocketAddr = address
             .parse()
-            .with_context(|| format!("{to} names no address and port"))?;
+            .with_context(|| format!("{to} has no IP address and port"))?;
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("can't listen on 127.0.0.1")?;
@@ -32,13 +32,13 @@ impl Proxy {
         let seen = is_cut.subscribe();
         let task = tokio::spawn(async move {
             while let Ok((from, _)) = listener.accept().await {
-                tokio::spawn(pass_on(from, to, seen.clone()));
+                tokio::spawn(forward(from, to, seen.clone()));
             }
         });
         Ok(Self { url, is_cut, task })
     }
 
-    /// The URL to connect to instead.
+    /// The URL of the proxy.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -48,7 +48,7 @@ impl Proxy {
         self.is_cut.send_replace(true);
     }
 
-    /// Forwards new connections again, and closes those that were cut.
+    /// Closes the connections that were cut, and forwards new ones.
     pub fn mend(&self) {
         self.is_cut.send_replace(false);
     }
@@ -60,15 +60,15 @@ impl Drop for Proxy {
     }
 }
 
-async fn pass_on(mut from: TcpStream, to: SocketAddr, mut is_cut: watch::Receiver<bool>) {
-    let passed = async {
+async fn forward(mut from: TcpStream, to: SocketAddr, mut is_cut: watch::Receiver<bool>) {
+    let forwarded = async {
         let mut to = TcpStream::connect(to).await?;
         tokio::io::copy_bidirectional(&mut from, &mut to).await
     };
     let mut seen = is_cut.clone();
     let was_cut = tokio::select! {
-        // One side has closed the connection, which closes the other.
-        _ = passed => false,
+        // One side closed the connection. Returning closes the other.
+        _ = forwarded => false,
         seen = seen.wait_for(|is_cut| *is_cut) => seen.is_ok(),
     };
     if was_cut {

@@ -1,5 +1,5 @@
-//! Scenarios that run side by side on one cluster, each in a namespace of its own, and what they do
-//! in it.
+//! Scenarios that run concurrently on one cluster, each in a separate namespace, and their helper
+//! functions.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, LocalSet};
 
 use crate::{Cluster, until};
 
-/// Scenarios that were added and are not run yet.
+/// Scenarios to run.
 pub struct Scenarios {
     client: Client,
     tasks: LocalSet,
@@ -35,8 +35,7 @@ impl Scenarios {
         }
     }
 
-    /// Adds a scenario, which gets a namespace of its name, with the service account `default` in
-    /// it.
+    /// Adds a scenario. It gets a namespace of this name, with the service account `default`.
     pub fn add<F>(&mut self, name: &'static str, scenario: impl FnOnce(Space) -> F + 'static)
     where
         F: Future<Output = Result<()>> + 'static,
@@ -53,7 +52,7 @@ impl Scenarios {
         self.added.push((name, task));
     }
 
-    /// Runs all scenarios to their ends. The error names each that failed, and why.
+    /// Runs all scenarios. The error names each one that failed, with the reason.
     pub async fn run(self) -> Result<()> {
         let Self { tasks, added, .. } = self;
         let failed = tasks.run_until(async move {
@@ -85,7 +84,7 @@ pub async fn finish(
     for mut host in hosts {
         let status = host.stop().await?;
         let log = log_of(&host)?;
-        // A guest's panic is logged too, with a path in its own source.
+        // A guest's panic is logged too, with a path under `guests/`. It is not the host's.
         if result.is_ok() && log.replace("panicked at guests/", "").contains("panicked") {
             result = Err(anyhow::anyhow!("{} panicked", host.name()));
         }
@@ -104,20 +103,19 @@ pub async fn finish(
     result.and(ended)
 }
 
-/// Everything that a process has printed.
+/// The output of a process so far.
 pub fn log_of(process: &Process) -> Result<String> {
     let path = process.log_path();
     std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
 }
 
-/// The end of a log, for the message of an error: the log itself may be deleted when the message is
-/// read.
+/// The last lines of a log, for error messages, since the log itself may be deleted.
 pub fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// One namespace, as its administrator sees it.
+/// A namespace, with a client of its administrator.
 #[derive(Clone)]
 pub struct Space {
     /// A client of the whole cluster.
@@ -155,7 +153,7 @@ impl Space {
         .await
     }
 
-    /// The objects of one kind in the namespace.
+    /// The API of a kind in the namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -230,8 +228,8 @@ impl Space {
         self.change("web", json!({"spec": spec})).await
     }
 
-    /// Waits until so many pods run this image and no others exist, by the status of the Deployment
-    /// `web` and by the pods.
+    /// Waits until this number of pods run this image and no others exist, according to both the
+    /// status of the Deployment `web` and the list of pods.
     pub async fn settled(&self, replicas: i32, image: &str) -> Result<Scene> {
         self.until_scene(&format!("{replicas} pods run {image}"), |scene| {
             scene.is_settled(replicas, image)
@@ -239,15 +237,15 @@ impl Space {
         .await
     }
 
-    /// Waits until the Deployment `web` and what belongs to it fulfil a condition.
+    /// Waits until the Deployment `web`, the ReplicaSets and the pods meet a condition.
     pub async fn until_scene(
         &self,
         what: &str,
-        mut looks_so: impl FnMut(&Scene) -> bool,
+        mut is_met: impl FnMut(&Scene) -> bool,
     ) -> Result<Scene> {
         until(what, async || {
             let scene = self.look().await?;
-            if looks_so(&scene) {
+            if is_met(&scene) {
                 Ok(Ok(scene))
             } else {
                 Ok(Err(scene.describe()))
@@ -256,7 +254,7 @@ impl Space {
         .await
     }
 
-    /// The Deployment `web` and what belongs to it, now.
+    /// The current Deployment `web`, ReplicaSets and pods.
     pub async fn look(&self) -> Result<Scene> {
         let deployment = self
             .api::<Deployment>()
@@ -271,17 +269,16 @@ impl Space {
     }
 }
 
-/// A Deployment and what belongs to it, at one moment.
+/// A Deployment, and the ReplicaSets and pods of its namespace, at one time.
 pub struct Scene {
     pub deployment: Deployment,
-    /// All ReplicaSets of its namespace.
     pub sets: Vec<ReplicaSet>,
-    /// All pods of its namespace.
     pub pods: Vec<Pod>,
 }
 
 impl Scene {
-    /// Whether the status counts so many pods as up to date and available, and no others exist.
+    /// Whether the status counts this number of pods as up to date and available, and no others
+    /// exist.
     pub fn is_settled(&self, replicas: i32, image: &str) -> bool {
         let Some(status) = &self.deployment.status else {
             return false;
@@ -302,7 +299,7 @@ impl Scene {
                 .all(|pod| runs(pod, image) && is_ready(pod))
     }
 
-    /// Whether the status is about the newest spec.
+    /// Whether the observed generation is the current one.
     pub fn is_observed(&self) -> bool {
         let observed = self
             .deployment
@@ -312,8 +309,7 @@ impl Scene {
         observed == self.deployment.metadata.generation
     }
 
-    /// The status and the reason of a condition of the Deployment; empty texts if it lacks the
-    /// condition.
+    /// The status and the reason of a condition of the Deployment; empty if it lacks the condition.
     pub fn condition(&self, kind: &str) -> (&str, &str) {
         let mut conditions = self
             .deployment
@@ -329,7 +325,7 @@ impl Scene {
         })
     }
 
-    /// The one ReplicaSet with this image.
+    /// The only ReplicaSet with this image. Fails if there are several.
     pub fn set_of(&self, image: &str) -> Result<&ReplicaSet> {
         let mut found = self.sets.iter().filter(|set| {
             let spec = set
@@ -349,7 +345,7 @@ impl Scene {
         }
     }
 
-    /// How many pods run this image.
+    /// The number of pods with this image.
     pub fn running(&self, image: &str) -> usize {
         self.pods.iter().filter(|pod| runs(pod, image)).count()
     }
@@ -375,12 +371,12 @@ pub fn workload(replicas: i32, image: &str) -> Value {
     })
 }
 
-/// The spec of a pod that runs this image.
+/// The spec of a pod with this image.
 pub fn with_image(image: &str) -> Value {
     json!({"containers": [{"name": "web", "image": image}]})
 }
 
-/// A change of the template's image.
+/// A patch of a Deployment's spec that changes the image.
 pub fn new_image(image: &str) -> Value {
     json!({"template": {"spec": with_image(image)}})
 }
@@ -405,7 +401,7 @@ pub fn merge(into: &mut Value, more: Value) {
 }
 
 /// Returns `one` with `other` merged into it.
-pub fn both(mut one: Value, other: Value) -> Value {
+pub fn merged(mut one: Value, other: Value) -> Value {
     merge(&mut one, other);
     one
 }
@@ -448,8 +444,8 @@ fn describe_pod(pod: &Pod) -> String {
     format!("{} ({phase}{ready}{deleted})", pod.name_any())
 }
 
-/// Waits until a greeter has created, updated and deleted the ConfigMap of a new namespace, and has
-/// restored it after somebody else changed it.
+/// Creates a namespace, and waits until a greeter has created, updated and deleted its ConfigMap, and
+/// has restored it after another client changed it.
 pub async fn greeted(client: &Client, namespace: &str) -> Result<()> {
     let space = Space::create(client.clone(), namespace).await?;
     let greeting = |text: Option<&str>| json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": text}}});

@@ -1,7 +1,7 @@
-// Controlplane is etcd, kube-apiserver, kube-scheduler and kube-controller-manager in one binary, so that the parts
-// that they share are compiled, linked and kept on disk once.
+// Controlplane is etcd, kube-apiserver, kube-scheduler and kube-controller-manager in one binary, so that shared packages
+// are compiled, linked and stored only once.
 //
-// It runs the part that it is called as, or the one that its first argument names:
+// It runs the part that matches its own name, or else its first argument:
 //
 //	controlplane kube-apiserver --etcd-servers=...
 package main
@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	_ "time/tzdata" // CronJobs name time zones, and the machine may have no database of them.
+	_ "time/tzdata" // CronJobs have time zones, and the machine may lack the time zone database.
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
@@ -28,7 +28,7 @@ type part struct {
 	run  func() int
 }
 
-// parts are in the order in which a control plane starts them. Each reads os.Args as if it were alone.
+// parts lists the parts in the order in which a control plane starts them. Each reads os.Args.
 var parts = []part{
 	{"etcd", func() int { etcdmain.Main(os.Args); return 0 }},
 	{"kube-apiserver", func() int { return cli.Run(apiserver.NewAPIServerCommand()) }},
@@ -43,18 +43,18 @@ func main() {
 		called = find(os.Args[0])
 	}
 	if called == nil {
-		fmt.Fprintf(os.Stderr, "controlplane: can't run %q: there is no such part; the first argument must be one of:\n", os.Args[0])
+		fmt.Fprintf(os.Stderr, "controlplane: unknown part %q; the first argument must be one of:\n", os.Args[0])
 		for _, p := range parts {
 			fmt.Fprintf(os.Stderr, "  %s\n", p.name)
 		}
 		os.Exit(2)
 	}
-	// client-go makes its User-Agent from os.Args[0].
+	// client-go derives its User-Agent from os.Args[0].
 	os.Args[0] = called.name
 	os.Exit(called.run())
 }
 
-// find returns nil if no part has that name.
+// find returns the part with this name, or nil.
 func find(name string) *part {
 	i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
 	if i < 0 {

@@ -1,4 +1,4 @@
-// Registry is the reference implementation of an OCI registry, which holds what it is given in a folder.
+// Registry is the reference implementation of an OCI registry, with its storage in a folder.
 //
 //	registry serve CONFIG
 package main
@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	// It prints its own errors, and ends with them.
+	// The command prints its errors and exits.
 	_ = registry.RootCmd.Execute()
 }

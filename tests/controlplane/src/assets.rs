@@ -1,8 +1,8 @@
-//! The binaries of a control plane: found where `KUBEBUILDER_ASSETS` says, else built from `go/`
-//! beside this crate.
+//! The binaries of a control plane: those in the folder `KUBEBUILDER_ASSETS`, or else a binary that
+//! is built from `go/` in this crate.
 //!
-//! A build takes minutes, once: the binary lies in the workspace's target folder, with a stamp of
-//! what it was built from.
+//! The first build takes minutes. The binary is kept in the workspace's target folder, with a digest
+//! of its sources.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub struct Assets {
     kcm: Option<Program>,
 }
 
-/// A binary, or one part of a binary that holds several.
+/// A binary, or one part of a binary with several parts.
 #[derive(Clone, Debug)]
 struct Program {
     path: PathBuf,
@@ -38,11 +38,11 @@ struct Program {
 }
 
 impl Assets {
-    /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set; else the project's
-    /// own binary, built if it is missing or older than its sources, which takes Go and some
-    /// minutes. Progress goes to standard error.
+    /// The binaries in the folder that `KUBEBUILDER_ASSETS` names, if it is set. Otherwise the
+    /// project's own binary, which is built if it is missing or its sources have changed. The build
+    /// needs Go and takes minutes. It prints its progress to standard error.
     ///
-    /// This blocks: from async code, call it through `spawn_blocking`.
+    /// This blocks: in async code, call it through `spawn_blocking`.
     pub fn find_or_build() -> anyhow::Result<Self> {
         match env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => Self::in_folder(
@@ -58,9 +58,8 @@ impl Assets {
         }
     }
 
-    /// The binaries `etcd` and `kube-apiserver` in `folder`, and those of the other parts that are
-    /// there. The scheduler may also be in one of the folders of `path`, a list as in the variable
-    /// `PATH`.
+    /// The binaries in `folder`, which must have `etcd` and `kube-apiserver`. The scheduler may also
+    /// be in one of the folders of `path`, a list in the format of `PATH`.
     pub fn in_folder(folder: &Path, path: &OsStr) -> anyhow::Result<Self> {
         let find = |name: &str| {
             Some(folder.join(name))
@@ -84,13 +83,13 @@ impl Assets {
         })
     }
 
-    /// Whether there is a kube-scheduler.
+    /// Whether kube-scheduler is available.
     pub fn has_scheduler(&self) -> bool {
         self.scheduler.is_some()
     }
 
-    /// Whether there is a kube-controller-manager. A test that needs it and finds none is skipped:
-    /// see [`skip`](crate::skip).
+    /// Whether kube-controller-manager is available. A test that needs it is otherwise skipped: see
+    /// [`skip`](crate::skip).
     pub fn has_kcm(&self) -> bool {
         self.kcm.is_some()
     }
@@ -147,11 +146,11 @@ fn command_of(program: Option<&Program>, name: &str) -> anyhow::Result<Command> 
 pub(crate) struct GoBinary {
     /// The module's folder in this crate.
     pub(crate) folder: &'static str,
-    /// The folder in the target folder, and the file in it.
+    /// The name of the folder in the target folder, and of the file in it.
     pub(crate) name: &'static str,
-    /// What it is built from, for messages.
+    /// What is built, for messages.
     pub(crate) of: &'static str,
-    /// The linker's flags, for the module's folder.
+    /// Returns the linker's flags, given the module's folder.
     pub(crate) link: fn(&Path) -> anyhow::Result<String>,
 }
 
@@ -163,7 +162,7 @@ const CONTROL_PLANE: GoBinary = GoBinary {
 };
 
 impl GoBinary {
-    /// Builds the binary unless it matches its sources, and returns its path.
+    /// Builds the binary unless it is up to date, and returns its path.
     pub(crate) fn build(&self) -> anyhow::Result<PathBuf> {
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let sources = crate_dir.join(self.folder);
@@ -178,7 +177,7 @@ impl GoBinary {
         if fresh() {
             return Ok(binary);
         }
-        // Several test binaries may need it at once: one builds it, the others wait here.
+        // Several test processes may need the binary: one builds it, and the others wait here.
         let _lock = File::create(out.join("lock"))
             .and_then(|file| lock(&file).map(|()| file))
             .with_context(|| format!("can't lock {}", out.display()))?;
@@ -187,8 +186,7 @@ impl GoBinary {
         }
         let new = out.join(format!("{}.new", self.name));
         self.compile(&sources, &link, &new)?;
-        fs::rename(&new, &binary)
-            .with_context(|| format!("can't put {} in place", binary.display()))?;
+        fs::rename(&new, &binary).with_context(|| format!("can't replace {}", binary.display()))?;
         fs::write(&stamp, digest).with_context(|| format!("can't write {}", stamp.display()))?;
         Ok(binary)
     }
@@ -212,13 +210,13 @@ impl GoBinary {
             .arg(".");
         run(
             build,
-            &format!("compiling {} (some minutes, once)", self.of),
+            &format!("compiling {} (takes minutes the first time)", self.of),
         )
     }
 }
 
-/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is taken from the root of the workspace,
-/// where Cargo is run from.
+/// Cargo's target folder. A relative `CARGO_TARGET_DIR` is relative to the root of the workspace,
+/// since Cargo is run there.
 fn target_dir(crate_dir: &Path) -> PathBuf {
     let root = crate_dir.join("../..");
     let root = root.canonicalize().unwrap_or(root);
@@ -233,8 +231,8 @@ fn lock(file: &File) -> io::Result<()> {
     file.lock()
 }
 
-/// The flags that give the binary the version of a release, which its User-Agent shows: the version
-/// in `go.mod`.
+/// The linker flags that set the binary's version to the release in `go.mod`. The User-Agent has this
+/// version.
 fn link_flags(sources: &Path) -> anyhow::Result<String> {
     let path = sources.join("go.mod");
     let text =
@@ -244,7 +242,7 @@ fn link_flags(sources: &Path) -> anyhow::Result<String> {
         .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
         .with_context(|| {
             format!(
-                "can't find the release of Kubernetes: {} requires no k8s.io/kubernetes",
+                "can't find the release of Kubernetes: {} does not require k8s.io/kubernetes",
                 path.display()
             )
         })?;
@@ -299,7 +297,7 @@ fn digest(sources: &Path, link: &str) -> anyhow::Result<String> {
 
 fn go(sources: &Path) -> Command {
     let mut go = Command::new("go");
-    // Without cgo, the binary is the same on every machine and needs no other compiler.
+    // Without cgo, the binary is the same on every machine, and no C compiler is needed.
     go.current_dir(sources)
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
@@ -307,7 +305,7 @@ fn go(sources: &Path) -> Command {
     go
 }
 
-/// Runs `command`, prints what it does, and repeats that while it takes long.
+/// Runs `command`, and prints `doing` at the start and at intervals.
 fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
     command
         .stdin(Stdio::null())
@@ -317,7 +315,7 @@ fn run(mut command: Command, doing: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let child = match crate::process::spawn(command) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
-            "can't build the control plane: there is no `go` in PATH; install Go 1.26 or later, or set {FOLDER_VARIABLE} to a \
+            "can't build the control plane: `go` is not in PATH; install Go 1.26 or later, or set {FOLDER_VARIABLE} to a \
              folder with the binaries etcd and kube-apiserver"
         ),
         result => result.with_context(|| format!("can't run go for {doing}"))?,
@@ -347,7 +345,7 @@ fn wait(child: std::process::Child, mut progress: impl FnMut()) -> io::Result<Ou
             Ok(output) => return output,
             Err(RecvTimeoutError::Timeout) => progress(),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(io::Error::other("the thread that waits has ended"));
+                return Err(io::Error::other("the waiting thread has ended"));
             }
         }
     }
@@ -358,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_without_etcd_is_refused_by_name() {
+    fn the_error_for_a_folder_without_etcd_names_etcd() {
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("kube-apiserver")).unwrap();
         let error = Assets::in_folder(folder.path(), OsStr::new("")).unwrap_err();
@@ -392,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_follows_each_source_and_the_version() {
+    fn the_digest_depends_on_each_source_and_the_version() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         write("main.go", "package main");

@@ -1,4 +1,4 @@
-//! The control plane: its parts in the order in which they start, and what tests do to them.
+//! The control plane: starts its parts in order, and lets tests stop, pause and restart them.
 
 mod client;
 mod etcd;
@@ -24,8 +24,8 @@ use crate::pki::{CertificateFiles, Pki};
 use crate::process::{self, Process};
 use crate::slot::{self, Slot};
 
-/// The content of etcd when a control plane was stopped, from which others can start: see
-/// [`ControlPlane::into_snapshot`]. It is removed with its last clone.
+/// The data of a stopped control plane's etcd, from which other control planes can start: see
+/// [`ControlPlane::into_snapshot`]. The data is removed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Snapshot(Arc<ControlPlane>);
 
@@ -37,10 +37,10 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// A running control plane with data, ports and certificates of its own.
+/// A running control plane. It shares no data, ports or certificates with others.
 ///
-/// Dropping it kills its processes and removes its folder. In a panic the logs are kept, and their
-/// path is printed.
+/// Dropping it kills its processes and removes its folder. During a panic, the logs are kept and
+/// their path is printed.
 ///
 /// ```no_run
 /// # async fn example() -> anyhow::Result<()> {
@@ -63,8 +63,7 @@ pub struct ControlPlane {
     kcm_kubeconfig: PathBuf,
     keep_logs: bool,
     kcms: AtomicU32,
-    // In the order in which they are dropped: a part before the one that it uses, and the folder
-    // last.
+    // Fields are dropped in this order: each part before the part that it uses, and the folder last.
     scheduler: Option<Process>,
     apiserver: Option<Process>,
     etcd: Process,
@@ -72,19 +71,19 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the parts and waits until the API server serves, has its RBAC roles and has the
-    /// namespaces that every cluster has. The first call on a machine builds the binaries, which
-    /// takes minutes: see [`Assets::find_or_build`].
+    /// Starts the parts and waits until the API server is ready and has created its RBAC roles and
+    /// the default namespaces. The first call on a machine builds the binaries, which takes minutes:
+    /// see [`Assets::find_or_build`].
     ///
     /// The error names the part that failed to become ready, and quotes the end of its log.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let assets = tokio::task::spawn_blocking(Assets::find_or_build)
             .await
-            .context("can't look for binaries")??;
+            .context("can't find the binaries")??;
         if options.scheduler {
             assets
                 .scheduler()
-                .context("`Options::scheduler` asks for a scheduler")?;
+                .context("`Options::scheduler` needs kube-scheduler")?;
         }
         let slot = Slot::take()?;
         let url = format!("https://127.0.0.1:{}", slot.apiserver_port());
@@ -101,7 +100,7 @@ impl ControlPlane {
         if let Some(Snapshot(ended)) = &options.snapshot {
             let (from, to) = (etcd_data(&ended.slot), etcd_data(&slot));
             let copied = tokio::task::spawn_blocking(move || slot::copy(&from, &to)).await?;
-            copied.context("can't copy the content of another control plane's etcd")?;
+            copied.context("can't copy the data of a snapshot")?;
         }
         let etcd = start_etcd(&assets, &options, &slot, &pki, &server)?;
         let mut plane = Self {
@@ -136,8 +135,8 @@ impl ControlPlane {
     }
 
     async fn start_parts(&mut self) -> anyhow::Result<()> {
-        // The API server waits for etcd itself; etcd is awaited first so that an error names the
-        // part that failed.
+        // The API server waits for etcd itself. Waiting for etcd first makes an error name the part
+        // that failed.
         self.apiserver = Some(self.spawn_apiserver()?);
         let etcd = self.etcd_client()?;
         until(
@@ -145,8 +144,8 @@ impl ControlPlane {
             self.options.ready_within,
             "become healthy",
             async || {
-                let answer: Value = etcd.request(get("/health")).await?;
-                ensure!(answer["health"] == "true", "it answers {answer}");
+                let health: Value = etcd.request(get("/health")).await?;
+                ensure!(health["health"] == "true", "the response is {health}");
                 Ok(())
             },
         )
@@ -158,30 +157,29 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// The URL of the API server: `https://127.0.0.1:` and a port, which stays the same over a
-    /// restart.
+    /// The URL of the API server: `https://127.0.0.1:PORT`. A restart does not change it.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The folder of this control plane's files, which is removed in the end. Tests may put files
-    /// of theirs in it.
+    /// The folder of this control plane's files, which is removed at the end. Tests may put files in
+    /// it.
     pub fn dir(&self) -> &Path {
         self.slot.dir()
     }
 
-    /// A port that is reserved for a process of a test's own, such as a host that serves.
+    /// A port that is reserved for another process of the test, such as a host.
     pub fn spare_port(&self) -> u16 {
         self.slot.spare_port()
     }
 
-    /// The binaries that it runs: a test asks [`Assets::has_kcm`] whether
-    /// [`ControlPlane::start_kcm`] can work.
+    /// The binaries of this control plane. [`ControlPlane::start_kcm`] fails unless
+    /// [`Assets::has_kcm`].
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
 
-    /// The names and process ids of the parts that run, without those that the caller holds.
+    /// The names and process IDs of the running parts, without those that the caller owns.
     pub fn pids(&self) -> Vec<(&str, u32)> {
         let parts = [
             Some(&self.etcd),
@@ -200,14 +198,13 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// The kubeconfig of the user `system:kube-controller-manager`, with the rights that RBAC gives
-    /// it and no others.
+    /// The kubeconfig of the user `system:kube-controller-manager`, with only its RBAC rights.
     pub fn kcm_kubeconfig_path(&self) -> &Path {
         &self.kcm_kubeconfig
     }
 
-    /// Creates a kubeconfig for any user, in one group at most. `name` names the files, and must be
-    /// new.
+    /// Creates a kubeconfig for any user, in at most one group. `name` is the name of the files, and
+    /// must be unused.
     pub fn kubeconfig_for(
         &self,
         name: &str,
@@ -218,24 +215,23 @@ impl ControlPlane {
         self.pki.kubeconfig(name, &self.url, &files)
     }
 
-    /// The certificate of the authority that signed all others.
+    /// The certificate of the certificate authority.
     pub fn ca_pem(&self) -> String {
         self.pki.ca_pem()
     }
 
-    /// The file of [`ControlPlane::ca_pem`]: what `--root-ca-file` and
-    /// `--cluster-signing-cert-file` want.
+    /// The file of [`ControlPlane::ca_pem`], for `--root-ca-file` and `--cluster-signing-cert-file`.
     pub fn root_ca_file(&self) -> PathBuf {
         self.pki.ca_file()
     }
 
-    /// The authority's private key: what `--cluster-signing-key-file` wants.
+    /// The file of the certificate authority's private key, for `--cluster-signing-key-file`.
     pub fn ca_key_file(&self) -> PathBuf {
         self.pki.ca_key_file()
     }
 
-    /// The private key (ECDSA P-256, PKCS #8) of service account tokens: what
-    /// `--service-account-private-key-file` wants.
+    /// The file of the private key (ECDSA P-256, PKCS #8) that signs service account tokens, for
+    /// `--service-account-private-key-file`.
     pub fn service_account_key_file(&self) -> PathBuf {
         self.pki.service_account_key_file()
     }
@@ -251,31 +247,30 @@ impl ControlPlane {
         client_config(&self.url, &self.pki, &self.admin)
     }
 
-    /// The API server's audit log, if [`Options::audit`] is set: a JSON object in each line, one
-    /// for each response.
+    /// The API server's audit log, if [`Options::audit`] is set. Each line is a JSON object.
     pub fn audit_log_path(&self) -> Option<PathBuf> {
         self.options
             .audit
             .then(|| self.slot.dir().join("audit.log"))
     }
 
-    /// The content of the audit log so far: objects of the API type `audit.k8s.io/v1` `Event`.
+    /// The events of the audit log so far, of the API type `audit.k8s.io/v1` `Event`.
     ///
-    /// The server writes the entry of a request when its handler returns, and only then flushes the
-    /// last bytes of the response. So a short response that was read, such as that to a write, has
-    /// its entry. That of a long list may come a little later. A watch has one when it begins
-    /// (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
+    /// The server writes the event of a request when its handler returns, and flushes the last bytes
+    /// of the response afterwards. So the event exists once a client has read a short response, such
+    /// as that of a write. The event of a long list may follow a little later. A watch has one event
+    /// when it begins (stage `ResponseStarted`) and one when it ends (`ResponseComplete`).
     pub fn audit_events(&self) -> anyhow::Result<Vec<Value>> {
         let path = self
             .audit_log_path()
-            .context("can't read the audit log: set `Options::audit` to have one")?;
+            .context("can't read the audit log: `Options::audit` is not set")?;
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             result => {
                 result.with_context(|| format!("can't read the audit log {}", path.display()))?
             }
         };
-        // A line without its end is being written.
+        // The server is still writing a line without a newline.
         text.split_inclusive('\n')
             .filter(|line| line.ends_with('\n'))
             .map(|line| {
@@ -285,13 +280,13 @@ impl ControlPlane {
             .collect()
     }
 
-    /// Stops the API server and starts it again, on the same port and the same data.
+    /// Restarts the API server with the same port and data.
     pub async fn restart_apiserver(&mut self) -> anyhow::Result<()> {
         self.stop_apiserver().await?;
         self.start_apiserver().await
     }
 
-    /// Stops the API server gracefully, as a rolling update does. Does nothing if it is stopped.
+    /// Stops the API server gracefully. Does nothing if it is stopped.
     pub async fn stop_apiserver(&mut self) -> anyhow::Result<()> {
         if let Some(mut apiserver) = self.apiserver.take() {
             apiserver
@@ -302,8 +297,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server and waits until it serves, as in [`ControlPlane::start`]. Does nothing
-    /// if it is running.
+    /// Starts the API server unless it is running, and waits until it is ready, as in
+    /// [`ControlPlane::start`].
     pub async fn start_apiserver(&mut self) -> anyhow::Result<()> {
         if self.apiserver.is_none() {
             self.apiserver = Some(self.spawn_apiserver()?);
@@ -326,14 +321,12 @@ impl ControlPlane {
             .context("can't resume kube-apiserver")
     }
 
-    /// Keeps the logs when this is dropped, whether or not there is a panic, and prints where they
-    /// are.
+    /// Keeps the logs when this is dropped, even without a panic, and prints their path.
     pub fn keep_logs(&mut self) {
         self.keep_logs = true;
     }
 
-    /// Stops all parts and removes the folder, as a drop does. Fails if a part had ended by itself
-    /// before.
+    /// Kills all parts and removes the folder, like a drop. Fails if a part had ended unexpectedly.
     pub async fn shutdown(mut self) -> anyhow::Result<()> {
         let parts = [
             Some(&mut self.etcd),
@@ -347,13 +340,13 @@ impl ControlPlane {
                 let status = part.exited()?;
                 let (name, end) = (part.name(), process::describe(status));
                 Some(format!(
-                    "{name} had ended by itself: {end}; its log ends with:\n{}",
+                    "{name} ended unexpectedly: {end}; its log ends with:\n{}",
                     part.log_tail(TAIL)
                 ))
             })
             .collect();
         self.keep_logs |= !ended.is_empty();
-        // Removing the data of a large test takes a while.
+        // Removing the data of a large test takes long.
         tokio::task::spawn_blocking(move || drop(self))
             .await
             .context("can't shut the control plane down")?;
@@ -361,8 +354,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Stops all parts, and keeps the content of etcd, so that other control planes can start from
-    /// it.
+    /// Stops all parts gracefully, and keeps the data of etcd, so that other control planes can start
+    /// from it.
     pub async fn into_snapshot(mut self) -> anyhow::Result<Snapshot> {
         if let Some(mut scheduler) = self.scheduler.take() {
             scheduler
@@ -396,7 +389,7 @@ impl ControlPlane {
         until(
             apiserver,
             limit,
-            "create the namespaces of every cluster",
+            "create the default namespaces",
             async || {
                 for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
                     namespaces.get(name).await?;
@@ -407,7 +400,7 @@ impl ControlPlane {
         .await
     }
 
-    /// Kills all parts. Nobody needs the data any more, so they needn't finish their work.
+    /// Kills all parts without a graceful stop, since the data is no longer needed.
     fn kill(&mut self) {
         for part in [
             self.scheduler.as_mut(),
@@ -422,7 +415,8 @@ impl ControlPlane {
         }
     }
 
-    /// Moves the folder to where it is kept, without the hundreds of megabytes that etcd allocates.
+    /// Moves the folder so that it is kept. Removes etcd's data first, which has hundreds of
+    /// megabytes.
     fn move_logs(&mut self) -> io::Result<PathBuf> {
         slot::remove(&etcd_data(&self.slot))?;
         self.slot.keep()

@@ -1,13 +1,13 @@
 //! A Kubernetes control plane on loopback, for tests, the demo and benchmarks.
 //!
-//! The parts are the real ones: etcd, kube-apiserver, kube-scheduler and, where a test asks for it,
-//! kube-controller-manager, with TLS and RBAC as in a cluster. There is no kubelet: pods get a
-//! node, and stay pending.
+//! The parts are the real ones, with TLS and RBAC as in a cluster: etcd, kube-apiserver,
+//! kube-scheduler and, if a test starts it, kube-controller-manager. There is no kubelet: pods are
+//! bound to nodes and stay pending.
 //!
 //! The modules in the order in which a control plane starts: [`assets`] finds or builds the
-//! binaries, `slot` reserves ports and a folder that no other control plane uses, `pki` creates
-//! certificates and kubeconfigs, [`process`] starts children that can't outlive this process, and
-//! [`ControlPlane`] starts them in order and waits until they serve.
+//! binaries, `slot` reserves ports and a folder, `pki` creates certificates and kubeconfigs,
+//! [`process`] starts children that can't outlive this process, and [`ControlPlane`] starts the
+//! parts in order and waits until they are ready.
 //!
 //! A [`Registry`] serves packages of plugins. [`skip`] records tests that can't run.
 //!

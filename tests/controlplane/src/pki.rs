@@ -1,5 +1,5 @@
-//! The certificates, keys and kubeconfigs of one control plane. Each control plane has an authority
-//! of its own.
+//! The certificates, keys and kubeconfigs of one control plane. Each control plane has a separate
+//! certificate authority.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,7 +12,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 
-/// The names by which pods and tests reach the servers. `10.0.0.1` is the service `kubernetes`.
+/// The names of the servers for pods and tests. `10.0.0.1` is the service `kubernetes`.
 const SERVER_NAMES: [&str; 6] = [
     "localhost",
     "127.0.0.1",
@@ -36,7 +36,7 @@ pub(crate) struct CertificateFiles {
 }
 
 impl Pki {
-    /// Creates the authority, and the key that signs service account tokens, in `dir`.
+    /// Creates the certificate authority, and the key that signs service account tokens, in `dir`.
     pub(crate) fn create(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir(&dir)
             .with_context(|| format!("can't create {} for certificates", dir.display()))?;
@@ -62,11 +62,11 @@ impl Pki {
         Ok(pki)
     }
 
-    /// Issues the certificate of servers on loopback, which is also their client certificate.
+    /// Issues the certificate of the servers on loopback. They also use it as a client certificate.
     pub(crate) fn server(&self) -> anyhow::Result<CertificateFiles> {
         let mut params = named("flyball-controlplane-server", None);
         params.subject_alt_names = CertificateParams::new(SERVER_NAMES.map(str::to_owned))
-            .context("can't name the servers")?
+            .context("can't use the servers' names")?
             .subject_alt_names;
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
@@ -75,8 +75,8 @@ impl Pki {
         self.issue("server", params)
     }
 
-    /// Issues the certificate of the Kubernetes user `user`, in `group` if there is one. `name`
-    /// names the files.
+    /// Issues the client certificate of a Kubernetes user, in an optional group. `name` is the name of
+    /// the files.
     pub(crate) fn client(
         &self,
         name: &str,
@@ -88,8 +88,7 @@ impl Pki {
         self.issue(name, params)
     }
 
-    /// Writes a kubeconfig beside the keys in `files`, with which it reaches the API server at
-    /// `url`.
+    /// Writes a kubeconfig for the API server at `url` with the credentials in `files`.
     pub(crate) fn kubeconfig(
         &self,
         name: &str,
@@ -97,7 +96,7 @@ impl Pki {
         files: &CertificateFiles,
     ) -> anyhow::Result<PathBuf> {
         let path = self.dir.join(format!("{name}.kubeconfig"));
-        // JSON is YAML as well.
+        // JSON is also YAML.
         let text = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -154,8 +153,8 @@ impl Pki {
     }
 }
 
-/// Kubernetes takes a client's user name from the common name and its groups from the
-/// organizations, of which rcgen writes one at most.
+/// Kubernetes takes a client's user name from the common name, and its groups from the
+/// organizations. rcgen writes at most one organization.
 fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
@@ -167,12 +166,13 @@ fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
     params
 }
 
-/// ECDSA on P-256, which every part takes for TLS and for tokens, and which is made in no time.
+/// Generates an ECDSA P-256 key. All parts accept these for TLS and for tokens, and the generation is
+/// fast.
 fn generate_key() -> anyhow::Result<KeyPair> {
     KeyPair::generate().context("can't generate a key")
 }
 
-/// Readable by its owner only: half of the files are private keys.
+/// Writes a file that only its owner can read, since many of the files are private keys.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     OpenOptions::new()
         .create(true)

@@ -1,9 +1,8 @@
-//! Children that don't outlive this process, even if it is killed by SIGKILL and no destructor
-//! runs.
+//! Child processes that don't outlive this process, even if SIGKILL ends it and no destructor runs.
 //!
-//! The kernel kills them (`PR_SET_PDEATHSIG`). It does so when the *thread* that spawned them ends,
-//! not the process, so all are spawned by one thread that runs as long as the process. This is what
-//! ties the crate to Linux.
+//! The kernel kills the children (`PR_SET_PDEATHSIG`) when the *thread* that spawned them ends, not
+//! the process. So one thread, which runs as long as the process, spawns all children. This is
+//! available on Linux only.
 
 mod die_with_parent;
 
@@ -21,20 +20,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a child may take to end after SIGTERM before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often it is checked whether a child has ended.
+/// How often to check whether a child has ended.
 const POLL: Duration = Duration::from_millis(10);
 
-/// Spawns `command` so that the child is killed when this process ends, in whatever way.
+/// Spawns `command` so that the child is killed when this process ends in any way.
 ///
 /// Dropping the [`Child`] doesn't kill it: use [`Process`] for that.
 pub fn spawn(command: Command) -> io::Result<Child> {
     let failed = || io::Error::other("the thread that spawns children could not be started");
-    let (reply, answer) = mpsc::sync_channel(1);
+    let (reply, result) = mpsc::sync_channel(1);
     SPAWNER.send(Job { command, reply }).map_err(|_| failed())?;
-    answer.recv().map_err(|_| failed())?
+    result.recv().map_err(|_| failed())?
 }
 
-/// A child with a name and a log file. It is killed and waited for when dropped.
+/// A child with a name and a log file. Dropping it kills the child and waits for its end.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -46,10 +45,10 @@ impl Process {
     /// Starts `command`. Its output is appended to the file `log`; its standard input is empty.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> anyhow::Result<Self> {
         let out = open_log(log)
-            .with_context(|| format!("can't open {} for what {name} prints", log.display()))?;
+            .with_context(|| format!("can't open {} for the output of {name}", log.display()))?;
         let err = out
             .try_clone()
-            .with_context(|| format!("can't share {} with {name}", log.display()))?;
+            .with_context(|| format!("can't duplicate the handle of {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         let program = command.get_program().to_owned();
         let child = spawn(command)
@@ -65,7 +64,7 @@ impl Process {
         &self.name
     }
 
-    /// Its process ID, which no other process gets before its end was seen.
+    /// Its process ID. The kernel does not reuse it before this process has waited for the child.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -75,7 +74,7 @@ impl Process {
         &self.log
     }
 
-    /// The last lines of its output, for messages about it.
+    /// The last lines of its output, for error messages.
     pub fn log_tail(&self, lines: usize) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -83,14 +82,13 @@ impl Process {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// How it ended; `None` while it runs.
+    /// Its exit status; `None` while it runs.
     pub fn exited(&mut self) -> Option<ExitStatus> {
-        // An error could only mean that there is no such child, and nobody else waits for it.
+        // Only this struct waits for the child, so an error is not possible.
         self.child.try_wait().ok().flatten()
     }
 
-    /// Sends SIGTERM and waits. After ten seconds it kills the process. A paused process is
-    /// resumed.
+    /// Sends SIGTERM, resumes the process if it is paused, and waits. Kills it after ten seconds.
     pub async fn stop(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -120,7 +118,7 @@ impl Process {
         self.signal(Signal::CONT)
     }
 
-    /// Does nothing to a process that has ended: its ID may be another's by now.
+    /// Does nothing to a process that has ended, since its ID may have been reused.
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -131,12 +129,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // This fails only if there is no such child any more.
+        // This fails only if the child no longer exists.
         let _ = self.kill();
     }
 }
 
-/// How a process ended, in words.
+/// A description of how a process ended.
 pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it exited with code {code}"),
@@ -154,7 +152,7 @@ struct Job {
     reply: mpsc::SyncSender<io::Result<Child>>,
 }
 
-/// Never dropped, so the thread at its other end runs as long as the process does.
+/// The sender is never dropped, so the receiving thread runs as long as the process.
 static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let (jobs, queue) = mpsc::channel::<Job>();
     let run = move || {
@@ -162,15 +160,14 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
             die_with_parent::die_with_parent(&mut job.command);
             #[allow(
                 clippy::disallowed_methods,
-                reason = "this is the one place that others are to use"
+                reason = "this is the function that other code must use"
             )]
             let child = job.command.spawn();
             // Every requester waits for the reply.
             let _ = job.reply.send(child);
         }
     };
-    // If the machine has no thread left, the queue is dropped with the closure, and each `spawn`
-    // says so.
+    // If the thread can't be started, the queue is dropped with the closure, and each `spawn` fails.
     let _ = thread::Builder::new().name("spawner".to_owned()).spawn(run);
     jobs
 });

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::Process;
 use crate::assets::GoBinary;
 
-/// How long it may take until it listens, and how often that is checked.
+/// How long it may take until the registry listens, and how often to check it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -23,7 +23,7 @@ const BINARY: GoBinary = GoBinary {
     link: |_| Ok("-s -w".to_owned()),
 };
 
-/// A running registry. It is killed, and its content removed, when dropped.
+/// A running registry. Dropping it kills the process and removes its content.
 #[derive(Debug)]
 pub struct Registry {
     address: String,
@@ -33,15 +33,15 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts an empty registry. The binary is built if it is missing or older than its sources,
-    /// which takes Go and some minutes.
+    /// Starts an empty registry. The binary is built if it is missing or its sources have changed,
+    /// which needs Go and takes minutes.
     pub async fn start() -> anyhow::Result<Self> {
         let binary = tokio::task::spawn_blocking(|| BINARY.build())
             .await
-            .context("the build was ended")??;
+            .context("the build was cancelled")??;
         let folder = tempfile::tempdir().context("can't create a folder for a registry")?;
         let config = folder.path().join("config.yml");
-        // The kernel chooses the port, and the log names it.
+        // The kernel chooses the port, and the registry logs it.
         let text = format!(
             "version: 0.1\nlog: {{level: info}}\nhttp: {{addr: '127.0.0.1:0', secret: none}}\n\
              storage: {{filesystem: {{rootdirectory: '{}'}}}}\n",
@@ -92,7 +92,7 @@ impl Registry {
     }
 }
 
-/// The address in a log, up to the quote.
+/// The address that the registry logs.
 fn address(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("listening on ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':')?;

@@ -1,5 +1,5 @@
-//! Tests that can't run where they are: each is recorded, and `cargo xtask test` lists them at its
-//! end.
+//! Skipped tests, whose prerequisites are missing. Each is recorded, and `cargo xtask test` lists
+//! them at its end.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,7 +13,7 @@ pub const SKIPPED_FILE: &str = "FLYBALL_SKIPPED_TESTS";
 /// Records that a test is skipped, or a part of it.
 ///
 /// # Errors
-/// [`SKIPPED_FILE`] isn't set: where nobody lists skipped tests, one that lacks what it needs
+/// [`SKIPPED_FILE`] isn't set. Without a list of skipped tests, a test whose prerequisites are missing
 /// fails.
 pub fn skip(test: &str, reason: &str) -> anyhow::Result<()> {
     match std::env::var_os(SKIPPED_FILE) {
@@ -33,7 +33,7 @@ fn record(file: &Path, test: &str, reason: &str) -> anyhow::Result<()> {
                 file.display()
             )
         })?;
-    // One write, so that lines of test binaries that run at the same time don't mix.
+    // One write, so that lines of concurrent test processes don't mix.
     list.write_all(format!("{test}: {reason}\n").as_bytes())
         .with_context(|| format!("can't record in {} that {test} is skipped", file.display()))
 }

@@ -1,10 +1,10 @@
-//! Ports and a folder that no other control plane on the machine uses, whichever process runs it.
+//! Ports and a folder that no other control plane on the machine uses, in any process.
 //!
-//! A slot is a number, from which the ports and the folder follow. A lock on a file reserves the
-//! folder, and a listener on one of the ports reserves them all, since a process with another
-//! folder for temporary files may choose the same ports. The kernel releases both when the process
-//! ends in any way. So the next holder can remove what a killed one left behind, and a restarted
-//! server finds its port still free.
+//! A slot is a number that determines the ports and the folder. A file lock reserves the folder. A
+//! listener on the first port reserves all ports of the slot, since a process with another folder
+//! for temporary files may choose the same ports. The kernel releases both when the process ends in
+//! any way. So the next holder can remove the files of a killed one, and a restarted server finds
+//! its port still free.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,9 +14,9 @@ use std::{env, io, process};
 
 use anyhow::{Context, bail};
 
-/// The first port of the first slot. All ports are below those that the kernel gives to outgoing
-/// connections (from 32768 on, by default), which otherwise could take a port after it is found
-/// free and before it is bound.
+/// The first port of the first slot. All ports are below the range of outgoing connections (from
+/// 32768 by default). Otherwise an outgoing connection could take a port after it was found free and
+/// before it is bound.
 const FIRST_PORT: u16 = 21_000;
 const PORTS_PER_SLOT: u16 = 5;
 const SLOTS: u16 = 256;
@@ -28,12 +28,12 @@ pub(crate) struct Slot {
     kept: bool,
     /// Locked for as long as the slot is held.
     _lock: File,
-    /// Bound for as long as the slot is held. Nothing is served there.
+    /// Bound for as long as the slot is held. It accepts no connections.
     _guard: TcpListener,
 }
 
 impl Slot {
-    /// Takes the first slot that is free, with an empty folder.
+    /// Takes the first free slot, with an empty folder.
     pub(crate) fn take() -> anyhow::Result<Self> {
         let root = root();
         DirBuilder::new()
@@ -104,17 +104,17 @@ impl Slot {
         port(self.number, 3)
     }
 
-    /// The port for whatever a test starts beside the control plane.
+    /// The port for another process of the test.
     pub(crate) fn spare_port(&self) -> u16 {
         port(self.number, 4)
     }
 
-    /// Moves the folder to where no later control plane removes it, and returns its new path.
+    /// Moves the folder to a path that later control planes don't remove, and returns the path.
     pub(crate) fn keep(&mut self) -> io::Result<PathBuf> {
         let to = (0..)
             .map(|n| root().join(format!("kept-{}-{}-{n}", process::id(), self.number)))
             .find(|path| !path.exists())
-            .expect("the numbers don't end");
+            .expect("an unused number exists");
         fs::rename(&self.dir, &to)?;
         self.kept = true;
         Ok(to)
@@ -127,19 +127,19 @@ impl Drop for Slot {
             && let Err(error) = remove(&self.dir)
         {
             eprintln!(
-                "controlplane: can't remove {}: {error}; the next one to use it tries again",
+                "controlplane: can't remove {}: {error}; the next control plane in this slot will retry",
                 self.dir.display()
             );
         }
     }
 }
 
-/// Port 0 of a slot guards the others.
+/// The port with index `i` of a slot. Port 0 reserves the others.
 fn port(slot: u16, i: u16) -> u16 {
     FIRST_PORT + slot * PORTS_PER_SLOT + i
 }
 
-/// One folder for each user, since another's lock files can't be opened.
+/// Each user has a separate folder, since the lock files of another user can't be opened.
 fn root() -> PathBuf {
     env::temp_dir().join(format!(
         "flyball-controlplane-{}",
@@ -155,7 +155,7 @@ pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies a folder with all its content to a new place.
+/// Copies a folder with all its content to a new path.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
     for entry in fs::read_dir(from)? {

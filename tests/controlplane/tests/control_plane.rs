@@ -1,5 +1,5 @@
-//! What tests rely on: a control plane serves, shares nothing, can be disturbed, and leaves nothing
-//! behind.
+//! The guarantees of a control plane: it serves, shares nothing with others, can be disturbed, and
+//! leaves no files or processes behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,11 +24,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-/// How long any condition may take: the machine may be busy with other tests.
+/// How long any condition may take. The machine may be busy with other tests.
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_what_was_written_and_removes_its_folder() -> Result<()> {
+async fn a_control_plane_serves_a_written_object_and_removes_its_folder() -> Result<()> {
     let plane = start(quiet()).await?;
     let dir = plane.dir().to_owned();
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
@@ -44,7 +44,7 @@ async fn it_serves_what_was_written_and_removes_its_folder() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_at_once_know_nothing_of_each_other() -> Result<()> {
+async fn two_control_planes_share_nothing() -> Result<()> {
     let (a, b) = tokio::try_join!(start(quiet()), start(quiet()))?;
     assert_ne!(a.url(), b.url());
     assert_ne!(a.ca_pem(), b.ca_pem());
@@ -54,21 +54,21 @@ async fn two_at_once_know_nothing_of_each_other() -> Result<()> {
     let maps = Api::<ConfigMap>::default_namespaced(b.admin_client()?);
     assert!(maps.get_opt("only-in-a").await?.is_none());
     a.shutdown().await?;
-    // The end of one leaves the other intact.
+    // The shutdown of one does not affect the other.
     maps.create(&PostParams::default(), &config_map("only-in-b", ""))
         .await?;
     b.shutdown().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
+async fn the_scheduler_binds_a_pod_to_a_node() -> Result<()> {
     if !tokio::task::spawn_blocking(Assets::find_or_build)
         .await??
         .has_scheduler()
     {
         return skip(
-            "the_scheduler_gives_a_pod_its_node",
-            "the binaries in use include no kube-scheduler",
+            "the_scheduler_binds_a_pod_to_a_node",
+            "the binaries in use don't include kube-scheduler",
         );
     }
     let plane = start(Options {
@@ -89,8 +89,7 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
     nodes
         .patch_status("node", &PatchParams::default(), &Patch::Merge(&node))
         .await?;
-    // Admission gives a new node the taint that its kubelet isn't ready, which no controller
-    // removes here.
+    // Admission adds the not-ready taint to a new node. No controller runs that would remove it.
     let untaint = json!({"spec": {"taints": null}});
     let _: k8s_openapi::api::core::v1::Node = nodes
         .patch("node", &PatchParams::default(), &Patch::Merge(&untaint))
@@ -108,7 +107,7 @@ async fn the_scheduler_gives_a_pod_its_node() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_put_into_etcd_is_served() -> Result<()> {
+async fn an_object_written_to_etcd_is_served() -> Result<()> {
     let plane = start(quiet()).await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
     let mut map = serde_json::to_value(
@@ -119,7 +118,7 @@ async fn what_is_put_into_etcd_is_served() -> Result<()> {
     plane
         .put_into_etcd("/registry/configmaps/default/old", &map)
         .await?;
-    until("the map is old", async || {
+    until("the ConfigMap has the old creation time", async || {
         let served = serde_json::to_value(maps.get("old").await?)?;
         Ok(
             served["metadata"]["creationTimestamp"] == "2020-01-01T00:00:00Z"
@@ -131,7 +130,7 @@ async fn what_is_put_into_etcd_is_served() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_is_its_users_and_has_no_rights_but_theirs() -> Result<()> {
+async fn a_kubeconfig_has_only_the_rights_of_its_user() -> Result<()> {
     let plane = start(quiet()).await?;
     for (path, user, may_list_secrets) in [
         (plane.kubeconfig_path().to_owned(), "admin", true),
@@ -170,7 +169,7 @@ async fn a_kubeconfig_is_its_users_and_has_no_rights_but_theirs() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_api_server_has_its_data_and_its_address() -> Result<()> {
+async fn a_restarted_api_server_keeps_its_data_and_its_address() -> Result<()> {
     let mut plane = start(quiet()).await?;
     let (client, url) = (plane.admin_client()?, plane.url().to_owned());
     let maps = Api::<ConfigMap>::default_namespaced(client);
@@ -201,7 +200,7 @@ async fn a_restarted_api_server_has_its_data_and_its_address() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_begin_with_what_one_had() -> Result<()> {
+async fn several_control_planes_start_from_one_snapshot() -> Result<()> {
     let plane = start(quiet()).await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
     let written = maps
@@ -216,7 +215,7 @@ async fn others_begin_with_what_one_had() -> Result<()> {
         .await?;
         let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
         assert_eq!(maps.get("kept").await?.metadata.uid, written.metadata.uid);
-        // No other control plane has it.
+        // This fails if another control plane's object is visible.
         maps.create(&PostParams::default(), &config_map("own", value_of_own))
             .await?;
         plane.shutdown().await?;
@@ -225,24 +224,24 @@ async fn others_begin_with_what_one_had() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_api_server_answers_once_it_is_resumed() -> Result<()> {
+async fn a_paused_api_server_responds_after_it_is_resumed() -> Result<()> {
     let mut plane = start(quiet()).await?;
     let maps = Api::<ConfigMap>::default_namespaced(plane.admin_client()?);
     maps.list(&ListParams::default()).await?;
     plane.pause_apiserver()?;
     let (params, late) = (PostParams::default(), config_map("late", ""));
-    let mut answer = pin!(maps.create(&params, &late));
-    let silence = tokio::time::timeout(Duration::from_secs(1), &mut answer).await;
+    let mut response = pin!(maps.create(&params, &late));
+    let silence = tokio::time::timeout(Duration::from_secs(1), &mut response).await;
     assert!(silence.is_err(), "a paused server responded");
     plane.resume_apiserver()?;
-    tokio::time::timeout(LIMIT, answer)
+    tokio::time::timeout(LIMIT, response)
         .await
         .context("a resumed server didn't respond")??;
     plane.shutdown().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compaction_expires_an_old_watch_where_there_is_no_watch_cache() -> Result<()> {
+async fn compaction_expires_an_old_watch_without_a_watch_cache() -> Result<()> {
     let plane = start(Options {
         watch_cache: false,
         ..quiet()
@@ -254,7 +253,7 @@ async fn compaction_expires_an_old_watch_where_there_is_no_watch_cache() -> Resu
     let compacted = plane.compact_etcd().await?;
     ensure!(
         compacted > old.parse()?,
-        "compacted to {compacted}, and the watch is to begin at {old}"
+        "etcd was compacted to {compacted}, but the watch begins at {old}"
     );
     assert_eq!(watch_code(&maps, &old).await?, Some(410));
     plane.shutdown().await
@@ -272,7 +271,7 @@ async fn compaction_and_a_restart_expire_an_old_watch() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_audit_log_tells_who_wrote_what() -> Result<()> {
+async fn the_audit_log_has_each_write_with_its_user_agent() -> Result<()> {
     let plane = start(Options {
         audit: true,
         ..quiet()
@@ -317,7 +316,7 @@ async fn the_audit_log_tells_who_wrote_what() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stock_controller_manager_leads_and_works() -> Result<()> {
+async fn the_stock_controller_manager_leads_and_reconciles() -> Result<()> {
     let plane = start(Options {
         audit: true,
         ..quiet()
@@ -326,8 +325,8 @@ async fn the_stock_controller_manager_leads_and_works() -> Result<()> {
     if !plane.assets().has_kcm() {
         plane.shutdown().await?;
         return skip(
-            "the_stock_controller_manager_leads_and_works",
-            "the binaries in use include no kube-controller-manager",
+            "the_stock_controller_manager_leads_and_reconciles",
+            "the binaries in use don't include kube-controller-manager",
         );
     }
     let mut kcm = plane.start_kcm(&["--controllers=serviceaccount-controller"])?;
@@ -359,7 +358,7 @@ async fn the_stock_controller_manager_leads_and_works() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_fails_to_start_is_named_with_its_log() -> Result<()> {
+async fn the_error_for_a_part_that_fails_to_start_has_its_name_and_log() -> Result<()> {
     let options = Options {
         apiserver_args: vec!["--no-such-flag".to_owned()],
         ..quiet()
@@ -373,12 +372,12 @@ async fn a_part_that_fails_to_start_is_named_with_its_log() -> Result<()> {
         "{text}"
     );
     assert!(text.contains("unknown flag: --no-such-flag"), "{text}");
-    // The logs are kept for whoever reads the error.
+    // The logs are kept, and the error has their path.
     let dir = text
         .split("the logs are in ")
         .nth(1)
         .and_then(|rest| rest.split(')').next())
-        .context("no folder is named")?;
+        .context("the error has no path")?;
     let logs = Path::new(dir);
     ensure!(
         logs.join("kube-apiserver.log").is_file() && logs.join("etcd.log").is_file(),
@@ -389,15 +388,15 @@ async fn a_part_that_fails_to_start_is_named_with_its_log() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_part_outlives_a_parent_that_was_killed() -> Result<()> {
+async fn no_part_outlives_a_killed_parent() -> Result<()> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_controlplane-up"));
-    // A killed process can't remove its folder; the next holder of the slot does, and this test
-    // doesn't wait for one.
+    // A killed process can't remove its folder. The next holder of the slot would, but none follows
+    // in this test.
     let folder = tempfile::tempdir()?;
     command.env("TMPDIR", folder.path()).stdout(Stdio::piped());
     let mut parent = process::spawn(command)?;
     let mut pids = Vec::<u32>::new();
-    for line in BufReader::new(parent.stdout.take().context("its output is piped")?).lines() {
+    for line in BufReader::new(parent.stdout.take().context("the output is not piped")?).lines() {
         let line = line?;
         if let Some(part) = line.strip_prefix("# pid ") {
             pids.push(part.split(' ').next().unwrap_or_default().parse()?);
@@ -409,14 +408,14 @@ async fn no_part_outlives_a_parent_that_was_killed() -> Result<()> {
     assert!(pids.len() >= 2 && pids.iter().all(|pid| runs(*pid)));
     parent.kill()?;
     parent.wait()?;
-    until("its children have ended", async || {
+    until("the children have ended", async || {
         Ok(pids.iter().all(|pid| !runs(*pid)))
     })
     .await?;
     Ok(())
 }
 
-/// Starts a control plane, and prints how long that took.
+/// Starts a control plane, and prints how long it took.
 async fn start(options: Options) -> Result<ControlPlane> {
     let begun = Instant::now();
     let plane = ControlPlane::start(options).await?;
@@ -428,7 +427,7 @@ async fn start(options: Options) -> Result<ControlPlane> {
     Ok(plane)
 }
 
-/// Most tests here need no scheduler.
+/// The options of most tests, which don't need a scheduler.
 fn quiet() -> Options {
     Options {
         scheduler: false,
@@ -467,7 +466,7 @@ async fn client_of(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Writes a few versions, and returns the resourceVersion of the first.
+/// Writes several versions of an object, and returns the resource version of the first one.
 async fn change_some(maps: &Api<ConfigMap>) -> Result<String> {
     let first = maps
         .create(&PostParams::default(), &config_map("changing", "0"))
@@ -480,11 +479,11 @@ async fn change_some(maps: &Api<ConfigMap>) -> Result<String> {
     first
         .metadata
         .resource_version
-        .context("a stored object has a resourceVersion")
+        .context("the object has no resource version")
 }
 
-/// Watches from `version` on. Returns `None` if the first event is a change, and the status code if
-/// it is an error.
+/// Watches from `version`. Returns `None` if the first event is a change, or the status code if it is
+/// an error.
 async fn watch_code(maps: &Api<ConfigMap>, version: &str) -> Result<Option<u16>> {
     let events = match maps.watch(&WatchParams::default(), version).await {
         Err(kube::Error::Api(status)) => return Ok(Some(status.code)),
@@ -501,7 +500,7 @@ async fn watch_code(maps: &Api<ConfigMap>, version: &str) -> Result<Option<u16>>
     }
 }
 
-/// Waits until `holds` is true; an error doesn't end the wait.
+/// Waits until `holds` returns true. An error doesn't end the wait.
 async fn until(what: &str, holds: impl AsyncFn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -516,8 +515,7 @@ async fn until(what: &str, holds: impl AsyncFn() -> Result<bool>) -> Result<()> 
     }
 }
 
-/// Whether a process with this ID runs. One that has ended, and that its new parent hasn't waited
-/// for, doesn't count.
+/// Whether a process with this ID runs. A zombie doesn't count.
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which is in parentheses.

@@ -39,9 +39,9 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ("Node", "api/v1", "nodes"),
 ];
 
-/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind is written
-/// with its version and group, as in `Widget.v1.example.com`; it must be namespaced, with a plural
-/// that only adds an s.
+/// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its
+/// version and group, as in `Widget.v1.example.com`. It must be namespaced, and its plural must be
+/// the lower-case kind with an s.
 ///
 /// # Errors
 /// The kind is missing from the tables of this module.
@@ -61,15 +61,14 @@ pub fn path(kind: &str, namespace: &str) -> Result<String> {
             name.to_lowercase()
         ));
     }
-    bail!("the kind {kind} isn't known here: add its path to tests/differential/src/api.rs")
+    bail!("the kind {kind} is unknown: add its path to tests/differential/src/api.rs")
 }
 
-/// Whether a kind is namespaced.
 pub fn is_namespaced(kind: &str) -> bool {
     CLUSTER_SCOPED.iter().all(|(name, ..)| *name != kind)
 }
 
-/// The kind of an object, as [`path`] takes it.
+/// The kind of an object, in the form that [`path`] accepts.
 ///
 /// # Errors
 /// The object lacks its kind or apiVersion.
@@ -88,7 +87,7 @@ pub fn kind_of(object: &Value) -> Result<String> {
     })
 }
 
-/// All objects of a kind, in the order of their names; none if the kind is not served.
+/// All objects of a kind, sorted by name. Returns none if the kind is not served.
 ///
 /// # Errors
 /// The list failed.
@@ -98,7 +97,7 @@ pub async fn list(client: &Client, kind: &str, namespace: &str) -> Result<Vec<Va
         return Ok(Vec::new());
     };
     let Value::Array(items) = list["items"].take() else {
-        bail!("the response to GET {path} is no list")
+        bail!("the response to GET {path} is not a list")
     };
     Ok(items)
 }
@@ -117,7 +116,7 @@ pub async fn get(
     found(send(client, "GET", &path, None).await)
 }
 
-/// Creates an object, in the namespace that it names or else in the given one.
+/// Creates an object in its own namespace, or in the given one if it names none.
 ///
 /// # Errors
 /// The creation failed.
@@ -187,7 +186,7 @@ pub fn is_not_found(error: &anyhow::Error) -> bool {
 /// Sends a request to the API server, and returns the body of the response.
 ///
 /// # Errors
-/// There was no response, or it is an error.
+/// There was no response, or the response is an error.
 pub async fn send(
     client: &Client,
     method: &str,
@@ -213,10 +212,11 @@ pub async fn send(
         .with_context(|| format!("{method} {path} failed"))
 }
 
-fn found(answer: Result<Value>) -> Result<Option<Value>> {
-    match answer {
+/// Turns a 404 into `None`.
+fn found(response: Result<Value>) -> Result<Option<Value>> {
+    match response {
         Err(error) if is_not_found(&error) => Ok(None),
-        answer => answer.map(Some),
+        response => response.map(Some),
     }
 }
 

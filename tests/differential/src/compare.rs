@@ -1,5 +1,5 @@
-//! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a
-//! table with a row for each scenario, for people and for the test alike.
+//! Plays scenarios under Flyball and compares their outcomes with the goldens. The report is a table
+//! with a row for each scenario.
 
 use std::fmt;
 
@@ -8,35 +8,35 @@ use anyhow::{Context, Result, anyhow};
 use crate::golden::Differences;
 use crate::{Golden, Outcome, Scenario, Subject, play_all};
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Report {
     rows: Vec<Row>,
 }
 
-/// How one scenario compares.
+/// The result for one scenario.
 #[derive(Debug)]
 struct Row {
     scenario: String,
-    /// Why stock's number of writes varies, where the scenario may be repeated for its writes.
+    /// Why the number of writes varies, if the scenario may be repeated because of its writes.
     repeat_writes: Option<String>,
-    /// Why it differs from stock where that is known.
+    /// The reasons of known differences from stock.
     known: Vec<String>,
-    /// How many writes each play took, in order. A second one is a repetition.
+    /// The number of writes of each play. A second play is a repetition.
     writes: Vec<usize>,
-    /// What the last play showed, or why there is nothing to compare.
+    /// The comparison of the last play, or the error of the play.
     result: Result<Compared>,
 }
 
 #[derive(Debug)]
 struct Compared {
-    /// The most writes of stock.
+    /// The maximum number of writes in a run of stock.
     limit: usize,
     differences: Differences,
 }
 
-/// Plays scenarios and compares them. One that only took more writes than stock ever did is played
-/// once more if its file says, as `repeat-writes`, why that number is a matter of time.
+/// Plays scenarios and compares them. If the only difference is that a scenario took more writes than
+/// any run of stock, it is played a second time, provided that its file has `repeat-writes`.
 ///
 /// # Errors
 /// A control plane or its controllers couldn't be started or stopped.
@@ -64,7 +64,7 @@ pub async fn compare_all(scenarios: &[Scenario]) -> Result<Report> {
 }
 
 impl Report {
-    /// What differs from stock, a line each; empty if nothing does.
+    /// The differences from stock, one line each.
     pub fn differences(&self) -> Vec<String> {
         let mut found = Vec::new();
         for Row {
@@ -82,7 +82,7 @@ impl Report {
         found
     }
 
-    /// What differs from stock as the scenarios say that it does, a line for each scenario.
+    /// The known differences from stock, one line for each scenario.
     pub fn known_differences(&self) -> Vec<String> {
         let mut known = Vec::new();
         for row in &self.rows {
@@ -105,19 +105,19 @@ impl Row {
             repeat_writes: scenario.repeat_writes.clone(),
             known: scenario.known.values().cloned().collect(),
             writes: Vec::new(),
-            result: Err(anyhow!("it was not played")),
+            result: Err(anyhow!("the scenario was not played")),
         };
         row.add(scenario, outcome);
         row
     }
 
-    /// Takes what a play left behind in place of what the play before did.
+    /// Adds the outcome of a play, whose comparison replaces the previous one.
     fn add(&mut self, scenario: &Scenario, outcome: Option<Result<Outcome>>) {
-        let outcome = outcome.unwrap_or_else(|| Err(anyhow!("it was not played")));
+        let outcome = outcome.unwrap_or_else(|| Err(anyhow!("the scenario was not played")));
         self.writes
             .extend(outcome.as_ref().ok().map(|outcome| outcome.writes.total()));
         self.result = outcome
-            .context("it didn't come to its end")
+            .context("the scenario failed")
             .and_then(|outcome| compare(scenario, &outcome, &Golden::read(&scenario.name)?));
     }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_too_many_writes_are_repeated_and_only_where_the_scenario_says_why() {
+    fn a_scenario_is_repeated_only_for_too_many_writes_and_with_a_reason() {
         assert!(row(Some("a reason"), too_many_writes()).is_to_be_repeated());
         assert!(!row(None, too_many_writes()).is_to_be_repeated());
         assert!(!row(Some("a reason"), Differences::default()).is_to_be_repeated());
@@ -237,11 +237,14 @@ mod tests {
     #[test]
     fn a_scenario_that_was_not_played_differs() {
         let row = Row {
-            result: Err(anyhow!("it was not played")),
+            result: Err(anyhow!("the scenario was not played")),
             ..row(None, Differences::default())
         };
         let report = Report { rows: vec![row] };
-        assert_eq!(report.differences(), ["job/one: it was not played"]);
+        assert_eq!(
+            report.differences(),
+            ["job/one: the scenario was not played"]
+        );
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Goldens: files that hold what the stock controllers left behind, and the comparison of an
-//! outcome with one.
+//! Goldens: files with the outcomes under the stock controllers, and the comparison with an outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,25 +11,26 @@ use serde_json::Value;
 use crate::writes::Writes;
 use crate::{Outcome, folder};
 
-/// What the stock controllers left behind in some runs of a scenario.
+/// The outcomes of several runs of a scenario under the stock controllers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Golden {
     /// The writes of the run with the most of them.
     pub most_writes: Writes,
     /// The number of writes of each run.
     pub writes: Vec<usize>,
-    /// The events of each run that differs from the others.
+    /// The distinct sets of events of the runs.
     pub events: Vec<BTreeSet<String>>,
-    /// The objects of each run that differs from the others.
+    /// The distinct lists of objects of the runs.
     pub objects: Vec<Vec<Value>>,
 }
 
-/// How an outcome differs from what stock left behind. Each field is empty where nothing does.
+/// The differences of an outcome from those of stock.
 #[derive(Clone, Debug, Default)]
 pub struct Differences {
     /// Differences of the objects from the nearest run of stock.
     pub objects: Vec<String>,
-    /// Differences of the objects that the scenario declares. [`Differences::all`] leaves them out.
+    /// Differences of the objects that the scenario declares as known. [`Differences::all`] does not
+    /// include them.
     pub known: Vec<String>,
     /// Differences of the events from the nearest run of stock.
     pub events: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Differences {
 }
 
 impl Golden {
-    /// Makes a golden of the runs of one scenario. Returns `None` if there are no runs.
+    /// Creates a golden from the runs of one scenario. Returns `None` if there are no runs.
     pub fn of(runs: &[Outcome]) -> Option<Self> {
         let most = runs.iter().max_by_key(|run| run.writes.total())?;
         let mut golden = Self {
@@ -62,7 +62,7 @@ impl Golden {
     /// Reads the golden of a scenario.
     ///
     /// # Errors
-    /// There is none yet, or it isn't valid.
+    /// The golden does not exist or is not valid.
     pub fn read(scenario: &str) -> Result<Self> {
         let path = path(scenario);
         let text = fs::read(&path).with_context(|| {
@@ -89,13 +89,13 @@ impl Golden {
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// The most writes of a run of stock.
+    /// The maximum number of writes in a run of stock.
     pub fn limit(&self) -> usize {
         self.most_writes.total()
     }
 
-    /// Compares an outcome. `known` holds the prefixes of paths that are known to differ, with the
-    /// reasons; they must differ.
+    /// Compares an outcome. `known` has the prefixes of paths that are known to differ, with the
+    /// reasons. It is a difference if they are equal.
     pub fn compare(&self, outcome: &Outcome, known: &BTreeMap<String, String>) -> Differences {
         let objects = self.objects.iter().map(|objects| {
             let mut found = Vec::new();
@@ -150,7 +150,7 @@ impl Golden {
 }
 
 impl Differences {
-    /// All differences, a sentence each.
+    /// All differences except for the known ones, one sentence each.
     pub fn all(&self) -> Vec<String> {
         let objects = self.objects.iter().map(|text| format!("objects: {text}"));
         let events = self.events.iter().map(|text| format!("events: {text}"));
@@ -162,7 +162,7 @@ fn path(scenario: &str) -> PathBuf {
     folder("goldens").join(format!("{scenario}.json"))
 }
 
-/// Collects the differences of two values, by paths such as
+/// Collects the differences of two values, each with its path, such as
 /// `Deployment/web.status.conditions[Progressing].reason`.
 fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     match (stock, ours) {
@@ -191,8 +191,8 @@ fn differ(path: &str, stock: &Value, ours: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The label of a list's item in a path, if it has one: an object's kind and name, or a condition's
-/// type.
+/// The label of a list item in a path: an object's kind and name, or a condition's type. `None` for
+/// other items.
 fn label(item: &Value) -> Option<String> {
     match (
         item["kind"].as_str(),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_like_one_of_the_runs_has_no_differences() {
+    fn an_outcome_equal_to_one_of_the_runs_has_no_differences() {
         let golden =
             Golden::of(&[outcome(1, "A", 3), outcome(1, "A", 5), outcome(2, "A", 4)]).unwrap();
         assert_eq!(
@@ -251,12 +251,13 @@ mod tests {
             ]
         );
     }
+
     #[test]
-    fn what_is_known_to_differ_is_told_apart_and_must_differ() {
+    fn known_differences_are_reported_separately_and_must_exist() {
         let golden = Golden::of(&[outcome(1, "A", 3)]).unwrap();
         let known = BTreeMap::from([(
             "Job/a.status.replicas".to_owned(),
-            "stock counts otherwise".to_owned(),
+            "stock counts differently".to_owned(),
         )]);
         let differences = golden.compare(&outcome(2, "A", 3), &known);
         assert_eq!(

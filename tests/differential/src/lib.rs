@@ -1,11 +1,11 @@
-//! The same scenarios under Flyball and under the stock kube-controller-manager.
+//! Plays the same scenarios under Flyball and under the stock kube-controller-manager, and compares
+//! the results.
 //!
-//! A [`Scenario`] is a file: objects to create, what happens to them, and what to wait for.
-//! [`play_all`] plays scenarios side by side, each in a namespace of its own, on fresh control
-//! planes with fake nodes ([`Plane`]), and returns what each left behind: the objects without what
-//! chance decides ([`normalise`]), which events there were, and how many writes it took
-//! ([`writes`]). What the stock controllers left behind is kept as a [`Golden`], with which
-//! [`compare_all`] compares Flyball.
+//! A [`Scenario`] is a file with objects to create, changes of them, and conditions to wait for.
+//! [`play_all`] plays scenarios concurrently, each in a separate namespace, on fresh control planes
+//! with fake nodes ([`Plane`]). It returns the outcome of each: the objects without random values
+//! ([`normalise`]), the events, and the number of writes ([`writes`]). The outcomes under the stock
+//! controllers are stored as a [`Golden`], with which [`compare_all`] compares those under Flyball.
 
 pub mod api;
 mod compare;
@@ -34,9 +34,9 @@ pub use self::plane::Plane;
 pub use self::scenario::Scenario;
 use self::writes::Writes;
 
-/// How many scenarios are played side by side on a control plane.
-const AT_ONCE: usize = 12;
-/// How many control planes run at a time where scenarios mostly wait.
+/// How many scenarios are played concurrently on a control plane.
+const SCENARIOS_AT_ONCE: usize = 12;
+/// How many control planes run concurrently if their scenarios mostly wait.
 const PLANES_AT_ONCE: usize = 2;
 
 /// The controllers that play a scenario.
@@ -48,14 +48,13 @@ pub enum Subject {
     Stock,
 }
 
-/// What a scenario left behind.
+/// The result of a scenario.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The objects, normalised and sorted.
     pub objects: Vec<Value>,
     /// The controllers' events: component, type, kind of the object and reason.
     pub events: BTreeSet<String>,
-    /// The controllers' writes.
     pub writes: Writes,
 }
 
@@ -75,8 +74,8 @@ impl Subject {
         )
     }
 
-    /// As [`start`](Self::start), under this process name, with these controllers (in the syntax of
-    /// `--controllers`) and more flags. Leader election is disabled unless a flag enables it.
+    /// Like [`start`](Self::start), with this process name, these controllers (in the syntax of
+    /// `--controllers`) and additional flags. Leader election is disabled unless a flag enables it.
     ///
     /// # Errors
     /// Its binary is missing or doesn't start.
@@ -118,9 +117,8 @@ impl Subject {
     }
 }
 
-/// Plays scenarios on fresh control planes: those of the same plane side by side, and each that
-/// must be alone on a control plane of its own. Returns each scenario's outcome, or why it didn't
-/// come to its end.
+/// Plays scenarios on fresh control planes. Scenarios of the same plane are played concurrently, and
+/// each one that must be alone on a separate control plane. Returns the outcome or the error of each.
 ///
 /// # Errors
 /// A control plane or its controllers couldn't be started or stopped.
@@ -139,7 +137,7 @@ pub async fn play_all(
             None => sets.push((plane, vec![scenario.clone()])),
         }
     }
-    // The longest first.
+    // The largest set first.
     sets.sort_by_key(|(_, set)| std::cmp::Reverse(set.len()));
     let (busy, idle): (Vec<_>, Vec<_>) = sets.into_iter().partition(|(plane, _)| plane.is_busy);
     let mut all = BTreeMap::new();
@@ -187,7 +185,7 @@ async fn play_set(
     Ok(outcomes)
 }
 
-/// Plays the steps that scenarios have before the controllers start.
+/// Plays the steps of scenarios before the controllers start.
 ///
 /// # Errors
 /// A step failed.
@@ -201,9 +199,9 @@ pub async fn prepare(cluster: &Cluster, scenarios: &[Scenario]) -> Result<()> {
     Ok(())
 }
 
-/// Plays scenarios side by side on a cluster with controllers, on which those with steps before the
-/// controllers' start are [`prepare`]d and the namespaces of the others don't exist. Counts writes
-/// if the cluster has an audit log.
+/// Plays scenarios concurrently on a cluster with controllers. Scenarios with steps before the
+/// controllers' start must be [`prepare`]d, and the namespaces of the others must not exist. Counts
+/// writes if the cluster has an audit log.
 ///
 /// # Errors
 /// The audit log can't be read.
@@ -220,7 +218,7 @@ pub async fn play_on(
         };
         (scenario, played.await)
     }));
-    let played: Vec<_> = played.buffer_unordered(AT_ONCE).collect().await;
+    let played: Vec<_> = played.buffer_unordered(SCENARIOS_AT_ONCE).collect().await;
     let audit = if cluster.plane.audit_log_path().is_some() {
         cluster.plane.audit_events()?
     } else {

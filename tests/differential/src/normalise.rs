@@ -1,5 +1,5 @@
-//! Removes from objects what chance decides, so that two runs can be compared. Each rule here gives
-//! the reason why it removes nothing else.
+//! Removes random values from objects, so that two runs can be compared. Each rule here has the
+//! reason why it hides no real difference.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::secrets;
 
-/// Fields that are random, count requests of a whole cluster, or depend on the node that was
-/// chosen.
-const BY_CHANCE: &[&str] = &[
+/// Fields that are random, depend on other requests in the cluster, or depend on the node.
+const RANDOM_FIELDS: &[&str] = &[
     "uid",
     "resourceVersion",
     "nodeName",
@@ -21,28 +20,27 @@ const BY_CHANCE: &[&str] = &[
     "containerID",
     "imageID",
 ];
-/// Holds who wrote which field when, by the name of a client's binary.
-const BY_BINARY: &str = "managedFields";
-/// Suffixes of the names of fields that hold a time.
+/// Has the names of the clients' binaries, and times.
+const MANAGED_FIELDS: &str = "managedFields";
+/// The suffixes of fields that are a time.
 const TIMES: &[&str] = &["Time", "Timestamp", "At"];
-/// The prefix of the volume that the API server adds to pods, which has a random suffix.
+/// The prefix of the volume that the API server adds to pods. It has a random suffix.
 const TOKEN_VOLUME: &str = "kube-api-access-";
-/// Each control plane has certificates of its own.
+/// The prefix of certificates, which differ between control planes.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
-/// The label in which the cleaner of tokens stores the day: the day of the run, unless the scenario
-/// sets it.
+/// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// Removes what chance decides from objects, and sorts them.
+/// Removes random values from objects, and sorts them.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     let label = |object: &Value| {
         object["metadata"]["labels"]["pod-template-hash"]
             .as_str()
             .map(str::to_owned)
     };
-    // The hash of a template occurs in names, labels, selectors and messages; only its own
-    // controller reads it. UIDs occur in the labels and the selector of Jobs. Names come first,
-    // since they contain hashes.
+    // The hash of a template occurs in names, labels, selectors and messages; only the controller
+    // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are
+    // replaced first, since they contain hashes.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -53,7 +51,7 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .iter()
         .flat_map(|object| [uid(object), owner(object)])
         .flatten();
-    let drawn: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
+    let random: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
         .chain(uids.map(|uid| (uid, "UID".to_owned())))
         .chain(
             objects
@@ -65,20 +63,20 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
     let mut objects: Vec<Value> = objects
         .into_iter()
         .map(|mut object| {
-            steps_of_a_rollout(&mut object);
-            day_of_the_run(&mut object);
+            replace_generation(&mut object);
+            replace_day(&mut object);
             secrets::decode(&mut object);
             clean(&mut object);
-            without_drawn(&object, &drawn)
+            replace_random(&object, &random)
         })
         .collect();
     objects.sort_by_cached_key(|object| format!("{} {object}", object["kind"]));
     objects
 }
 
-/// The events: component, type, kind of the object and reason. Their counts, and the numbers in
-/// their messages, depend on the order in which pods become ready. The reporting component is left
-/// out: client-go drops it where it combines similar events, and Flyball keeps it.
+/// The events: component, type, kind of the object and reason. Their counts, and the numbers in their
+/// messages, depend on the order in which pods become ready. The reporting component is left out,
+/// because client-go drops it when it combines similar events, and Flyball keeps it.
 pub fn events(events: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     events
@@ -92,15 +90,14 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
             ];
             parts.map(text).join(" ")
         })
-        // The scheduler is the same on both sides, and what it tries before nodes are ready is a
-        // matter of time.
+        // Both sides use the same scheduler, and its attempts before nodes are ready depend on timing.
         .filter(|event| {
             !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling")
         })
         .collect()
 }
 
-/// A generated name has a random suffix; messages quote it.
+/// A generated name and its replacement. It has a random suffix, and occurs in messages.
 fn generated_name(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
     Some((
@@ -109,9 +106,9 @@ fn generated_name(object: &Value) -> Option<(String, String)> {
     ))
 }
 
-/// The number of steps in which a ReplicaSet is scaled depends on when its pods become ready.
-/// Whether its controller has observed the last one does not.
-fn steps_of_a_rollout(object: &mut Value) {
+/// The generation of a ReplicaSet depends on the number of scaling steps, and so on when its pods
+/// become ready. Whether the controller has observed it does not.
+fn replace_generation(object: &mut Value) {
     if object["kind"] != "ReplicaSet" {
         return;
     }
@@ -121,8 +118,8 @@ fn steps_of_a_rollout(object: &mut Value) {
     }
 }
 
-/// A run may begin before midnight and end after it.
-fn day_of_the_run(object: &mut Value) {
+/// Replaces today's date, or yesterday's, since a run may begin before midnight.
+fn replace_day(object: &mut Value) {
     let days = [Timestamp::now(), Timestamp::now() - 24.hours()]
         .map(|time| time.to_zoned(tz::TimeZone::UTC).date());
     let labels = object
@@ -150,32 +147,32 @@ fn clean_fields(fields: &mut Map<String, Value>) {
     fields.retain(|name, value| {
         let is_time =
             TIMES.iter().any(|end| name.ends_with(end)) && (value.is_string() || value.is_null());
-        !is_time && !BY_CHANCE.contains(&name.as_str()) && name != BY_BINARY
+        !is_time && !RANDOM_FIELDS.contains(&name.as_str()) && name != MANAGED_FIELDS
     });
     fields.values_mut().for_each(clean);
-    // In the API's schema, conditions are a map by their type. Their order follows the last
-    // changes, which is a matter of time.
+    // In the API's schema, conditions are a map by type. Their order depends on the times of their
+    // last changes.
     if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
         conditions.sort_by_cached_key(|condition| condition["type"].to_string());
     }
 }
 
 /// Replaces random and hashed values wherever they occur.
-fn without_drawn(object: &Value, drawn: &[(String, String)]) -> Value {
+fn replace_random(object: &Value, random: &[(String, String)]) -> Value {
     match object {
         Value::String(text) => {
-            let text = drawn.iter().fold(text.clone(), |text, (value, name)| {
+            let text = random.iter().fold(text.clone(), |text, (value, name)| {
                 text.replace(value.as_str(), name)
             });
             Value::String(text)
         }
         Value::Array(items) => items
             .iter()
-            .map(|item| without_drawn(item, drawn))
+            .map(|item| replace_random(item, random))
             .collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| (name.clone(), without_drawn(value, drawn)))
+            .map(|(name, value)| (name.clone(), replace_random(value, random)))
             .collect(),
         other => other.clone(),
     }
@@ -188,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_runs_of_the_same_are_equal() {
+    fn two_runs_that_differ_in_random_values_are_equal() {
         let run = |hash: &str, end: &str, time: &str| {
             objects(vec![
                 json!({"kind": "ReplicaSet", "metadata": {"name": format!("web-{hash}"), "generation": 3,
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_differs_stays_different() {
+    fn other_differences_remain() {
         let run = |replicas: u32| {
             objects(vec![
                 json!({"kind": "Deployment", "metadata": {"name": "web"}, "status": {"replicas": replicas}}),

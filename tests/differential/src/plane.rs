@@ -1,27 +1,26 @@
-//! The control planes that scenarios are played on, and the controllers that run on each.
+//! The planes: the kinds of control plane for scenarios, and the controllers that run on each.
 
 use anyhow::{Context, Result};
 
 /// A kind of control plane. Each set of scenarios is played on a fresh one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plane {
-    /// The folders of scenarios that are played on it: names of controllers without `-controller`.
+    /// The folders of its scenarios: names of controllers without `-controller`.
     folders: &'static [&'static str],
-    /// The controllers that run on it.
     controllers: &'static [&'static str],
-    /// Whether its scenarios keep the machine busy. Then no other control plane runs meanwhile,
-    /// since the number of their writes is a matter of time.
+    /// Whether its scenarios keep the machine busy. Then no other control plane runs at the same time,
+    /// since the number of their writes depends on timing.
     pub(crate) is_busy: bool,
-    /// More flags for the controllers, which override others.
+    /// Additional flags for the controllers, which override others.
     pub(crate) flags: &'static [&'static str],
 }
 
-/// All of them. A controller that would interfere with the scenarios of others runs on a plane of
-/// its own: the garbage collector, or the cleaner of legacy tokens, which looks at Secrets only
-/// once, when it starts.
+/// All planes. A controller that would interfere with the scenarios of other controllers has a
+/// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
+/// only once, when it starts.
 static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
 
-/// The control plane of the controllers that create pods.
+/// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
     folders: &[
         "deployment",
@@ -78,20 +77,20 @@ const LEGACY_TOKENS: Plane = Plane {
         "serviceaccount-controller",
     ],
     is_busy: false,
-    // With a key, stock always runs the serviceaccount-token-controller, which writes to the
-    // Secrets that the cleaner reads.
+    // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
+    // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
 };
 
 impl Plane {
-    /// The control plane for a folder of scenarios.
+    /// The plane of a folder of scenarios.
     ///
     /// # Errors
-    /// No control plane is for the folder.
+    /// No plane has the folder.
     pub(crate) fn of(folder: &str) -> Result<&'static Self> {
         let found = PLANES.iter().find(|plane| plane.folders.contains(&folder));
         found.with_context(|| {
-            format!("no control plane is for scenarios of {folder}: add the folder to one in tests/differential/src/plane.rs")
+            format!("no plane has the scenarios of {folder}: add the folder to one in tests/differential/src/plane.rs")
         })
     }
 
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_folder_is_a_controller_of_the_one_plane_that_plays_it() {
+    fn each_folder_is_in_one_plane_that_runs_its_controller() {
         let mut seen = Vec::new();
         for plane in PLANES {
             for folder in plane.folders {

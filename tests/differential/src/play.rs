@@ -12,10 +12,9 @@ use crate::{api, rest};
 
 /// The kinds whose status has an observed generation.
 const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
-/// The placeholder of another object's UID: what stands before and after that object's kind and
-/// name.
+/// The placeholder of an object's UID: the text before and after the object's kind and name.
 const UID: (&str, &str) = ("{uid ", "}");
-/// Stands for any value in a `wait`.
+/// Any value except null in a `wait`.
 const ANY: &str = "*";
 
 /// Creates the namespaces of a scenario, and plays the steps before the controllers' start.
@@ -28,9 +27,9 @@ pub(crate) async fn prepare(cluster: &Cluster, scenario: &Scenario) -> Result<()
     play_steps(cluster, &scenario.namespace(), &scenario.before).await
 }
 
-/// Plays a scenario whose namespaces exist, and returns what it leaves behind.
+/// Plays a scenario whose namespaces exist, and returns its final state.
 pub(crate) async fn play(cluster: &Cluster, scenario: &Scenario) -> Result<rest::Rest> {
-    // Until the service account exists, pods are refused.
+    // Pods are refused until the service account exists.
     for namespace in scenario.all_namespaces() {
         let account = Which {
             kind: "ServiceAccount".into(),
@@ -109,7 +108,7 @@ async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()
     }
 }
 
-/// Creates an object. A kind that was only just defined may not be served everywhere yet.
+/// Creates an object. Retries while the kind is not served, since it may just have been defined.
 async fn create(client: &Client, namespace: &str, object: &Value) -> Result<()> {
     until(
         &format!("a {} can be created", api::kind_of(object)?),
@@ -127,7 +126,7 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
         find(&cluster.client, namespace, which).await?,
     );
     let Some(mut object) = choose(&objects, which).cloned() else {
-        bail!("there is no {which}")
+        bail!("{which} does not exist")
     };
     // The items of a list have no kind.
     (object["apiVersion"], object["kind"]) = ("v1".into(), which.kind.clone().into());
@@ -154,7 +153,7 @@ async fn wait(
     until(&format!("{which} has {expected:?}"), async || {
         let objects = list(client, namespace, which).await?;
         let Some(object) = choose(&objects, which) else {
-            return Ok(Err("there is none".to_owned()));
+            return Ok(Err("it does not exist".to_owned()));
         };
         let (generation, seen) = (
             &object["metadata"]["generation"],
@@ -162,7 +161,7 @@ async fn wait(
         );
         if OBSERVED.contains(&which.kind.as_str()) && generation != seen {
             return Ok(Err(format!(
-                "its generation {generation} isn't observed yet, but {seen}"
+                "its generation is {generation}, but {seen} was observed"
             )));
         }
         let is = |path: &str, value: &Value| {
@@ -194,7 +193,7 @@ struct Found {
 
 async fn find(client: &Client, namespace: &str, which: &Which) -> Result<Found> {
     let objects = list(client, namespace, which).await?;
-    let object = choose(&objects, which).with_context(|| format!("there is no {which}"))?;
+    let object = choose(&objects, which).with_context(|| format!("{which} does not exist"))?;
     let text = |field: &str| {
         object["metadata"][field]
             .as_str()
@@ -222,7 +221,7 @@ fn choose<'a>(objects: &'a [Value], which: &Which) -> Option<&'a Value> {
         Name::Is(name) => objects
             .iter()
             .find(|object| object["metadata"]["name"] == name.as_str()),
-        Name::Place(place) => objects.get(*place),
+        Name::Index(index) => objects.get(*index),
     }
 }
 
@@ -239,7 +238,7 @@ async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<V
         let (before, rest) = (text[..start].to_owned(), &text[start + UID.0.len()..]);
         let (which, after) = rest
             .split_once(UID.1)
-            .with_context(|| format!("the placeholder of a UID has no end in: {rest}"))?;
+            .with_context(|| format!("the placeholder of a UID is not closed in: {rest}"))?;
         let which = Which::try_from(which.to_owned()).map_err(anyhow::Error::msg)?;
         text = format!(
             "{before}{}{after}",
@@ -249,8 +248,8 @@ async fn with_uids(client: &Client, namespace: &str, object: &Value) -> Result<V
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The value at a path such as `status.conditions[Progressing].reason`: the brackets hold a `type`
-/// or a number in a list, or the name of a field with dots.
+/// The value at a path such as `status.conditions[Progressing].reason`. The brackets have the `type`
+/// or the index of a list item, or the name of a field with dots.
 fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     let mut value = object;
     for part in parts(path) {
@@ -295,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_finds_an_item_of_a_list_by_its_type_or_number() {
+    fn a_path_finds_a_list_item_by_its_type_or_index() {
         let object = json!({"status": {"conditions": [{"type": "A", "reason": "x"}, {"type": "B", "reason": "y"}]}});
         assert_eq!(at(&object, "status.conditions[B].reason"), "y");
         assert_eq!(at(&object, "status.conditions[0].reason"), "x");

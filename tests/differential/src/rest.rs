@@ -1,4 +1,4 @@
-//! What a scenario leaves behind, once nothing changes any more.
+//! The final state of a scenario, once nothing changes any more.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::scenario::{Compared, Scenario};
 use crate::{api, secrets};
 
-/// A scenario is at rest when nothing has changed for this long, which is longer than any retry
-/// that may be due.
+/// A scenario is at rest when nothing has changed for this long. It is longer than the delay of any
+/// pending retry.
 const QUIET: Duration = Duration::from_secs(4);
-/// How often the objects are listed meanwhile.
+/// How often the objects are listed.
 const POLL: Duration = Duration::from_millis(500);
 /// The kinds that are compared in each scenario.
 const COMPARED: [&str; 7] = [
@@ -58,7 +58,7 @@ pub(crate) async fn settle(client: &Client, scenario: &Scenario) -> Result<Rest>
         }
         ensure!(
             begun.elapsed() < 2 * PATIENCE,
-            "the scenario {} is not at rest: its objects still change",
+            "the objects of the scenario {} still change",
             scenario.name
         );
         tokio::time::sleep(POLL).await;
@@ -105,10 +105,10 @@ async fn look(client: &Client, scenario: &Scenario) -> Result<Rest> {
     })
 }
 
-/// Whether an object is being deleted. If a finalizer of the scenario holds one, none counts: the
-/// others may wait for it.
+/// Whether an object is being deleted. False if a finalizer of the scenario delays one of the
+/// deletions, since the others may wait for that one.
 fn is_being_deleted(objects: &[Value]) -> bool {
-    let is_going = |object: &&Value| object["metadata"]["deletionTimestamp"].is_string();
+    let is_deleting = |object: &&Value| object["metadata"]["deletionTimestamp"].is_string();
     let is_held = |object: &Value| {
         [
             &object["metadata"]["finalizers"],
@@ -123,8 +123,8 @@ fn is_being_deleted(objects: &[Value]) -> bool {
                 .any(|name| name.starts_with(OWN_FINALIZERS))
         })
     };
-    let mut going = objects.iter().filter(is_going).peekable();
-    going.peek().is_some() && !going.any(is_held)
+    let mut deleting = objects.iter().filter(is_deleting).peekable();
+    deleting.peek().is_some() && !deleting.any(is_held)
 }
 
 #[cfg(test)]
@@ -134,18 +134,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_deleted_is_waited_for_unless_the_scenario_holds_something() {
+    fn deletions_are_awaited_unless_a_finalizer_of_the_scenario_delays_one() {
         let object = |deleted: bool, finalizers: Value| {
             let time = deleted.then_some("2000-01-01T00:00:00Z");
             json!({"metadata": {"deletionTimestamp": time, "finalizers": finalizers}})
         };
-        let (stays, goes) = (
+        let (remaining, deleting) = (
             object(false, json!(["example.com/hold"])),
             object(true, json!(["foregroundDeletion"])),
         );
         let held = object(true, json!(["example.com/hold"]));
-        assert!(!is_being_deleted(std::slice::from_ref(&stays)));
-        assert!(is_being_deleted(&[stays, goes.clone()]));
-        assert!(!is_being_deleted(&[goes, held]));
+        assert!(!is_being_deleted(std::slice::from_ref(&remaining)));
+        assert!(is_being_deleted(&[remaining, deleting.clone()]));
+        assert!(!is_being_deleted(&[deleting, held]));
     }
 }

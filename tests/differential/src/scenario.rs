@@ -11,69 +11,69 @@ use serde_json::Value;
 use crate::plane::Plane;
 use crate::{api, folder};
 
-/// Stands in a file for the name of the scenario's namespace, so that names can be unique.
+/// The placeholder in a file for the name of the scenario's namespace, so that names can be unique.
 const NAMESPACE: &str = "{ns}";
 /// The maximum length of a namespace's name, in bytes.
-const LONGEST: usize = 63;
+const MAX_NAME: usize = 63;
 
-/// A story about objects, in a namespace of its own.
+/// A sequence of steps in a separate namespace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The names of its folder, which is a controller, and of its file: `job/indexed`.
+    /// The names of its folder, which is a controller, and of its file, such as `job/indexed`.
     #[serde(skip)]
     pub name: String,
-    /// A sentence that says what the scenario shows.
+    /// A sentence that describes the scenario.
     pub about: String,
-    /// Whether it disturbs others, so that it is played on a control plane of its own.
+    /// Whether it disturbs other scenarios, so that it needs a separate control plane.
     #[serde(default)]
     pub(crate) alone: bool,
-    /// More namespaces besides its own.
+    /// Additional namespaces.
     #[serde(default)]
     pub(crate) namespaces: Vec<String>,
-    /// What is compared besides the kinds that every scenario compares.
+    /// Additional objects to compare, besides the kinds that every scenario compares.
     #[serde(default)]
     pub(crate) compare: Vec<Compared>,
     /// Known differences from stock: prefixes of paths, and the reasons.
     #[serde(default)]
     pub known: BTreeMap<String, String>,
-    /// Why the number of writes is a matter of time, where it is: then a play that takes more
-    /// writes than stock is repeated.
+    /// The reason why the number of writes depends on timing, if it does. Then a play with more writes
+    /// than stock is repeated.
     #[serde(default, rename = "repeat-writes")]
     pub(crate) repeat_writes: Option<String>,
     /// The steps before the controllers start.
     #[serde(default)]
     pub(crate) before: Vec<Step>,
-    /// The steps after that, in order.
+    /// The steps after the controllers have started.
     pub(crate) steps: Vec<Step>,
 }
 
-/// Something that happens or is waited for.
+/// An action, or a condition to wait for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) enum Step {
-    /// Creates an object, in the scenario's namespace if it names no other. In its texts `{uid
-    /// ConfigMap/owner}` stands for the UID of an object.
+    /// Creates an object, in the scenario's namespace unless it names another. In its strings,
+    /// `{uid ConfigMap/owner}` is replaced by the UID of an object.
     Create(Value),
-    /// Changes an object by a merge patch, with UIDs as above.
+    /// Changes an object by a merge patch, in which UIDs are replaced too.
     Patch(Which, Value),
-    /// Sets an object's creation time, in etcd, since the API server lets nobody do that.
+    /// Sets an object's creation time. This writes to etcd, since the API server refuses it.
     Backdate(Which, String),
-    /// Deletes an object and waits until it is deleted; another of the same name may exist then.
+    /// Deletes an object and waits until it is deleted. A new object of the same name may exist.
     Delete(Which),
-    /// Requests the deletion of an object with these options, and waits for nothing.
+    /// Requests the deletion of an object with these options, without waiting.
     DeleteWith(Which, Value),
     /// Waits until an object does not exist.
     Gone(Which),
-    /// Waits until an object has these values; `"*"` stands for any value. Where the status has an
-    /// observed generation, it must be the current one.
+    /// Waits until an object has these values; `"*"` is any value except null. If the kind's status
+    /// has an observed generation, it must be the current one.
     Wait(Which, BTreeMap<String, Value>),
-    /// Waits until so many objects of a kind exist in the scenario's namespace.
+    /// Waits until this number of objects of a kind exist in the scenario's namespace.
     Count(String, usize),
 }
 
-/// An object: `Deployment/web`, `Deployment/another-namespace/web` in another namespace than the
-/// scenario's own, or, where names are generated, `Pod/#0` by its place in the order of names.
+/// An object: `Deployment/web`, `Deployment/another-namespace/web` in a namespace other than the
+/// scenario's, or, for generated names, `Pod/#0` by its index in the order of names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Which {
@@ -82,15 +82,15 @@ pub(crate) struct Which {
     pub(crate) name: Name,
 }
 
-/// One of the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Is(String),
-    Place(usize),
+    /// An index in the order of names.
+    Index(usize),
 }
 
-/// What is compared: all objects of a namespaced kind in the scenario's namespaces, or one
-/// cluster-scoped object, written as `ClusterRole/reader`.
+/// Objects to compare: all objects of a namespaced kind in the scenario's namespaces, or one
+/// cluster-scoped object, such as `ClusterRole/reader`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Compared {
@@ -106,11 +106,11 @@ impl TryFrom<String> for Which {
         let (kind, namespace, name) = match parts[..] {
             [kind, name] => (kind, None, name),
             [kind, namespace, name] => (kind, Some(namespace.to_owned()), name),
-            _ => return Err(format!("{text} is no kind and name")),
+            _ => return Err(format!("{text} is not a kind and a name")),
         };
         let name = match name.strip_prefix('#') {
-            Some(place) => Name::Place(
-                place
+            Some(index) => Name::Index(
+                index
                     .parse()
                     .map_err(|_| format!("{text} has no number after its #"))?,
             ),
@@ -133,7 +133,7 @@ impl fmt::Display for Which {
         }
         match &self.name {
             Name::Is(name) => f.write_str(name),
-            Name::Place(place) => write!(f, "#{place}"),
+            Name::Index(index) => write!(f, "#{index}"),
         }
     }
 }
@@ -150,10 +150,10 @@ impl TryFrom<String> for Compared {
             (None, true) => Ok(Self::Kind(text)),
             (Some(name), false) => Ok(Self::Object(kind.to_owned(), name.to_owned())),
             (None, false) => Err(format!(
-                "{kind} is cluster-scoped, so its objects are compared by name: {kind}/NAME"
+                "{kind} is cluster-scoped, so its objects must be compared by name: {kind}/NAME"
             )),
             (Some(_), true) => Err(format!(
-                "{kind} is namespaced, so all its objects there are compared: {kind}"
+                "{kind} is namespaced, so all its objects are compared: write {kind}"
             )),
         }
     }
@@ -163,7 +163,7 @@ impl Scenario {
     /// Reads all scenarios, in the order of their names.
     ///
     /// # Errors
-    /// A file can't be read, or is no valid scenario.
+    /// A file can't be read, or is not a valid scenario.
     pub fn all() -> Result<Vec<Self>> {
         let mut scenarios = Vec::new();
         for controller in entries(&folder("scenarios"))? {
@@ -179,7 +179,8 @@ impl Scenario {
                 let scenario =
                     Self::parse(&format!("{}/{}", name(&controller), name(&path)), &text);
                 scenarios.push(
-                    scenario.with_context(|| format!("{} is no valid scenario", path.display()))?,
+                    scenario
+                        .with_context(|| format!("{} is not a valid scenario", path.display()))?,
                 );
             }
         }
@@ -193,7 +194,7 @@ impl Scenario {
         scenario.plane()?;
         for namespace in scenario.all_namespaces() {
             ensure!(
-                namespace.len() <= LONGEST,
+                namespace.len() <= MAX_NAME,
                 "{namespace} is too long for the name of a namespace"
             );
         }
@@ -207,12 +208,12 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The name of its own namespace.
+    /// The name of the scenario's namespace.
     pub fn namespace(&self) -> String {
         self.name.replace('/', "-")
     }
 
-    /// Its own namespace, and the others that it declares.
+    /// The scenario's namespace, and the additional ones.
     pub(crate) fn all_namespaces(&self) -> Vec<String> {
         [self.namespace()]
             .into_iter()
@@ -220,8 +221,8 @@ impl Scenario {
             .collect()
     }
 
-    /// The namespaces in which objects and writes count, including those that it creates itself and
-    /// compares.
+    /// The namespaces in which objects and writes are compared. They include namespaces that the steps
+    /// create, if the scenario compares them.
     pub(crate) fn compared_namespaces(&self) -> Vec<String> {
         let mut namespaces = self.all_namespaces();
         for compared in &self.compare {
@@ -238,7 +239,7 @@ impl Scenario {
     /// The control plane that it is played on.
     ///
     /// # Errors
-    /// No control plane is for its folder.
+    /// The scenario's folder is not assigned to a plane.
     pub fn plane(&self) -> Result<&'static Plane> {
         Plane::of(self.folder())
     }
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_derived_from_that_of_the_scenario() {
+    fn names_are_derived_from_the_name_of_the_scenario() {
         let scenario = parse(
             json!({"about": "", "namespaces": ["{ns}-b"], "steps": [{"gone": "ClusterRole/{ns}-x"}]}),
         );
@@ -296,25 +297,24 @@ mod tests {
         assert!(
             of("compare", json!(["ClusterRole"])).contains("compared by name: ClusterRole/NAME")
         );
-        assert!(of("compare", json!(["Secret/x"])).contains("all its objects there are compared"));
+        assert!(of("compare", json!(["Secret/x"])).contains("all its objects are compared"));
         assert!(
-            of("steps", json!([{"gone": "Sprocket/x"}]))
-                .contains("the kind Sprocket isn't known here")
+            of("steps", json!([{"gone": "Sprocket/x"}])).contains("the kind Sprocket is unknown")
         );
-        assert!(of("steps", json!([{"gone": "Pod"}])).contains("Pod is no kind and name"));
+        assert!(of("steps", json!([{"gone": "Pod"}])).contains("Pod is not a kind and a name"));
         assert!(
             of(
                 "namespaces",
-                json!([format!("{NAMESPACE}-{}", "x".repeat(LONGEST))])
+                json!([format!("{NAMESPACE}-{}", "x".repeat(MAX_NAME))])
             )
             .contains("too long")
         );
-        let nobodys = Scenario::parse("sprocket/x", r#"{"about": "", "steps": []}"#)
+        let unassigned = Scenario::parse("sprocket/x", r#"{"about": "", "steps": []}"#)
             .unwrap_err()
             .to_string();
         assert!(
-            nobodys.contains("no control plane is for scenarios of sprocket"),
-            "{nobodys}"
+            unassigned.contains("no plane has the scenarios of sprocket"),
+            "{unassigned}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Makes Secrets comparable: texts instead of base64, and the claims of tokens instead of their
-//! signatures, with the API server's review of them.
+//! Makes Secrets comparable. Their data is decoded from base64, and tokens are replaced by their
+//! header and claims, with the API server's TokenReview.
 
 use anyhow::Result;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::api;
 
-/// Has the API server review the token of each Secret that has one: whom it identifies, if it is
-/// valid. The result becomes a field of the Secret.
+/// Sends a TokenReview for the token of each Secret that has one, and stores its status in the field
+/// `tokenReview` of the Secret.
 pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()> {
     for secret in objects
         .iter_mut()
@@ -26,7 +26,7 @@ pub(crate) async fn review(client: &Client, objects: &mut [Value]) -> Result<()>
     Ok(())
 }
 
-/// Decodes the data of a Secret. Other objects, and values that are no text, stay as they are.
+/// Decodes the data of a Secret. Other objects, and values that are not UTF-8, are not changed.
 pub(crate) fn decode(object: &mut Value) {
     if object["kind"] != "Secret" {
         return;
@@ -39,13 +39,13 @@ pub(crate) fn decode(object: &mut Value) {
     }
 }
 
-/// Decodes a value of a Secret's data, if it is a text.
+/// Decodes a value of a Secret's data; `None` if it is not UTF-8.
 fn text(value: &Value) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(value.as_str()?).ok()?).ok()
 }
 
-/// The header and claims of a signed token. The signature differs with each token, and the key's ID
-/// with each control plane.
+/// The header and claims of a signed token; `None` for other texts. Without the signature and the
+/// key's ID, which differ between control planes.
 fn token(text: &str) -> Option<Value> {
     let [header, claims, _signature] = text.split('.').collect::<Vec<_>>()[..] else {
         return None;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_stays_a_text() {
+    fn other_texts_are_not_changed() {
         for text in ["a.b.c", "", "1.2.3"] {
             let mut secret =
                 json!({"kind": "Secret", "data": {"token": BASE64_STANDARD.encode(text)}});

@@ -1,4 +1,4 @@
-//! How many writes controllers made, by the API server's audit log.
+//! The number of the controllers' writes, from the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use crate::scenario::{Compared, Scenario};
 
-/// The prefix of the controllers' accounts, and the user that they share.
+/// The prefix of the users of the controllers' service accounts.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
+/// The user of kube-controller-manager itself.
 const MANAGER: &str = "system:kube-controller-manager";
-/// The verbs that count. `deletecollection` doesn't: while something remains in a namespace, its
-/// number is a matter of time.
+/// The verbs that count. `deletecollection` doesn't count: while objects remain in a namespace, the
+/// number of its requests depends on timing.
 const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 
 /// The numbers of writes by verb, resource and, if it is an error, the status code of the response.
@@ -22,8 +23,8 @@ const VERBS: [&str; 4] = ["create", "update", "patch", "delete"];
 pub struct Writes(pub BTreeMap<String, usize>);
 
 impl Writes {
-    /// Counts the writes to a namespace in an audit log. Refused writes count as well; renewals of
-    /// leases don't.
+    /// Counts the writes to a namespace in an audit log. Refused writes also count, but not writes of
+    /// leases.
     pub fn count(audit: &[Value], namespace: &str) -> Self {
         Self::all(
             audit
@@ -32,8 +33,8 @@ impl Writes {
         )
     }
 
-    /// Counts the writes of a scenario up to its end: those in its namespaces and those to the
-    /// cluster-scoped objects that are compared. How much happens after its end depends on how long
+    /// Counts the writes of a scenario up to its end: those in its namespaces, and those to the
+    /// cluster-scoped objects that it compares. The number of writes after its end depends on how long
     /// other scenarios take.
     pub(crate) fn of(scenario: &Scenario, audit: &[Value], end: Timestamp) -> Self {
         let namespaces = scenario.compared_namespaces();

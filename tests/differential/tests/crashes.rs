@@ -1,4 +1,4 @@
-//! A host that is killed at its writes and restarted leaves behind what stock leaves behind.
+//! A host that is killed at its writes and restarted has the same results as stock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use flyball_differential::plane::WORKLOADS;
 use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
 
-/// The scenarios that are played side by side.
+/// The scenarios that are played concurrently.
 const PLAYED: [&str; 7] = [
     "deployment/rolling-update",
     "deployment/rollback",
@@ -21,7 +21,7 @@ const PLAYED: [&str; 7] = [
     "replicationcontroller/adopted-and-released",
     "root-ca-certificate-publisher/emptied",
 ];
-/// More scenarios for the test that kills at every write: one for each of the other controllers.
+/// Additional scenarios for the test that kills at every write: one for each other controller.
 const PLAYED_ALONE: [&str; 5] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
@@ -29,36 +29,36 @@ const PLAYED_ALONE: [&str; 5] = [
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
 ];
-/// The distance, in writes, between two kills of one play in that test.
+/// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;
-/// More kills than a scenario has writes.
-const MOST_KILLS: usize = 300;
-/// The write at which each host is killed: the first host at its first write, and so on.
+/// More kills than any scenario has writes.
+const MAX_KILLS: usize = 300;
+/// The write at which each host is killed. The first host is killed at its first write.
 const KILLED_AT: [usize; 10] = [1, 2, 3, 5, 8, 13, 2, 7, 1, 4];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
+async fn ten_kills_do_not_change_the_results() -> Result<()> {
     let mut scenarios = Scenario::all()?;
     scenarios.retain(|scenario| PLAYED.contains(&scenario.name.as_str()));
     ensure!(
         scenarios.len() == PLAYED.len(),
-        "some of the scenarios don't exist"
+        "some scenarios don't exist"
     );
     let cluster = Cluster::start(Options::default()).await?;
     let mut crashes = Crashes::start(&cluster, &WORKLOADS, &KILLED_AT).await?;
     let outcomes = tokio::select! {
         outcomes = play_on(&cluster, &scenarios) => outcomes?,
-        error = crashes.happen(&cluster) => return Err(error),
+        error = crashes.run(&cluster) => return Err(error),
     };
     ensure!(
         crashes.left() == 0,
-        "{} kills did not happen: there were too few writes",
+        "{} kills did not happen, because there were too few writes",
         crashes.left()
     );
     crashes.end(cluster).await?;
     let mut differences = Vec::new();
     for (name, outcome) in outcomes {
-        let outcome = outcome.with_context(|| format!("{name} didn't come to its end"))?;
+        let outcome = outcome.with_context(|| format!("{name} failed"))?;
         let found = Golden::read(&name)?
             .compare(&outcome, &BTreeMap::new())
             .objects;
@@ -66,16 +66,16 @@ async fn ten_kills_change_nothing_of_what_is_left() -> Result<()> {
     }
     ensure!(
         differences.is_empty(),
-        "what is left differs:\n{}",
+        "the results differ:\n{}",
         differences.join("\n")
     );
     Ok(())
 }
 
-/// A kill at each write of a scenario for each controller, at every third one in one play.
+/// Kills at each write of a scenario for each controller: in three plays, at every third write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes long: `cargo xtask test --full` runs it"]
-async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
+async fn a_kill_at_any_write_does_not_change_the_results() -> Result<()> {
     let all = Scenario::all()?;
     for name in PLAYED.into_iter().chain(PLAYED_ALONE) {
         let scenario = all
@@ -88,18 +88,18 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
             let scenarios = std::slice::from_ref(scenario);
             prepare(&cluster, scenarios).await?;
             let points: Vec<usize> = std::iter::once(first)
-                .chain(std::iter::repeat_n(STRIDE, MOST_KILLS))
+                .chain(std::iter::repeat_n(STRIDE, MAX_KILLS))
                 .collect();
             let mut crashes = Crashes::start(&cluster, scenario.plane()?, &points).await?;
             let mut outcomes = tokio::select! {
                 outcomes = play_on(&cluster, scenarios) => outcomes?,
-                error = crashes.happen(&cluster) => return Err(error),
+                error = crashes.run(&cluster) => return Err(error),
             };
             let left = crashes.left();
             crashes.end(cluster).await?;
             ensure!(
                 (1..points.len()).contains(&left),
-                "{name}: {left} of {} kills were left",
+                "{name}: {left} of {} kills did not happen",
                 points.len()
             );
             killed += points.len() - left;
@@ -111,7 +111,7 @@ async fn a_kill_at_any_write_changes_nothing_of_what_is_left() -> Result<()> {
                 .objects;
             ensure!(
                 found.is_empty(),
-                "{name}, killed at write {first} and every {STRIDE}:\n{}",
+                "{name}, killed at write {first} and every {STRIDE} writes after it:\n{}",
                 found.join("\n")
             );
         }
@@ -125,61 +125,63 @@ struct Crashes {
     host: Process,
     plane: &'static Plane,
     /// Receives requests for a kill, each with a sender that confirms it.
-    asked: mpsc::Receiver<oneshot::Sender<()>>,
+    requests: mpsc::Receiver<oneshot::Sender<()>>,
+    /// The number of writes until the next kill; 0 if there is none.
     countdown: Arc<AtomicUsize>,
+    /// The countdowns of the following hosts, in reverse order.
     points: Vec<usize>,
     _interceptor: Interceptor,
 }
 
 impl Crashes {
-    /// Starts a host. `points` holds the writes at which it and each host after it are killed.
+    /// Starts a host. `points` has the number of the write at which it and each following host are
+    /// killed.
     async fn start(cluster: &Cluster, plane: &'static Plane, points: &[usize]) -> Result<Self> {
         let mut points: Vec<usize> = points.iter().rev().copied().collect();
         let countdown = Arc::new(AtomicUsize::new(points.pop().unwrap_or_default()));
-        let (ask, asked) = mpsc::channel(1);
+        let (request, requests) = mpsc::channel(1);
         let counted = countdown.clone();
         let interceptor = Interceptor::start(&cluster.client, move |write| {
-            // At 0 it stays, and nothing is killed any more.
+            // At 0, the countdown does not change, and there are no more kills.
             let before = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
                 left.checked_sub(1)
             });
-            let ask = ask.clone();
+            let request = request.clone();
             async move {
                 let (killed, is_killed) = oneshot::channel();
-                if before == Ok(1) && ask.send(killed).await.is_ok() {
+                if before == Ok(1) && request.send(killed).await.is_ok() {
                     println!("killed at: {write}");
-                    // The write is done once nobody waits for its response. An error means that the
-                    // test has ended.
+                    // The server does the write only after the host was killed, so the host never gets
+                    // the response. An error means that the test has ended.
                     let _ = is_killed.await;
                 }
             }
         })
         .await?;
         let host = Subject::Flyball.start(cluster, plane, 200, 300)?;
-        // The first kill is no longer among the points.
         Ok(Self {
             host,
             plane,
-            asked,
+            requests,
             countdown,
             points,
             _interceptor: interceptor,
         })
     }
 
-    /// Kills and starts hosts while it is polled.
-    async fn happen(&mut self, cluster: &Cluster) -> anyhow::Error {
+    /// Kills and starts hosts until it fails.
+    async fn run(&mut self, cluster: &Cluster) -> anyhow::Error {
         loop {
-            let Some(killed) = self.asked.recv().await else {
+            let Some(killed) = self.requests.recv().await else {
                 return anyhow::anyhow!("the webhook has ended");
             };
-            let again = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
+            let restarted = self.host.kill().map_err(anyhow::Error::from).and_then(|_| {
                 let _ = killed.send(());
                 self.countdown
                     .store(self.points.pop().unwrap_or_default(), Ordering::SeqCst);
                 Subject::Flyball.start(cluster, self.plane, 200, 300)
             });
-            match again {
+            match restarted {
                 Ok(host) => self.host = host,
                 Err(error) => return error,
             }

@@ -1,15 +1,14 @@
-//! Feeds what the outside reaches (files, descriptions, policies, and what guests say in their
-//! calls) with inputs that nobody would write, and holds the answers against what must be true of
-//! every answer.
+//! Fuzzes the parsers of untrusted input: plugin files, descriptions, policies, and the arguments of
+//! guests' calls.
 //!
 //! A [`Target`] is one parser with its invariants. Inputs come from its folder in `corpus/`, and
-//! from [`Mutator`], which makes others of those. An input that gets an answer of a new shape
-//! (another kind of error, another kind of success) is kept for the rest of a run: that is all the
-//! guidance there is, since coverage needs a compiler's help that stable Rust does not give. What
-//! fails becomes smaller, and then a part of the corpus.
+//! from [`Mutator`], which mutates those. An input whose outcome has a new shape (another kind of
+//! error, another kind of success) is kept and mutated further for the rest of the run. There is no
+//! other guidance: stable Rust has no coverage instrumentation for it. An input that fails is shrunk
+//! and added to the corpus.
 //!
-//! The tests run the corpus and a few thousand inputs made of it; `cargo xtask fuzz` goes on for as
-//! long as one likes.
+//! The tests feed the corpus and a few thousand inputs mutated from it. `cargo xtask fuzz` runs for
+//! a given time.
 
 mod mutate;
 mod run;

@@ -1,28 +1,28 @@
-//! Makes inputs of others: the usual small changes, tokens that the target knows, parts of other
-//! inputs, and repetitions, which nest deeply.
+//! Mutates inputs: flips, deletes and inserts bytes, inserts the target's tokens and parts of other
+//! inputs, and repeats parts, which produces deep nesting.
 
-/// Bytes that an input may have: most, and one in so many.
-const LENGTH: usize = 4096;
-const GREAT_LENGTH: usize = 1 << 18;
-const SELDOM: usize = 512;
-/// Bytes that mean something in one of the formats, or are at an edge.
+/// The maximum length of an input in bytes.
+const MAX_LENGTH: usize = 4096;
+/// The maximum length of one input in `LONG_INPUT_INTERVAL`, in bytes.
+const MAX_LONG_LENGTH: usize = 1 << 18;
+const LONG_INPUT_INTERVAL: usize = 512;
+/// Bytes with a meaning in one of the formats, and boundary values.
 const EDGES: &[u8] = b"\0\x01\x7f\x80\xff\"'\\/[]{}(),.:=!*#~%\n\r\t -+0195eE";
 
-/// Makes inputs. The same seed makes the same ones.
+/// Generates inputs. The same seed generates the same inputs.
 #[derive(Clone, Debug)]
 pub struct Mutator {
     state: u64,
 }
 
 impl Mutator {
-    /// A mutator that makes what follows from this seed.
     pub fn new(seed: u64) -> Self {
         Self {
             state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         }
     }
 
-    /// A number below `limit`; 0 if that is 0. (xorshift64*, by G. Marsaglia and S. Vigna.)
+    /// A number below `limit`, or 0 if `limit` is 0. (xorshift64*, by G. Marsaglia and S. Vigna.)
     pub fn below(&mut self, limit: usize) -> usize {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -35,29 +35,30 @@ impl Mutator {
         }
     }
 
-    /// One of these.
+    /// A random element; `None` if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.below(from.len()))
     }
 
-    /// An input made of one of these, which are not changed. Empty if there are none.
+    /// A mutation of one of the known inputs, or of an empty input if there are none.
     pub fn input(&mut self, known: &[Vec<u8>], tokens: &[&str]) -> Vec<u8> {
         let mut input = self.pick(known).cloned().unwrap_or_default();
         for _ in 0..=self.below(4) {
             self.change(&mut input, known, tokens);
         }
-        let limit = if self.below(SELDOM) == 0 {
-            GREAT_LENGTH
+        let limit = if self.below(LONG_INPUT_INTERVAL) == 0 {
+            MAX_LONG_LENGTH
         } else {
-            LENGTH
+            MAX_LENGTH
         };
-        if limit == GREAT_LENGTH {
-            self.repeat(&mut input, GREAT_LENGTH);
+        if limit == MAX_LONG_LENGTH {
+            self.repeat(&mut input, MAX_LONG_LENGTH);
         }
         input.truncate(limit);
         input
     }
 
+    /// A random range of at most 64 bytes below `length`.
     fn range(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let most = (length - start).min(1 << self.below(7));
@@ -105,7 +106,7 @@ impl Mutator {
         }
     }
 
-    /// Repeats a part until the input has about so many bytes more.
+    /// Repeats a part, which adds at most `more` bytes.
     fn repeat(&mut self, input: &mut Vec<u8>, more: usize) {
         let range = self.range(input.len());
         if !range.is_empty() {
@@ -120,16 +121,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_says_which_inputs_are_made() {
-        let made = |seed| {
+    fn the_seed_determines_the_inputs() {
+        let generate = |seed| {
             let mut mutator = Mutator::new(seed);
             (0..200)
                 .map(|_| mutator.input(&[b"{\"a\": 1}".to_vec()], &["token"]))
                 .collect::<Vec<_>>()
         };
-        let inputs = made(1);
-        assert_eq!(inputs, made(1));
-        assert_ne!(inputs, made(2));
+        let inputs = generate(1);
+        assert_eq!(inputs, generate(1));
+        assert_ne!(inputs, generate(2));
         assert!(
             inputs
                 .iter()

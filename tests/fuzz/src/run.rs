@@ -1,4 +1,4 @@
-//! Feeds a target, and makes what fails smaller.
+//! Feeds inputs to a target, and shrinks those that fail.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,27 +10,26 @@ use crate::mutate::Mutator;
 use crate::shape;
 use crate::targets::Target;
 
-/// Inputs that a run keeps because of the shape of their answers.
-const KEPT: usize = 4096;
+/// The maximum number of inputs that a run knows.
+const MAX_KNOWN: usize = 4096;
 
 /// An input that broke an invariant or made the target panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The input.
     pub input: Vec<u8>,
-    /// What happened.
-    pub what: String,
+    /// The broken invariant or the panic.
+    pub reason: String,
 }
 
-/// Feeds one input, and returns the shape of the answer.
+/// Feeds one input, and returns the shape of its outcome.
 pub fn feed(target: &Target, input: &[u8]) -> Result<String, Failure> {
-    let failed = |what| Failure {
+    let failed = |reason| Failure {
         input: input.to_owned(),
-        what,
+        reason,
     };
     match catch_unwind(AssertUnwindSafe(|| (target.feed)(input))) {
-        Ok(Ok(answer)) => Ok(shape::of(&answer)),
-        Ok(Err(broken)) => Err(failed(format!("broken: {broken}"))),
+        Ok(Ok(outcome)) => Ok(shape::of(&outcome)),
+        Ok(Err(broken)) => Err(failed(format!("broken invariant: {broken}"))),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text
@@ -41,14 +40,14 @@ pub fn feed(target: &Target, input: &[u8]) -> Result<String, Failure> {
     }
 }
 
-/// The folder of a target's inputs, in the project.
+/// The folder with a target's inputs.
 pub fn corpus_folder(target: &Target) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")
         .join(target.name)
 }
 
-/// A target's inputs, by the names of their files.
+/// A target's inputs with their file names, sorted by name.
 pub fn corpus(target: &Target) -> Result<Vec<(String, Vec<u8>)>> {
     let folder = corpus_folder(target);
     let read = || -> std::io::Result<Vec<(String, Vec<u8>)>> {
@@ -68,7 +67,7 @@ pub fn corpus(target: &Target) -> Result<Vec<(String, Vec<u8>)>> {
     read().with_context(|| format!("can't read the corpus in {}", folder.display()))
 }
 
-/// A run on one target: inputs are made of those that it knows.
+/// A run of one target. It mutates the inputs that it knows.
 pub struct Run<'a> {
     target: &'a Target,
     mutator: Mutator,
@@ -77,7 +76,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run that begins with these inputs, which have been fed already.
+    /// Starts with known inputs, which are not fed again.
     pub fn new(target: &'a Target, known: Vec<Vec<u8>>, seed: u64) -> Self {
         Self {
             target,
@@ -87,29 +86,28 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next input.
     pub fn next_input(&mut self) -> Vec<u8> {
         self.mutator.input(&self.known, self.target.tokens)
     }
 
-    /// Feeds an input, and keeps it if its answer is of a new shape.
+    /// Feeds an input, and keeps it if its outcome has a new shape.
     pub fn feed(&mut self, input: Vec<u8>) -> Result<(), Failure> {
         let shape = feed(self.target, &input)?;
-        if self.known.len() < KEPT && self.shapes.insert(shape) {
+        if self.known.len() < MAX_KNOWN && self.shapes.insert(shape) {
             self.known.push(input);
         }
         Ok(())
     }
 
-    /// How many shapes of answers there were.
+    /// The number of distinct shapes so far.
     pub fn shapes(&self) -> usize {
         self.shapes.len()
     }
 }
 
-/// Takes parts away from an input that fails, as long as it fails in the same way.
+/// Removes parts of an input that fails, as long as it fails for the same reason.
 pub fn shrink(target: &Target, failure: Failure) -> Failure {
-    let same = |other: &Failure| shape::of(&other.what) == shape::of(&failure.what);
+    let same = |other: &Failure| shape::of(&other.reason) == shape::of(&failure.reason);
     let mut smallest = failure.clone();
     let mut part = smallest.input.len() / 2;
     while part > 0 {

@@ -1,15 +1,16 @@
-//! What an answer looks like, without what it quotes: answers of one shape came by the same way.
+//! The shape of an outcome: its text without the parts that come from the input. Outcomes of the
+//! same shape most likely took the same path through the code.
 
-/// Letters of a sentence that count. What follows tells of the input more than of the way to the
-/// answer.
-const LETTERS: usize = 64;
+/// The length of a shape in bytes. Later text depends on the input more than on the path through
+/// the code.
+const LENGTH: usize = 64;
 
-/// The first words of a sentence, without numbers and without what stands in quotes.
+/// The beginning of a text, without digits, punctuation and quoted parts.
 pub(crate) fn of(sentence: &str) -> String {
     let mut shape = String::new();
     let mut quote = None;
     for c in sentence.chars() {
-        if shape.len() >= LETTERS {
+        if shape.len() >= LENGTH {
             break;
         }
         match quote {
@@ -31,11 +32,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_or_counted_does_not_matter() {
+    fn quoted_text_and_numbers_are_not_part_of_the_shape() {
         assert_eq!(
-            of("`a` is no kind at line 12"),
-            of("`b c` is no kind at line 7")
+            of("`a` is not a kind at line 12"),
+            of("`b c` is not a kind at line 7")
         );
-        assert_ne!(of("`a` is no kind"), of("`a` is no path"));
+        assert_ne!(of("`a` is not a kind"), of("`a` is not a path"));
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// The variables that cargo sets for a program that it runs: by prefix, and by name.
+/// The variables that cargo sets for a program that it runs, by prefix and by name.
 const PREFIXES: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_ENCODED_"];
 const NAMES: [&str; 5] = [
     "CARGO",
@@ -14,8 +14,8 @@ const NAMES: [&str; 5] = [
     "CARGO_TARGET_DIR",
 ];
 
-/// A command in the workspace, without the variables that cargo sets for this program: they would
-/// mislead another toolchain, and build scripts that read them would run again.
+/// A command in the workspace, without the variables that cargo set for this program. They would
+/// mislead another toolchain, and would make cargo rerun build scripts that read them.
 pub fn command(program: impl AsRef<OsStr>, workspace: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(workspace);

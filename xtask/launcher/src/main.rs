@@ -1,5 +1,5 @@
-//! `cargo xtask`: builds xtask with the features of the whole workspace, as the host and the tests
-//! are built, and runs it. Built with its own features alone, most of its dependencies would be
+//! `cargo xtask`: builds xtask with the features of the whole workspace, and runs it. The host and
+//! the tests are built with the same features. With other features, most dependencies would be
 //! compiled twice.
 
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         }
     }
     let xtask = workspace.join("target/release/xtask");
-    // It takes this process's place, unless it can't be run.
+    // `exec` returns only if it fails.
     let error = Command::new(&xtask)
         .args(std::env::args_os().skip(1))
         .exec();

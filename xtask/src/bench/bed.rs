@@ -1,4 +1,4 @@
-//! The test bed of a workload: a control plane, fake nodes in a process of their own, and the
+//! The test bed of a workload: a control plane, fake nodes in a separate process, and the
 //! controllers that are measured.
 
 use std::path::Path;
@@ -20,20 +20,19 @@ use super::wait;
 
 /// The namespace of everything that a workload creates.
 pub(super) const NAMESPACE: &str = "bench";
-/// Both subjects log as they do by default; tests log more.
+/// Both subjects log at their default level; tests log more.
 pub(super) const QUIET: &[&str] = &["--v=0"];
-/// The controllers that run, whether or not a workload needs them: what they cost is part of the
-/// figures.
+/// The controllers that run in all workloads, needed or not. Their cost is part of the figures.
 const CONTROLLERS: &str = "deployment-controller,job-controller,replicaset-controller,replicationcontroller-controller,\
                            root-ca-certificate-publisher-controller,serviceaccount-controller";
 const PODS_PER_NODE: usize = 110;
-/// Rate limits of requests that are too high to bind, for the controllers, the scheduler and the
-/// fake nodes.
+/// Rate limits of requests, for the controllers, the scheduler and the fake nodes. They are too high
+/// to have an effect.
 pub(super) const QPS: u32 = 5000;
 pub(super) const BURST: u32 = 10000;
-/// How many objects are created at once.
-const AT_ONCE: usize = 64;
-/// How long the controllers get to come to rest, before and after what is measured.
+/// How many objects are created concurrently.
+const CONCURRENCY: usize = 64;
+/// How long to wait for the controllers to become idle, before and after a measurement.
 pub(super) const REST: Duration = Duration::from_secs(3);
 
 /// A control plane with controllers.
@@ -41,13 +40,13 @@ pub(super) struct Bed {
     pub(super) cluster: Cluster,
     pub(super) controllers: Process,
     nodes: Option<Process>,
-    /// What the controllers use while they are measured.
+    /// The CPU time of the controllers since the measurement began.
     span: CpuSpan,
 }
 
 impl Bed {
-    /// Starts a subject on a control plane with room for so many pods on fake nodes. For no pods
-    /// there are no nodes and no scheduler.
+    /// Starts a subject on a control plane with fake nodes for `pods` pods. Without pods, there are
+    /// no nodes and no scheduler.
     pub(super) async fn start(subject: Subject, pods: usize) -> Result<Self> {
         let cluster = plane(Options {
             scheduler: pods > 0,
@@ -64,7 +63,7 @@ impl Bed {
         let controllers = controllers(subject, &cluster)?;
         let client = &cluster.client;
         create_namespace(client, NAMESPACE).await?;
-        wait("there are a service account and all nodes", async || {
+        wait("the service account and all nodes exist", async || {
             let accounts = api::list(client, "ServiceAccount", NAMESPACE).await?.len();
             let nodes = api::list(client, "Node", "").await?;
             let usable = nodes
@@ -87,15 +86,15 @@ impl Bed {
         &self.cluster.client
     }
 
-    /// Lets the controllers come to rest. What they use counts from now on.
+    /// Waits for the controllers to become idle, then starts to count their CPU time.
     pub(super) async fn begin(&mut self) -> Result<()> {
         tokio::time::sleep(REST).await;
         self.span = CpuSpan::begin(&self.controllers)?;
         Ok(())
     }
 
-    /// The CPU time, in seconds, that the controllers have used since the beginning, after they
-    /// have come to rest.
+    /// Waits for the controllers to become idle, and returns their CPU time since
+    /// [`begin`](Self::begin) in seconds.
     pub(super) async fn cpu(&self) -> Result<f64> {
         tokio::time::sleep(REST).await;
         self.span.used(&self.controllers)
@@ -124,7 +123,7 @@ impl Bed {
     }
 }
 
-/// Starts a control plane with an audit log. No rate limit binds its scheduler.
+/// Starts a control plane with an audit log. Its scheduler has no effective rate limit.
 pub(super) async fn plane(options: Options) -> Result<Cluster> {
     let limits = vec![
         format!("--kube-api-qps={QPS}"),
@@ -161,7 +160,7 @@ pub(super) async fn pod_names(
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Creates objects in a namespace, many at once.
+/// Creates objects in a namespace, many concurrently.
 pub(super) async fn create_all(
     client: &Client,
     namespace: &str,
@@ -170,7 +169,7 @@ pub(super) async fn create_all(
     let creations = objects
         .map(|object| async move { api::create(client, namespace, &object).await.map(drop) });
     futures::stream::iter(creations)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await
 }
@@ -200,7 +199,7 @@ pub(super) fn plugins(
     cluster.spawn_host(name, cluster.plane.kubeconfig_path(), &args)
 }
 
-/// A ReplicaSet, or another object of this kind, that asks for so many pods.
+/// A ReplicaSet or Deployment with this number of replicas.
 pub(super) fn owner(kind: &str, name: &str, replicas: usize) -> Value {
     let labels = json!({"app": name});
     json!({
@@ -210,13 +209,13 @@ pub(super) fn owner(kind: &str, name: &str, replicas: usize) -> Value {
     })
 }
 
-/// The time in a field of an event of the audit log.
+/// The time in a field of an audit event.
 pub(super) fn time(event: &Value, field: &str) -> Result<Timestamp> {
     event[field]
         .as_str()
-        .with_context(|| format!("an event of the audit log has no {field}"))?
+        .with_context(|| format!("an audit event has no {field}"))?
         .parse()
-        .with_context(|| format!("{field} of an event of the audit log is no time"))
+        .with_context(|| format!("{field} of an audit event is not a time"))
 }
 
 /// A pod template with these labels, this image and these annotations.

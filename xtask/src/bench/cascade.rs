@@ -1,5 +1,5 @@
-//! Owners with many dependents, deleted in the background and in the foreground: what collecting
-//! them costs.
+//! The cost of garbage collection: owners with many dependents are deleted with background and with
+//! foreground propagation.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use super::wait;
 const NAMESPACE: &str = "cascade";
 const OWNERS: usize = 20;
 
-/// Measures one subject, with so many dependents of each of 20 owners.
+/// Measures one subject, with this number of dependents of each of 20 owners.
 pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figures> {
     let cluster = Cluster::without_nodes(Options {
         audit: true,
@@ -37,7 +37,7 @@ pub(super) async fn measure(subject: Subject, dependents: usize) -> Result<Figur
         BURST,
         QUIET,
     )?;
-    witness(&cluster).await?;
+    wait_for_collector(&cluster).await?;
     tokio::time::sleep(REST).await;
     figures.push("CPU at the start, s", cpu_seconds(&collector)?);
     figures.push("memory with all in view, MiB", resident_mib(&collector)?);
@@ -88,8 +88,8 @@ fn map(name: &str, owner: Option<(&str, &str)>) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
 }
 
-/// Waits until the collector works: it has collected an object whose owner never existed.
-async fn witness(cluster: &Cluster) -> Result<()> {
+/// Waits until the collector has collected an object whose owner never existed.
+async fn wait_for_collector(cluster: &Cluster) -> Result<()> {
     let client = &cluster.client;
     api::create(
         client,
@@ -101,14 +101,14 @@ async fn witness(cluster: &Cluster) -> Result<()> {
     )
     .await?;
     wait("the collector works", async || {
-        let there = api::get(client, "ConfigMap", NAMESPACE, "witness").await?;
-        Ok((usize::from(there.is_none()), 1))
+        let object = api::get(client, "ConfigMap", NAMESPACE, "witness").await?;
+        Ok((usize::from(object.is_none()), 1))
     })
     .await
 }
 
-/// Deletes the owners. Returns the seconds until all their dependents are deleted, and the CPU time
-/// that it took.
+/// Deletes the owners. Returns the time until all dependents are deleted, and the collector's CPU
+/// time, both in seconds.
 async fn collect(
     cluster: &Cluster,
     collector: &Process,
@@ -129,15 +129,16 @@ async fn collect(
         .await?;
     }
     let all = OWNERS * (dependents + 1);
-    // A list of all would cost the server more than what is measured: the first object and the
+    // A complete list would cost the server more than the measured work. The first object and the
     // number of the others are enough.
-    wait("all are deleted", async || {
+    wait("all objects are deleted", async || {
         Ok((all - left(cluster, family).await?.min(all), all))
     })
     .await?;
     Ok((begun.elapsed().as_secs_f64(), span.used(collector)?))
 }
 
+/// The number of objects left of a family.
 async fn left(cluster: &Cluster, family: &str) -> Result<usize> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?limit=1");
     let list = api::send(&cluster.client, "GET", &path, None).await?;

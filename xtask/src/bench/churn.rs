@@ -1,4 +1,4 @@
-//! Changes at a fixed rate, as a busy cluster has them.
+//! Changes at a fixed rate, as in a busy cluster.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::bed::NAMESPACE;
 
-/// The most changes in flight, where the server is slower than the rate.
-const AT_ONCE: usize = 16;
+/// The maximum number of concurrent changes. It binds if the server is slower than the rate.
+const CONCURRENCY: usize = 16;
 
-/// What changes in a pod's status.
+/// The field of a pod's status that changes.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// Its message, which its owner ignores.
+    /// The message, which the pod's owner ignores.
     Message,
-    /// Whether it is ready, which its owner counts.
+    /// The ready condition, which the pod's owner counts.
     Readiness,
 }
 
-/// Changes that go on until they are stopped.
+/// Changes that continue until they are stopped.
 pub(super) struct Churn {
     task: JoinHandle<Result<u64>>,
     stop: tokio::sync::oneshot::Sender<()>,
@@ -47,7 +47,7 @@ impl Churn {
             let (mut begun, mut done, mut changes) = (0, 0, FuturesUnordered::new());
             loop {
                 tokio::select! {
-                    _ = ticks.tick(), if changes.len() < AT_ONCE => {
+                    _ = ticks.tick(), if changes.len() < CONCURRENCY => {
                         changes.push(change(begun));
                         begun += 1;
                     }
@@ -67,7 +67,7 @@ impl Churn {
         }
     }
 
-    /// Starts changes of the pods' statuses, one pod after the other.
+    /// Starts to change the pods' statuses, one pod after the other.
     pub(super) fn of_pods(client: &Client, pods: Vec<String>, rate: u32, change: Change) -> Self {
         let (client, begun) = (client.clone(), Timestamp::now());
         Self::start(rate, move |number| {
@@ -98,8 +98,8 @@ impl Churn {
     /// Stops the changes.
     ///
     /// # Errors
-    /// A change was refused, or fewer than nine in ten of the changes were done in time, so that
-    /// what was measured meanwhile is void.
+    /// A change was refused, or less than 90 % of the changes were done in time, so that the
+    /// measurement is invalid.
     pub(super) async fn stop(self) -> Result<()> {
         let _ = self.stop.send(());
         let done = self.task.await??;

@@ -1,5 +1,4 @@
-//! Objects that ask for pods: from nothing until all pods are ready, and from one image to the
-//! next.
+//! The creation of workloads until all pods are ready, and rollouts to another image.
 
 use std::time::Instant;
 
@@ -29,7 +28,7 @@ impl Shape {
         (0..self.owners).map(move |number| owner(kind, &format!("web-{number}"), replicas))
     }
 
-    /// Waits until `count`, summed over the owners, is the number of all pods.
+    /// Waits until the sum of `count` over the owners is the number of all pods.
     async fn wait_for(self, bed: &Bed, what: &str, count: impl Fn(&Value) -> u64) -> Result<()> {
         wait(what, async || {
             let owners = api::list(bed.client(), self.kind, NAMESPACE).await?;
@@ -39,7 +38,7 @@ impl Shape {
     }
 }
 
-/// Measures from their creation until all pods are ready.
+/// Measures from the creation of the owners until all pods are ready.
 pub(super) async fn up(subject: Subject, shape: Shape) -> Result<Figures> {
     let bed = Bed::start(subject, shape.pods()).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());

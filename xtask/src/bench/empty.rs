@@ -1,4 +1,4 @@
-//! A cluster in which nothing happens, with all controllers enabled: what memory they take.
+//! The memory of all controllers in an idle cluster.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use super::process::{peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
-/// How long the controllers get to fill their caches and to release the memory that they needed for
-/// it.
+/// How long to wait for the controllers to fill their caches and to release temporary memory.
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// Measures one subject with all its controllers.
@@ -21,7 +20,7 @@ pub(super) async fn measure(subject: Subject) -> Result<Figures> {
     let client = &cluster.client;
     let mut controllers = subject.start_with(&cluster, "controllers", "*", QPS, BURST, QUIET)?;
     create_namespace(client, NAMESPACE).await?;
-    wait("there is a service account", async || {
+    wait("the service account exists", async || {
         Ok((
             api::list(client, "ServiceAccount", NAMESPACE).await?.len(),
             1,

@@ -1,4 +1,4 @@
-//! Jobs whose pods all run at once and end soon: from their creation until all are complete.
+//! Jobs whose pods all run concurrently and end soon: from their creation until all are complete.
 
 use std::time::Instant;
 
@@ -11,9 +11,9 @@ use super::report::Figures;
 use super::wait;
 
 /// How long a pod runs.
-const RUNS: &str = "1s";
+const RUN_TIME: &str = "1s";
 
-/// Measures so many Jobs with so many completions each.
+/// Measures `jobs` Jobs with `completions` completions each.
 pub(super) async fn measure(subject: Subject, jobs: usize, completions: usize) -> Result<Figures> {
     let bed = Bed::start(subject, jobs * completions).await?;
     let (mut figures, begun) = (Figures::default(), Instant::now());
@@ -34,7 +34,7 @@ pub(super) async fn measure(subject: Subject, jobs: usize, completions: usize) -
 }
 
 fn job(number: usize, completions: usize) -> Value {
-    let annotations = json!({"fake-kubelet.flyball.dev/exit-after": RUNS});
+    let annotations = json!({"fake-kubelet.flyball.dev/exit-after": RUN_TIME});
     let mut template = template(&json!({"work": number.to_string()}), "work:1", &annotations);
     template["spec"]["restartPolicy"] = "Never".into();
     json!({

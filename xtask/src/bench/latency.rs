@@ -1,6 +1,6 @@
-//! Pods of a ReplicaSet are deleted one by one: how soon the replacement of each is requested,
-//! while nothing else happens and while other pods change all the time. The times are those of the
-//! API server's audit log, for both subjects.
+//! The time from a pod's deletion to the request that creates its replacement, in an idle cluster
+//! and while other pods change continually. Pods of a ReplicaSet are deleted one by one. The times
+//! are those of the API server's audit log, for both subjects.
 
 use std::time::{Duration, Instant};
 
@@ -18,17 +18,17 @@ use super::wait;
 /// The ReplicaSet whose pods are deleted and the one whose pods change, with their numbers of pods.
 const QUIET: (&str, usize) = ("quiet", 20);
 const BUSY: (&str, usize) = ("busy", 100);
-/// Changes in a second.
+/// Changes per second.
 const CHANGES: u32 = 100;
-/// Deletions in a turn.
+/// Deletions per turn.
 const TURN: usize = 25;
-/// How often it is checked whether a pod was replaced, and how long that may take.
+/// How often to check whether a pod was replaced, and for how long at most.
 const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures so many deletions under each subject, first idle and then under changes. Each subject
-/// has a control plane of its own. They take turns of some seconds, so that none meets a slower
-/// machine than the others.
+/// Measures `deletions` deletions under each subject, first idle and then under changes. Each
+/// subject has a separate control plane. The subjects take turns of some seconds, so that changes of
+/// the machine's speed affect all of them.
 pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Vec<Figures>> {
     let mut beds = Vec::new();
     for &subject in subjects {
@@ -58,7 +58,7 @@ pub(super) async fn measure(subjects: &[Subject], deletions: usize) -> Result<Ve
     Ok(figures)
 }
 
-/// A control plane with all pods.
+/// Starts a control plane and creates all pods.
 async fn prepare(subject: Subject) -> Result<Bed> {
     let mut bed = Bed::start(subject, 0).await?;
     create_all(
@@ -69,7 +69,7 @@ async fn prepare(subject: Subject) -> Result<Bed> {
             .map(|(name, pods)| owner("ReplicaSet", name, pods)),
     )
     .await?;
-    wait("there are all pods", async || {
+    wait("all pods exist", async || {
         Ok((
             api::list(bed.client(), "Pod", NAMESPACE).await?.len(),
             QUIET.1 + BUSY.1,
@@ -80,7 +80,7 @@ async fn prepare(subject: Subject) -> Result<Bed> {
     Ok(bed)
 }
 
-/// Distributes so many deletions: each bed gets a few, in turn.
+/// Does `deletions` deletions on each bed, a few on each in turn.
 async fn in_turn(
     beds: &[Bed],
     deletions: usize,
@@ -97,7 +97,7 @@ async fn in_turn(
     Ok(())
 }
 
-/// The figures from an audit log, with the times at which the idle phase and the busy phase began.
+/// The figures of an audit log. `idle` and `busy` are the times at which these phases began.
 fn of_audit(audit: &[Value], idle: Timestamp, busy: Timestamp) -> Result<Figures> {
     let (idle, busy): (Vec<_>, Vec<_>) = latencies(audit, idle)?
         .into_iter()
@@ -126,30 +126,30 @@ async fn names_of_set(client: &Client, set: &str) -> Result<Vec<String>> {
     pod_names(client, |pod| pod["metadata"]["labels"]["app"] == set).await
 }
 
-/// Deletes pods of the quiet set, each once the one before it was replaced.
+/// Deletes pods of the quiet set. Waits for the replacement of each pod before the next deletion.
 async fn delete(client: &Client, deletions: usize) -> Result<()> {
     let mut pods = names_of_set(client, QUIET.0).await?;
     for _ in 0..deletions {
-        let doomed = pods.pop().context("the set has no pods")?;
-        api::delete(client, "Pod", NAMESPACE, &doomed).await?;
-        let asked = Instant::now();
+        let deleted = pods.pop().context("the set has no pods")?;
+        api::delete(client, "Pod", NAMESPACE, &deleted).await?;
+        let start = Instant::now();
         while pods.len() < QUIET.1 {
             ensure!(
-                asked.elapsed() < PATIENCE,
-                "{doomed} was not replaced within {} s",
+                start.elapsed() < PATIENCE,
+                "{deleted} was not replaced within {} s",
                 PATIENCE.as_secs()
             );
             tokio::time::sleep(PAUSE).await;
             pods = names_of_set(client, QUIET.0).await?;
-            pods.retain(|name| *name != doomed);
+            pods.retain(|name| *name != deleted);
         }
     }
     Ok(())
 }
 
-/// When each deletion since `started` was requested, and the milliseconds until its replacement
-/// was. (That may be before the deletion's response.) Each deletion waits for the replacement
-/// before, so they pair in order.
+/// The time of each deletion request since `started`, and the milliseconds until the request for the
+/// replacement, which may precede the deletion's response. Each deletion waits for the previous
+/// replacement, so deletions and creations pair up in order.
 fn latencies(audit: &[Value], started: Timestamp) -> Result<Vec<(Timestamp, f64)>> {
     let of = |verb: &str| -> Result<Vec<Timestamp>> {
         let is_it = |event: &&Value| {

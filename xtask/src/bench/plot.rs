@@ -1,5 +1,5 @@
-//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1, where Flyball and
-//! stock cost the same.
+//! A plot of ratios as SVG: a bar for each figure, from 0 to 2, with a line at 1. At this line,
+//! Flyball and stock cost the same.
 
 use std::fmt::Write;
 
@@ -10,17 +10,19 @@ pub(super) struct Group {
     pub(super) bars: Vec<(String, f64)>,
 }
 
-/// The left end of the bars and the length of the ratio 1, in pixels; the largest ratio that is
-/// drawn; the height of a line.
+/// The left end of the bars, in pixels.
 const LEFT: f64 = 300.0;
+/// The length of a bar for the ratio 1, in pixels.
 const ONE: f64 = 240.0;
-const MOST: f64 = 2.0;
+/// The largest ratio that is drawn.
+const MAX_RATIO: f64 = 2.0;
+/// The height of a line, in pixels.
 const LINE: f64 = 18.0;
 
 /// An SVG image.
 pub(super) fn svg(groups: &[Group]) -> String {
     let lines: usize = groups.iter().map(|group| group.bars.len() + 2).sum();
-    let (width, height) = (LEFT + ONE * MOST + 60.0, (lines as f64 + 2.0) * LINE);
+    let (width, height) = (LEFT + ONE * MAX_RATIO + 60.0, (lines as f64 + 2.0) * LINE);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -36,7 +38,7 @@ pub(super) fn svg(groups: &[Group]) -> String {
         LEFT,
         LINE,
         "fill=\"#555\"",
-        "Flyball's cost as a part of kube-controller-manager's: shorter is better",
+        "Flyball's cost relative to kube-controller-manager's: shorter is better",
     );
     let mut y = 2.0 * LINE;
     let mut bars = String::new();
@@ -46,7 +48,7 @@ pub(super) fn svg(groups: &[Group]) -> String {
         for (figure, ratio) in &group.bars {
             y += LINE;
             let (length, color) = (
-                ratio.clamp(0.0, MOST) * ONE,
+                ratio.clamp(0.0, MAX_RATIO) * ONE,
                 if *ratio <= 1.0 { "#2a7ab0" } else { "#c0392b" },
             );
             text(LEFT - 8.0, y, "text-anchor=\"end\"", figure);
@@ -88,7 +90,7 @@ mod tests {
         }]);
         assert!(
             svg.contains(&format!("width=\"{:.1}\"", ONE / 2.0))
-                && svg.contains(&format!("width=\"{:.1}\"", ONE * MOST))
+                && svg.contains(&format!("width=\"{:.1}\"", ONE * MAX_RATIO))
         );
         assert!(svg.contains("a &lt; b") && svg.contains(">7.00<") && svg.ends_with("</svg>\n"));
     }

@@ -5,52 +5,56 @@ use flyball_controlplane::Process;
 use procfs::ProcResult;
 use procfs::process::Process as Proc;
 
-/// A span of time in which a process's CPU time is counted.
+/// The CPU time of a process since a point in time.
 pub(super) struct CpuSpan {
-    /// Seconds of CPU time that the process had used when the span began.
+    /// The CPU time of the process at that point, in seconds.
     before: f64,
 }
 
 impl CpuSpan {
-    /// Begins a span now.
     pub(super) fn begin(process: &Process) -> Result<Self> {
         Ok(Self {
             before: cpu_seconds(process)?,
         })
     }
 
-    /// Seconds of CPU time that the process has used in the span so far.
+    /// The CPU time in the span so far, in seconds.
     pub(super) fn used(&self, process: &Process) -> Result<f64> {
         Ok(cpu_seconds(process)? - self.before)
     }
 }
 
-/// The seconds of CPU time that a process has used since it started.
+/// The CPU time of a process since its start, in seconds.
 pub(super) fn cpu_seconds(process: &Process) -> Result<f64> {
     let stat = look(process, |proc| proc.stat())?;
     Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
-/// The most memory that a process has had resident.
+/// The peak resident memory of a process.
 pub(super) fn peak_mib(process: &Process) -> Result<f64> {
     let status = look(process, |proc| proc.status())?;
     mib(process, status.vmhwm)
 }
 
-/// The memory that a process has resident now.
+/// The current resident memory of a process.
 pub(super) fn resident_mib(process: &Process) -> Result<f64> {
     let status = look(process, |proc| proc.status())?;
     mib(process, status.vmrss)
 }
 
 fn mib(process: &Process, kib: Option<u64>) -> Result<f64> {
-    let kib = kib.with_context(|| format!("{} has ended: it has no memory", process.name()))?;
+    let kib = kib.with_context(|| format!("{} has ended, so it has no memory", process.name()))?;
     Ok(kib as f64 / 1024.0)
 }
 
-fn look<T>(process: &Process, what: impl Fn(&Proc) -> ProcResult<T>) -> Result<T> {
-    let pid = i32::try_from(process.pid()).context("a process id is no larger")?;
+fn look<T>(process: &Process, read: impl Fn(&Proc) -> ProcResult<T>) -> Result<T> {
+    let pid = i32::try_from(process.pid()).context("the process id is too large")?;
     Proc::new(pid)
-        .and_then(|proc| what(&proc))
-        .with_context(|| format!("can't read what {} uses from /proc/{pid}", process.name()))
+        .and_then(|proc| read(&proc))
+        .with_context(|| {
+            format!(
+                "can't read the usage of {} from /proc/{pid}",
+                process.name()
+            )
+        })
 }

@@ -1,5 +1,5 @@
 //! Relays: plugins that copy values from one namespace to the next, and the host that runs them.
-//! Each is the component of `tests/bench/relay` with a number of its own.
+//! Each relay is the component of `tests/bench/relay` with another number.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +18,8 @@ use super::wait;
 
 /// The host's name.
 const HOST: &str = "host";
-/// The name in the component as it is built.
-const NUMBERED: &str = "relay-0000-of-0002";
+/// The name in the component as built. It is replaced by each relay's name.
+const BUILT_NAME: &str = "relay-0000-of-0002";
 
 /// A host for relays, and a ring of namespaces.
 pub(super) struct Relays {
@@ -39,9 +39,10 @@ pub(super) struct Setter {
 
 /// A write that the API server accepted.
 pub(super) struct Written {
-    /// When its request was received.
+    /// The time at which the request was received.
     pub(super) at: Timestamp,
-    pub(super) answered: Timestamp,
+    /// The time of the response.
+    pub(super) completed: Timestamp,
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -96,10 +97,13 @@ impl Relays {
         replace(&self.folder.join(format!("{name}.wasm")), &wasm)
     }
 
-    /// The digests of the relays that run, by their names.
+    /// The digests of the running relays, by name.
     pub(super) fn running(&self) -> Result<BTreeMap<String, String>> {
-        let all: Vec<Value> =
-            serde_json::from_str(&self.cluster.ask(HOST, &["status", "-o", "json"])?)?;
+        let all: Vec<Value> = serde_json::from_str(
+            &self
+                .cluster
+                .operator_command(HOST, &["status", "-o", "json"])?,
+        )?;
         let running = all.iter().filter(|status| status["state"] == "running");
         let text =
             |status: &Value, field: &str| status[field].as_str().unwrap_or_default().to_owned();
@@ -108,7 +112,7 @@ impl Relays {
             .collect())
     }
 
-    /// Waits until so many relays run.
+    /// Waits until `count` relays run.
     pub(super) async fn until_running(&self, count: usize) -> Result<()> {
         wait("the relays run", async || {
             Ok((self.running()?.len(), count))
@@ -116,7 +120,7 @@ impl Relays {
         .await
     }
 
-    /// Returns a handle that changes what the first relay copies.
+    /// A handle that changes what the first relay copies.
     pub(super) fn setter(&self) -> Setter {
         Setter {
             client: self.client().clone(),
@@ -133,7 +137,7 @@ impl Relays {
             .map(drop)
     }
 
-    /// The value that has reached a relay.
+    /// The value in the namespace of a relay.
     pub(super) async fn value(&self, number: usize, object: &str) -> Result<String> {
         let map = api::get(self.client(), "ConfigMap", &self.name(number), object).await?;
         Ok(map
@@ -157,13 +161,13 @@ impl Relays {
                 object["resource"] == "configmaps" && object["namespace"] != "kube-system";
             if event["stage"] == "ResponseComplete" && is_copied && is_write && code < 300 {
                 let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-                let (at, answered) = (
+                let (at, completed) = (
                     time(&event, "requestReceivedTimestamp")?,
                     time(&event, "stageTimestamp")?,
                 );
                 written.push(Written {
                     at,
-                    answered,
+                    completed,
                     namespace: text("namespace"),
                     name: text("name"),
                 });
@@ -181,10 +185,10 @@ pub(super) fn name(number: usize, count: usize) -> String {
 
 /// The component with another name.
 fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
-    let (from, to) = (NUMBERED.as_bytes(), name.as_bytes());
+    let (from, to) = (BUILT_NAME.as_bytes(), name.as_bytes());
     ensure!(
         from.len() == to.len(),
-        "{name} is not as long as {NUMBERED}"
+        "{name} is not as long as {BUILT_NAME}"
     );
     let mut wasm = wasm.to_vec();
     let places: Vec<usize> = wasm
@@ -195,7 +199,7 @@ fn numbered(wasm: &[u8], name: &str) -> Result<Vec<u8>> {
         .collect();
     ensure!(
         !places.is_empty(),
-        "the relay's component doesn't contain its name {NUMBERED}"
+        "the relay's component doesn't contain its name {BUILT_NAME}"
     );
     for at in places {
         wasm[at..at + from.len()].copy_from_slice(to);

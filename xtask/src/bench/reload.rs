@@ -1,5 +1,4 @@
-//! A plugin that is replaced again and again while its keys change: how long a key waits because of
-//! it.
+//! The latency of a plugin that is reloaded repeatedly while its keys change.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,18 +12,19 @@ use super::relays::{Relays, Written};
 use super::report::Figures;
 use super::wait;
 
-/// The number of keys, and how many of them change in a second, one after the other.
+/// The number of keys. They change one after the other.
 const KEYS: usize = 100;
+/// Changes per second.
 const CHANGES: u32 = 50;
-/// The length of a span without a reload, which is compared to one with a reload.
+/// The length of a span without a reload, for the comparison with one during a reload.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// A beginning and an end.
+/// The begin and the end of a span.
 type Span = (Timestamp, Timestamp);
 
-/// Measures so many reloads.
+/// Measures this number of reloads.
 pub(super) async fn measure(reloads: usize) -> Result<Figures> {
-    // The second namespace has no relay of its own, which would copy back.
+    // The second namespace has no relay: it would copy the values back.
     let relays = Relays::start(2).await?;
     relays.put(0, 0)?;
     relays.until_running(1).await?;
@@ -82,7 +82,8 @@ fn object(key: usize) -> String {
     format!("key-{key}")
 }
 
-/// Returns so many spans without a reload, and as many from a new file until the host runs it.
+/// Reloads the plugin `reloads` times. Returns the spans without a reload, and the spans from a new
+/// file until the host runs it.
 async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)> {
     let (mut quiet, mut reloading) = (Vec::new(), Vec::new());
     for version in 1..=reloads {
@@ -102,7 +103,7 @@ async fn spans(relays: &Relays, reloads: usize) -> Result<(Vec<Span>, Vec<Span>)
     Ok((quiet, reloading))
 }
 
-/// The digest of the version that runs.
+/// The digest of the running version.
 fn digest(relays: &Relays) -> Result<String> {
     relays
         .running()?
@@ -110,15 +111,15 @@ fn digest(relays: &Relays) -> Result<String> {
         .context("the relay isn't running")
 }
 
-/// How long each change in this namespace waited for its copy in the other one, in milliseconds,
-/// for changes within a span. The wait begins with the response to the change; it is 0 if the copy
-/// was requested before that.
+/// The wait of each change in the namespace `from` within a span, in milliseconds: from the response
+/// to the change until the request for the copy in the other namespace. It is 0 if that request came
+/// before the response.
 fn waits(written: &[Written], from: &str, (begun, ended): Span) -> Result<Vec<f64>> {
     let (mut waiting, mut waits) = (HashMap::new(), Vec::new());
     for write in written.iter().filter(|write| write.at >= begun) {
         if write.namespace == from {
             if write.at < ended {
-                waiting.entry(&write.name).or_insert(write.answered);
+                waiting.entry(&write.name).or_insert(write.completed);
             }
         } else if let Some(changed) = waiting.remove(&write.name) {
             waits.push(changed.duration_until(write.at).as_secs_f64().max(0.0) * 1000.0);
@@ -140,12 +141,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_from_the_answer_to_the_first_change_to_the_request_for_the_copy() {
+    fn a_wait_is_from_the_response_to_the_first_change_to_the_request_for_the_copy() {
         let at = |milliseconds| Timestamp::UNIX_EPOCH + SignedDuration::from_millis(milliseconds);
-        // Each is answered after 3 ms.
+        // Each response takes 3 ms.
         let write = |namespace: &str, key: usize, milliseconds| Written {
             at: at(milliseconds),
-            answered: at(milliseconds + 3),
+            completed: at(milliseconds + 3),
             namespace: namespace.into(),
             name: object(key),
         };

@@ -1,4 +1,4 @@
-//! Figures: their rounds and medians, and the table, the file and the plot that show them.
+//! Figures of all rounds and their medians, as a table, a JSON file and a plot.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const END: &str = "<!-- end of the figures -->";
 /// The file of the figures.
 const FILE: &str = "performance.json";
 
-/// The figures of a run, by their name and unit.
+/// The figures of a run. Each has a name with its unit, and a value.
 #[derive(Default)]
 pub(super) struct Figures(Vec<(String, f64)>);
 
@@ -27,7 +27,7 @@ impl Figures {
         self.0.is_empty()
     }
 
-    /// Adds percentiles of values, by the name and the part of each.
+    /// Adds percentiles of values. Each part has a name and a fraction from 0 to 1.
     ///
     /// # Errors
     /// There are no values.
@@ -64,7 +64,7 @@ pub(super) struct Workload {
     rows: Vec<Row>,
 }
 
-/// One figure of each round: of Flyball, of stock, and of stock as a control.
+/// A figure in all rounds: of Flyball, of stock, and of stock as a control.
 #[derive(Serialize, Deserialize)]
 struct Row {
     figure: String,
@@ -103,7 +103,7 @@ impl Report {
         self.workloads.push(workload);
     }
 
-    /// Reads the report in a folder. It is empty if there is none.
+    /// Reads the report in a folder. Returns an empty report if there is none.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         match std::fs::read(&path) {
@@ -114,8 +114,8 @@ impl Report {
         }
     }
 
-    /// These figures, and of workloads that are not among them those that were measured before, in
-    /// an order of names.
+    /// Adds the workloads of an earlier report that this one doesn't have. Sorts by the position of
+    /// the name in `order`.
     pub(super) fn join(self, before: Self, order: &[&str]) -> Self {
         let mut workloads = self.workloads;
         for workload in before.workloads {
@@ -153,7 +153,7 @@ impl Report {
         text + "\n"
     }
 
-    /// Writes the figures as JSON and the ratios as a plot, both under this name in a folder.
+    /// Writes the figures as JSON and the ratios as a plot into a folder.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("can't create {}", folder.display()))?;
@@ -176,8 +176,8 @@ pub(super) fn show(document: &Path, folder: &Path) -> Result<()> {
     let places = text
         .split_once(BEGIN)
         .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = places
-        .with_context(|| format!("{} lacks the markers of the figures", document.display()))?;
+    let (before, after) =
+        places.with_context(|| format!("{} has no markers for the figures", document.display()))?;
     let text = [before, BEGIN, &Report::read(folder)?.markdown(), END, after].concat();
     std::fs::write(document, text).with_context(|| format!("can't write {}", document.display()))
 }
@@ -203,7 +203,7 @@ impl Workload {
         }
     }
 
-    /// The bars of the plot; `None` if stock has no counterpart.
+    /// The bars of the plot; `None` if stock was not measured.
     fn group(&self) -> Option<plot::Group> {
         let bars = self
             .rows
@@ -222,20 +222,20 @@ impl Row {
         [&self.flyball, &self.stock, &self.again].map(|values| percentile(&mut values.clone(), 0.5))
     }
 
-    /// The ratio of Flyball's figure to stock's, if there is one.
+    /// The ratio of Flyball's median to stock's; `None` if stock was not measured or is 0.
     fn ratio(&self) -> Option<f64> {
         let [ours, stock, _] = self.medians();
         Some(ours? / stock.filter(|stock| *stock > 0.0)?)
     }
 
-    /// Stock's to stock's: what a ratio may be by chance.
+    /// The ratio of the control's median to stock's, which shows the noise of a ratio.
     fn noise(&self) -> Option<f64> {
         let [_, stock, again] = self.medians();
         Some(again? / stock.filter(|stock| *stock > 0.0)?)
     }
 }
 
-/// The commit that is checked out; with a mark, where anything but the figures was changed since.
+/// The commit that is checked out, with a mark if anything outside docs/ has uncommitted changes.
 fn version() -> String {
     let commit =
         output(command("git").args(["describe", "--always", "--exclude=*"])).unwrap_or_default();
@@ -248,7 +248,7 @@ fn version() -> String {
     }
 }
 
-/// The value below which this part of them lies; none if there are none.
+/// The value below which this fraction of the values lies; `None` if there are no values.
 fn percentile(values: &mut [f64], part: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_again_takes_the_place_of_what_was_before() {
+    fn new_figures_of_a_workload_replace_its_old_figures() {
         let report = |figures: &[(&str, &str)]| Report {
             workloads: figures
                 .iter()

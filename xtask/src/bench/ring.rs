@@ -1,5 +1,5 @@
-//! A ring of plugins, each of which copies a value from its namespace to the next one: what memory
-//! a plugin takes, and how long a hop takes.
+//! The memory of a plugin and the time of a hop, in a ring of plugins that each copy a value from
+//! one namespace to the next.
 
 use anyhow::{Result, ensure};
 
@@ -11,7 +11,7 @@ use super::wait;
 
 const TOKEN: &str = "token";
 
-/// Sends a value around so many plugins, so many times.
+/// Sends a value around the ring of `plugins` plugins, `rounds` times.
 pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
     let relays = Relays::start(plugins).await?;
     tokio::time::sleep(REST).await;
@@ -46,7 +46,7 @@ pub(super) async fn measure(plugins: usize, rounds: usize) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The milliseconds from each request that writes a copy to the next one, in so many rounds.
+/// The milliseconds between consecutive requests of each round that write the value.
 fn hops(written: &[Written], plugins: usize, rounds: usize) -> Result<Vec<f64>> {
     ensure!(
         written.len() == plugins * rounds,
@@ -74,12 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_are_from_request_to_request_of_a_round() {
+    fn a_hop_is_the_time_between_two_requests_of_a_round() {
         let write = |number: usize, at: i64| {
             let at = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at);
             Written {
                 at,
-                answered: at,
+                completed: at,
                 namespace: name(number, 3),
                 name: TOKEN.into(),
             }

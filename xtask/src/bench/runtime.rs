@@ -1,4 +1,4 @@
-//! Benchmarks of the runtime alone, without a control plane: each is an example of its crate.
+//! Benchmarks of the runtime alone, without a control plane. Each is an example of a crate.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -10,7 +10,7 @@ use super::Size;
 use super::report::Figures;
 use crate::run::{command, run, workspace};
 
-/// The exit code of an example whose figures are out of their bounds.
+/// The exit code of an example whose figures exceed their bounds.
 const OUT_OF_BOUNDS: i32 = 2;
 
 pub(super) fn describe(name: &str, size: Size) -> String {
@@ -23,8 +23,8 @@ pub(super) fn describe(name: &str, size: Size) -> String {
     }
 }
 
-/// The argument of the example: for how many seconds `hostile` calls its victim beside each fault,
-/// or how many plugins `idle` loads.
+/// The argument of the example: for `hostile`, the seconds for which it calls its victim beside each
+/// fault; for `idle`, the number of plugins.
 fn argument(name: &str, size: Size) -> Option<u32> {
     match (name, size) {
         ("hostile", Size::Whole) => Some(60),
@@ -37,7 +37,7 @@ fn argument(name: &str, size: Size) -> Option<u32> {
 
 /// Runs an example. Returns its figures, and whether they are within their bounds.
 pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
-    // It is built among the whole workspace, as all else is, so that the engine is compiled once.
+    // Built with the features of the whole workspace, so that the engine is compiled once.
     run(command("cargo").args([
         "build",
         "--release",
@@ -68,10 +68,10 @@ pub(super) fn measure(name: &str, size: Size) -> Result<(Figures, bool)> {
     Ok((figures, status.success()))
 }
 
-/// Reads the figures in the output of an example. All other lines are printed at once.
-fn read(said: ChildStdout) -> std::io::Result<Figures> {
+/// Reads the figures in the output of an example. Prints all other lines immediately.
+fn read(output: ChildStdout) -> std::io::Result<Figures> {
     let mut figures = Figures::default();
-    for line in BufReader::new(said).lines() {
+    for line in BufReader::new(output).lines() {
         let line = line?;
         match figure(&line) {
             Some((name, value)) => figures.push(name, value),
@@ -81,7 +81,7 @@ fn read(said: ChildStdout) -> std::io::Result<Figures> {
     Ok(figures)
 }
 
-/// Reads a line of a name, a value and a unit, with tabs between them.
+/// Parses a line with a name, a value and a unit, separated by tabs.
 fn figure(line: &str) -> Option<(String, f64)> {
     let [name, value, unit] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
     let name = if unit.is_empty() {

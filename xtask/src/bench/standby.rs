@@ -1,5 +1,5 @@
-//! Two processes, of which the leader is killed: how soon the standby writes after it has acquired
-//! the lease.
+//! The time from a standby's acquisition of the lease to its first write, after the leader was
+//! killed.
 
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ use super::wait;
 
 const NAMESPACE: &str = "standby";
 const CONTROLLERS: &str = "replicaset-controller,serviceaccount-controller";
-/// A short lease, so that nobody waits long for its end. The measurement begins when it is
-/// acquired.
+/// A short lease, so that it expires soon. The measurement begins when the standby acquires it.
 const FLAGS: [&str; 5] = [
     "--v=0",
     "--leader-elect=true",
@@ -24,7 +23,7 @@ const FLAGS: [&str; 5] = [
     "--leader-elect-renew-deadline=3s",
     "--leader-elect-retry-period=500ms",
 ];
-/// How long the standby gets to fill its caches.
+/// How long to wait for the standby to fill its caches.
 const REST: Duration = Duration::from_secs(5);
 
 /// Measures one subject.
@@ -64,8 +63,8 @@ fn start(subject: Subject, cluster: &Cluster, name: &str) -> Result<Process> {
     subject.start_with(cluster, name, CONTROLLERS, 1000, 2000, &FLAGS)
 }
 
-/// The milliseconds from the response that gave the second holder the lease to the request that
-/// creates the first pod.
+/// The milliseconds from the response by which the second holder acquired the lease to the request
+/// that creates the first pod.
 fn first_write(audit: &[Value]) -> Result<f64> {
     let is = |event: &Value, verb: &str, resource: &str| {
         event["stage"] == "ResponseComplete"
@@ -76,15 +75,15 @@ fn first_write(audit: &[Value]) -> Result<f64> {
         .iter()
         .find(|event| is(event, "create", "pods"))
         .context("no pod was created")?;
-    let asked = time(pod, "requestReceivedTimestamp")?;
-    // A holder renews the lease every half second; the first was killed seconds before the second
-    // acquired it.
+    let requested = time(pod, "requestReceivedTimestamp")?;
+    // A holder renews the lease every half second. The first holder was killed seconds before the
+    // second acquired it, so the acquisition follows the last gap of 2 s or more.
     let mut updates = Vec::new();
     for event in audit.iter().filter(|event| is(event, "update", "leases")) {
         let at = time(event, "stageTimestamp")?;
         let is_it = event["objectRef"]["name"] == "kube-controller-manager"
             && event["responseStatus"]["code"] == 200;
-        if is_it && at <= asked {
+        if is_it && at <= requested {
             updates.push(at);
         }
     }
@@ -93,5 +92,5 @@ fn first_write(audit: &[Value]) -> Result<f64> {
         .rev()
         .find(|pair| pair[0].duration_until(pair[1]).as_secs() >= 2);
     let taken = taken.context("the lease never changed hands")?[1];
-    Ok(taken.duration_until(asked).as_secs_f64() * 1000.0)
+    Ok(taken.duration_until(requested).as_secs_f64() * 1000.0)
 }

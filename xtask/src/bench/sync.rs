@@ -1,5 +1,4 @@
-//! Controllers that are started on a cluster full of pods, and then see some of them change all the
-//! time.
+//! Controllers that start on a cluster with many pods, and changes of these pods afterwards.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,22 +15,22 @@ use super::process::{CpuSpan, cpu_seconds, peak_mib, resident_mib};
 use super::report::Figures;
 use super::wait;
 
-/// Pods of each ReplicaSet.
+/// Pods per ReplicaSet.
 const REPLICAS: usize = 50;
-/// Bytes of a pod, in JSON.
-const POD: usize = 10_000;
-/// How long nothing happens before memory is measured.
+/// The size of a pod's JSON in bytes.
+const POD_SIZE: usize = 10_000;
+/// The idle time before memory is measured.
 const REST: Duration = Duration::from_secs(5);
-/// Changes in a second.
+/// Changes per second.
 const CHANGES: u32 = 100;
 
-/// Snapshots of control planes full of pods, by the number of pods. Each is filled once, and all
-/// measurements begin with the same.
+/// Snapshots of control planes with many pods, by the number of pods. Each is created once, so that
+/// all measurements begin with the same objects.
 #[derive(Default)]
 pub(super) struct Full(HashMap<usize, Snapshot>);
 
 impl Full {
-    /// Starts a control plane with so many pods, which no controller has seen yet.
+    /// Starts a control plane with `pods` pods that no controller has seen yet.
     async fn cluster(&mut self, pods: usize) -> Result<Cluster> {
         let snapshot = match self.0.get(&pods) {
             Some(snapshot) => snapshot.clone(),
@@ -52,7 +51,7 @@ impl Full {
     }
 }
 
-/// Measures a start against so many pods.
+/// Measures the start of the controllers on a cluster with `pods` pods.
 pub(super) async fn start(subject: Subject, full: &mut Full, pods: usize) -> Result<Figures> {
     let (cluster, mut figures) = (full.cluster(pods).await?, Figures::default());
     let begun = Instant::now();
@@ -66,7 +65,7 @@ pub(super) async fn start(subject: Subject, full: &mut Full, pods: usize) -> Res
     Ok(figures)
 }
 
-/// Measures what changes of pods cost, after a start.
+/// Measures the cost of changes of pods.
 pub(super) async fn steady(
     subject: Subject,
     full: &mut Full,
@@ -85,9 +84,9 @@ pub(super) async fn steady(
     Ok(figures)
 }
 
-/// Measures the CPU time of a change among few and among ten times as many pods. Each change makes
-/// a pod ready or not ready, so that its owner counts its pods again. What the controllers use
-/// while nothing changes is subtracted.
+/// Measures the CPU time of a change on a cluster with `few` pods and with ten times as many. Each
+/// change makes a pod ready or not ready, so that its owner counts its pods again. The CPU time of
+/// idle controllers is subtracted.
 pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Result<Figures> {
     let mut costs = Vec::new();
     for pods in [few, 10 * few] {
@@ -108,22 +107,25 @@ pub(super) async fn growth(full: &mut Full, few: usize, time: Duration) -> Resul
     Ok(figures)
 }
 
-/// Starts controllers, and waits until they have seen all pods.
+/// Starts the controllers, and waits until they have counted all pods.
 async fn synced(subject: Subject, cluster: &Cluster, pods: usize) -> Result<Process> {
     let controllers = controllers(subject, cluster)?;
-    wait("all sets have counted their pods", async || {
-        let sets = api::list(&cluster.client, "ReplicaSet", NAMESPACE).await?;
-        let counted: u64 = sets
-            .iter()
-            .filter_map(|set| set["status"]["replicas"].as_u64())
-            .sum();
-        Ok((counted as usize, pods))
-    })
+    wait(
+        "the statuses of the ReplicaSets count all pods",
+        async || {
+            let sets = api::list(&cluster.client, "ReplicaSet", NAMESPACE).await?;
+            let counted: u64 = sets
+                .iter()
+                .filter_map(|set| set["status"]["replicas"].as_u64())
+                .sum();
+            Ok((counted as usize, pods))
+        },
+    )
     .await?;
     Ok(controllers)
 }
 
-/// The CPU time, in seconds, that changes of pods take within this time.
+/// Changes pods for this time. Returns the controllers' CPU time in seconds.
 async fn changes(
     cluster: &Cluster,
     controllers: &Process,
@@ -143,7 +145,7 @@ async fn end(cluster: Cluster, mut controllers: Process) -> Result<()> {
     cluster.shutdown().await
 }
 
-/// Creates so many pods on a control plane, and returns what it leaves in etcd.
+/// Creates `pods` pods on a control plane, and returns a snapshot of its etcd.
 async fn fill(pods: usize) -> Result<Snapshot> {
     let cluster = plane(Options {
         scheduler: false,
@@ -152,7 +154,7 @@ async fn fill(pods: usize) -> Result<Snapshot> {
     .await?;
     let (client, sets) = (&cluster.client, pods / REPLICAS);
     create_namespace(client, NAMESPACE).await?;
-    // Without controllers nobody creates the service account that pods need.
+    // No controller runs that would create the service account that pods need.
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     create_all(client, NAMESPACE, [account].into_iter()).await?;
@@ -175,16 +177,16 @@ async fn fill(pods: usize) -> Result<Snapshot> {
     cluster.plane.into_snapshot().await
 }
 
-/// Environment variables that make a pod of this owner as large as [`POD`].
+/// Environment variables that make a pod of this owner about [`POD_SIZE`] large.
 fn filler(owner: &Value) -> Result<Value> {
     let small = serde_json::to_string(&pod(owner, 0, &json!([])))?.len();
     let variable =
         |number: usize| json!({"name": format!("SETTING_{number:03}"), "value": "x".repeat(60)});
     let each = serde_json::to_string(&variable(0))?.len() + 1;
-    // The server adds fields of its own, about a fifth.
-    let missing = (POD * 4 / 5)
+    // The fields that the server adds are about a fifth of the pod.
+    let missing = (POD_SIZE * 4 / 5)
         .checked_sub(small)
-        .context("a pod is larger than it should be")?;
+        .context("a pod without variables is already too large")?;
     Ok((0..missing / each).map(variable).collect())
 }
 

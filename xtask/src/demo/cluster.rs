@@ -1,5 +1,5 @@
-//! The demo on a cluster of the user's: no fake nodes and no built-in controllers, only the plugin
-//! `greeter`, which may write in one namespace of its own. The namespace is deleted in any case.
+//! The demo on the user's cluster. It runs no fake nodes and no built-in controllers, only the plugin
+//! `greeter`, which may write in a namespace that the demo creates. The namespace is always deleted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
                 "can't create the namespace {NAMESPACE}: if an earlier run left it, delete it first"
             )
         })?;
-    let told = tokio::select! {
-        told = play_in_namespace(&client, kubeconfig, built) => told,
+    let result = tokio::select! {
+        result = play_in_namespace(&client, kubeconfig, built) => result,
         _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
     };
     namespaces
@@ -74,7 +74,7 @@ pub(super) async fn play(kubeconfig: &Path, built: &Built) -> Result<()> {
         .await
         .with_context(|| format!("can't delete the namespace {NAMESPACE}: delete it by hand"))?;
     println!("\nThe namespace {NAMESPACE} is being deleted.");
-    told
+    result
 }
 
 async fn play_in_namespace(client: &Client, kubeconfig: &Path, built: &Built) -> Result<()> {
@@ -95,12 +95,12 @@ async fn play_in_namespace(client: &Client, kubeconfig: &Path, built: &Built) ->
             format!("--policy={}", policy.display()),
         ],
     )?;
-    let told = story(client, &mut host).await;
-    if told.is_err() {
+    let result = story(client, &mut host).await;
+    if result.is_err() {
         eprintln!("The last lines of the host's log:\n{}", host.log_tail());
     }
     host.stop().await?;
-    told
+    result
 }
 
 async fn story(client: &Client, host: &mut Host) -> Result<()> {
@@ -160,7 +160,7 @@ async fn story(client: &Client, host: &mut Host) -> Result<()> {
         host,
         &table,
         start,
-        "The annotation is taken away",
+        "The annotation is removed",
         None,
     )
     .await?;

@@ -1,4 +1,4 @@
-//! The host as the demo runs it: a child that logs JSON, from which the demo reads the reconciles.
+//! The host of the demo: a child process that logs JSON. The demo reads the reconciles from the log.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,27 +10,27 @@ use flyball_controlplane::Process;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-/// Marks the lines of the log that describe reconciles.
+/// Marks the log lines of reconciles.
 const RECONCILED: &str = r#""target":"flyball::reconcile""#;
 
 /// A running host.
 pub(super) struct Host {
     process: Process,
     log: BufReader<File>,
-    /// The beginning of a line that is not complete yet.
+    /// The beginning of an incomplete line.
     partial: String,
 }
 
-/// A reconcile, as the host logs it.
+/// The log entry of a reconcile.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Reconciled {
     /// When it ended.
     pub(super) timestamp: Timestamp,
     pub(super) controller: String,
     pub(super) key: String,
-    /// Why the key was queued.
+    /// Why the key was enqueued.
     pub(super) why: String,
-    /// Its writes in words; empty if there were none.
+    /// A description of its writes; empty if there were none.
     #[serde(default)]
     pub(super) wrote: String,
     pub(super) took_ms: f64,
@@ -42,7 +42,7 @@ impl Host {
         Self::start_as("flyball", binary, dir, args)
     }
 
-    /// Starts a host with this name for its log.
+    /// Starts a host whose log has this name.
     pub(super) fn start_as(name: &str, binary: &Path, dir: &Path, args: &[String]) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let mut command = Command::new(binary);
@@ -89,7 +89,7 @@ impl Host {
             self.partial.clear();
         }
         if let Some(status) = self.process.exited() {
-            anyhow::bail!("the host ended by itself: {status}");
+            anyhow::bail!("the host ended unexpectedly: {status}");
         }
         Ok(found)
     }

@@ -1,4 +1,4 @@
-//! The story: a Deployment's life, step by step, each with the condition that ends it.
+//! The steps of the demo: the life of a Deployment. Each step has a condition that ends it.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the condition is checked.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The part of the cluster in which the story happens.
+/// The APIs of the objects in the demo.
 struct Stage {
     deployments: Api<Deployment>,
     pods: Api<Pod>,
 }
 
-/// The Deployment and its pods at one moment.
+/// The Deployment and its pods at one time.
 struct Scene {
     deployment: Deployment,
     pods: Vec<Pod>,
 }
 
-/// Plays all steps, and shows what the host did in each.
+/// Runs all steps, and shows the host's reconciles in each.
 pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
     let stage = Stage {
         deployments: Api::namespaced(client.clone(), "default"),
@@ -57,7 +57,7 @@ pub(super) async fn play(client: &Client, host: &mut Host) -> Result<()> {
         .pods
         .first()
         .map(ResourceExt::name_any)
-        .context("there is no pod to delete")?;
+        .context("no pod exists to delete")?;
     let start = Timestamp::now();
     stage
         .pods
@@ -118,8 +118,8 @@ impl Stage {
                 },
             },
         });
-        let deployment = serde_json::from_value(deployment)
-            .context("the Deployment of the story is not valid")?;
+        let deployment =
+            serde_json::from_value(deployment).context("the demo's Deployment is not valid")?;
         Ok(self
             .deployments
             .create(&PostParams::default(), &deployment)
@@ -182,8 +182,8 @@ impl Stage {
 }
 
 impl Scene {
-    /// Whether the Deployment's status counts so many pods as up to date and available, and no
-    /// others exist.
+    /// Whether the Deployment's status counts this number of pods as up to date and available, and
+    /// no other pods exist.
     fn is_settled(&self, replicas: i32) -> bool {
         let Some(status) = &self.deployment.status else {
             return false;

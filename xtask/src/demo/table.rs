@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::host::Reconciled;
 use super::since;
 
-/// Prints to standard output, with colour where a person reads it.
+/// Prints to standard output, with colour on a terminal.
 pub(super) struct Table {
     colour: bool,
 }
@@ -29,7 +29,7 @@ impl Table {
         println!("{}", self.paint("2", &head));
     }
 
-    /// Shows reconciles, with a line for each write; those that wrote nothing are left out.
+    /// Shows the reconciles that wrote something, with a line for each write.
     pub(super) fn rows(&self, start: Timestamp, reconciled: &[Reconciled]) {
         for row in reconciled.iter().filter(|row| !row.wrote.is_empty()) {
             let after = format!("{:.3} s", row.timestamp.duration_since(start).as_secs_f64());
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// Shortens a text to so many characters. It loses its middle, because names differ at their ends.
+/// Shortens a text to `width` characters. Removes the middle, because names differ at their ends.
 fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_loses_its_middle() {
+    fn the_middle_of_a_long_text_is_removed() {
         assert_eq!(shorten("short", 10), "short");
         assert_eq!(shorten("abcdefghijklmnop", 9), "abcd…mnop");
     }

@@ -2,7 +2,7 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each measurement is a crate that uses a part of this module"
+    reason = "each benchmark or example uses only a part of this module"
 )]
 
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub fn node() -> FieldPath {
     "spec.nodeName".parse().expect("a path")
 }
 
-/// The measured masks: that of a controller that reads few fields, and a typical one.
+/// The measured masks: one for a controller that reads few fields, and a typical one.
 pub fn masks() -> [(&'static str, Mask); 2] {
     let usual = [
         "metadata.labels",

@@ -1,4 +1,4 @@
-//! Reads through indexes return the same objects as a scan of all objects, after any changes.
+//! After any changes, reads through indexes return the same objects as a scan of all objects.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ enum Change {
     /// A name, a namespace, and seeds for the object's fields.
     Put(u8, u8, [u8; 5]),
     Delete(u8, u8),
-    /// A list with only the objects of even names.
+    /// A list with only the objects whose names are even.
     Replace,
     AddPath,
     AddSelector,
@@ -179,12 +179,12 @@ proptest! {
             indexer.remove(object.uid(), None, &mut Vec::new());
         }
         prop_assert_eq!((indexer.len(), indexer.bytes, indexer.namespaces.len()), (0, 0, 0));
-        prop_assert!(indexer.terms.is_empty(), "terms of no object are left");
+        prop_assert!(indexer.terms.is_empty(), "terms are left after all objects are removed");
     }
 }
 
 #[test]
-fn a_list_through_an_index_looks_at_what_it_returns() {
+fn a_list_through_an_index_tests_only_matching_objects() {
     let mut indexer = Indexer::new();
     indexer.add_path(&"spec.nodeName".parse().unwrap());
     for name in 0..100 {
@@ -198,27 +198,27 @@ fn a_list_through_an_index_looks_at_what_it_returns() {
             &mut Vec::new(),
         );
     }
-    let looked_at = |query: &ListQuery| indexer.candidates(query).len();
+    let candidates = |query: &ListQuery| indexer.candidates(query).len();
     assert_eq!(
-        looked_at(&ListQuery {
+        candidates(&ListQuery {
             labels: "app=a3".parse().unwrap(),
             ..ListQuery::namespace("n2")
         }),
         10
     );
     assert_eq!(
-        looked_at(&ListQuery {
+        candidates(&ListQuery {
             labels: "app=a3".parse().unwrap(),
             ..ListQuery::default()
         }),
         10
     );
     assert_eq!(
-        looked_at(&ListQuery {
+        candidates(&ListQuery {
             fields: vec![("spec.nodeName".parse().unwrap(), "m2".into())],
             ..ListQuery::default()
         }),
         20
     );
-    assert_eq!(looked_at(&ListQuery::namespace("n1")), 50);
+    assert_eq!(candidates(&ListQuery::namespace("n1")), 50);
 }

@@ -59,7 +59,7 @@ pub(super) enum Shape {
     Pointer,
     List,
     Map,
-    /// A struct whose fields are in the JSON in place of it.
+    /// A struct whose fields the JSON has in its place.
     Inline,
 }
 
@@ -69,13 +69,13 @@ pub(super) enum Type {
     Bool,
     Int,
     Bytes,
-    /// A list of strings that is a message of its own.
+    /// A message with only a list of strings.
     Values,
     Time,
     MicroTime,
     Quantity,
     IntOrString,
-    /// JSON, copied as it is.
+    /// JSON, copied verbatim.
     Raw,
     Message(u16),
 }

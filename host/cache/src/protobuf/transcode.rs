@@ -121,7 +121,7 @@ impl<'a> Transcoder<'a> {
     }
 
     /// The collected fields of the last object's `metadata`, each with its JSON. `out` must be the
-    /// output as it was then.
+    /// unchanged output of [`Transcoder::object`].
     pub(crate) fn collected<'s>(
         &'s self,
         out: &'s [u8],

@@ -1,4 +1,4 @@
-//! The kind of a JSON body. It is mostly at the start, so that the rest need not be parsed.
+//! The kind of a JSON body. It is mostly at the start, so the rest need not be parsed.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -4,7 +4,7 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "a module of several tests, each of which uses its own part"
+    reason = "each test crate uses only a part of this module"
 )]
 
 use std::collections::BTreeMap;
@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The server.
 #[derive(Default)]
 pub struct Server {
     inner: Mutex<Inner>,
@@ -127,7 +126,7 @@ impl Server {
         self.inner().version
     }
 
-    /// Creates or replaces an object, and returns it as the server does.
+    /// Creates or replaces an object, and returns the response.
     pub fn put(&self, namespace: &str, name: &str, mut object: Value) -> Value {
         let mut inner = self.inner();
         inner.version += 1;
@@ -160,7 +159,7 @@ impl Server {
         Some(old["metadata"]["uid"].as_str().unwrap().into())
     }
 
-    /// Increments the version, as a change of another kind does.
+    /// Increments the version, like a change of another kind.
     pub fn pass(&self) {
         self.inner().version += 1;
     }
@@ -193,14 +192,14 @@ impl Server {
         inner.send(&json!({"type": "MODIFIED", "object": object}));
     }
 
-    /// Drops the history.
+    /// Drops the history, so that older watches expire.
     pub fn compact(&self) {
         let mut inner = self.inner();
         inner.compacted = inner.version;
         inner.history.clear();
     }
 
-    /// Sends the held changes, then a bookmark: bookmarks are in order too.
+    /// Sends the held changes before a bookmark, since events are ordered by version.
     pub fn release_and_bookmark(&self) {
         self.release(usize::MAX);
         self.bookmark();
@@ -421,7 +420,7 @@ impl Inner {
     }
 }
 
-/// A body in small chunks, so that no test depends on where it is split.
+/// A body in small chunks, so that lines and objects are split.
 fn chunks(body: String) -> Chunks {
     let pieces: Vec<Result<Bytes, SourceError>> = body
         .into_bytes()

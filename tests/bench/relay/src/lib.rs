@@ -1,12 +1,12 @@
 //! Copies the values of the ConfigMaps of one namespace to those of the next.
 //!
-//! There may be many of it: whoever wants another one writes other numbers into the component,
-//! which one it is and of how many. They are in the plugin's name, which is the name of the
-//! namespace too.
+//! A cluster can run many relays. The benchmark creates each by overwriting the name in the
+//! component, which has the relay's number and the number of relays. The name is that of the plugin
+//! and of the namespace.
 
 use flyball_sdk::prelude::*;
 
-/// What is numbered.
+/// The name that is overwritten.
 static NAME: &str = "relay-0000-of-0002";
 
 #[derive(View, Clone, Debug, Default)]
@@ -18,7 +18,7 @@ struct ConfigMap {
     value: Option<String>,
 }
 
-/// Keeps the ConfigMaps of the next namespace.
+/// Manages the ConfigMaps of the next namespace.
 pub struct Relay;
 
 export!(Relay);
@@ -63,12 +63,13 @@ impl Controller for Relay {
     }
 }
 
-/// The name, read from the component's memory, so that it is there in one piece.
+/// The name, read from the component's memory. Without this, the compiler could inline parts of it,
+/// and the name would not be contiguous in the component.
 fn name() -> &'static str {
     std::hint::black_box(NAME)
 }
 
-/// The namespace after this one. The last one's next is the first.
+/// The namespace after this one. The first namespace follows the last.
 fn next(namespace: &str) -> String {
     let mut numbers = namespace
         .split('-')
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_goes_on_once() {
+    fn a_value_is_copied_once() {
         let cluster = Cluster::with([map("relay-0000-of-0002", "1")]);
         for _ in 0..2 {
             cluster
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_is_followed_by_the_first() {
+    fn the_first_namespace_follows_the_last() {
         assert_eq!(next("relay-0008-of-0010"), "relay-0009-of-0010");
         assert_eq!(next("relay-0009-of-0010"), "relay-0000-of-0010");
     }

@@ -1,5 +1,4 @@
-//! Lists the pods of an owner and reads five fields of each: as much work as a controller does to
-//! count them.
+//! Lists the pods of an owner and reads five fields of each, as a controller does to count them.
 
 use flyball_sdk::prelude::*;
 
@@ -18,8 +17,8 @@ struct Pod {
     address: String,
 }
 
-/// Counts pods. A key is `COUNT/UID`: so many of the pods of this owner have to be ready. For any
-/// other key it does nothing.
+/// Counts pods. A key is `COUNT/UID`: the reconcile fails unless COUNT pods of this owner are ready.
+/// Other keys are ignored.
 pub struct Scan;
 
 export!(Scan);

@@ -1,9 +1,9 @@
-//! Deployments on a real API server: the whole life of one, and corner cases of rollouts, side by
-//! side.
+//! Deployments on a real API server: the life of a Deployment, and corner cases of rollouts, run
+//! concurrently.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
-    Cluster, Scenarios, Space, both, finish, has_ended, is_ready, new_image, pods_that, runs,
+    Cluster, Scenarios, Space, finish, has_ended, is_ready, merged, new_image, pods_that, runs,
 };
 use flyball_controlplane::Options;
 use kube::ResourceExt;
@@ -12,21 +12,24 @@ use serde_json::json;
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 #[tokio::test]
-async fn deployments_live_as_with_kube_controller_manager() -> Result<()> {
+async fn deployments_behave_as_under_kube_controller_manager() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
     let host = cluster.controllers(
         "host",
         "deployment-controller,replicaset-controller,serviceaccount-controller",
     )?;
     let mut scenarios = Scenarios::new(&cluster);
-    scenarios.add("a_deployment_lives_its_life", a_deployment_lives_its_life);
     scenarios.add(
-        "recreate_ends_all_before_it_begins_anew",
-        recreate_ends_all_before_it_begins_anew,
+        "a_deployment_is_scaled_and_rolled_out",
+        a_deployment_is_scaled_and_rolled_out,
     );
     scenarios.add(
-        "a_paused_one_scales_but_does_not_roll_out",
-        a_paused_one_scales_but_does_not_roll_out,
+        "recreate_ends_all_old_pods_before_it_creates_new_ones",
+        recreate_ends_all_old_pods_before_it_creates_new_ones,
+    );
+    scenarios.add(
+        "a_paused_deployment_scales_but_does_not_roll_out",
+        a_paused_deployment_scales_but_does_not_roll_out,
     );
     scenarios.add(
         "a_rollback_reuses_the_old_replicaset",
@@ -47,7 +50,7 @@ async fn deployments_live_as_with_kube_controller_manager() -> Result<()> {
     finish(cluster, [host], scenarios.run().await).await
 }
 
-async fn a_deployment_lives_its_life(space: Space) -> Result<()> {
+async fn a_deployment_is_scaled_and_rolled_out(space: Space) -> Result<()> {
     space.deploy(3, "web:1", json!({})).await?;
     let scene = space.settled(3, "web:1").await?;
     ensure!(scene.condition("Available").0 == "True");
@@ -64,10 +67,9 @@ async fn a_deployment_lives_its_life(space: Space) -> Result<()> {
     space.settled(5, "web:1").await?;
 
     space.redeploy(new_image("web:2")).await?;
-    // With the defaults, a quarter of 5: at most 7 pods at once, and never fewer than 4 that are
-    // ready.
+    // By default, maxSurge and maxUnavailable are 25 % of 5: at most 7 pods, at least 4 ready ones.
     let scene = space
-        .until_scene("5 pods run the new image, by and by", |scene| {
+        .until_scene("5 pods run the new image", |scene| {
             let living = scene
                 .pods
                 .iter()
@@ -101,19 +103,19 @@ async fn a_deployment_lives_its_life(space: Space) -> Result<()> {
     Ok(())
 }
 
-async fn recreate_ends_all_before_it_begins_anew(space: Space) -> Result<()> {
+async fn recreate_ends_all_old_pods_before_it_creates_new_ones(space: Space) -> Result<()> {
     let slow_end = pods_that([("terminate-after", Some("1s"))]);
     space
         .deploy(
             3,
             "web:1",
-            both(slow_end, json!({"strategy": {"type": "Recreate"}})),
+            merged(slow_end, json!({"strategy": {"type": "Recreate"}})),
         )
         .await?;
     space.settled(3, "web:1").await?;
     space.redeploy(new_image("web:2")).await?;
     space
-        .until_scene("all run the new image", |scene| {
+        .until_scene("all pods run the new image", |scene| {
             let old = scene
                 .pods
                 .iter()
@@ -128,15 +130,15 @@ async fn recreate_ends_all_before_it_begins_anew(space: Space) -> Result<()> {
     Ok(())
 }
 
-async fn a_paused_one_scales_but_does_not_roll_out(space: Space) -> Result<()> {
+async fn a_paused_deployment_scales_but_does_not_roll_out(space: Space) -> Result<()> {
     space.deploy(2, "web:1", json!({})).await?;
     space.settled(2, "web:1").await?;
     space.redeploy(json!({"paused": true})).await?;
     space
-        .redeploy(both(new_image("web:2"), json!({"replicas": 4})))
+        .redeploy(merged(new_image("web:2"), json!({"replicas": 4})))
         .await?;
     let scene = space
-        .until_scene("it is paused, with 4 pods of the old image", |scene| {
+        .until_scene("4 pods of the old image are available", |scene| {
             let available = scene
                 .deployment
                 .status
@@ -196,7 +198,7 @@ async fn a_stuck_rollout_exceeds_its_deadline(space: Space) -> Result<()> {
         .deploy(
             2,
             "web:1",
-            both(
+            merged(
                 pods_that([("ready", Some("never"))]),
                 json!({"progressDeadlineSeconds": 2}),
             ),
@@ -208,11 +210,11 @@ async fn a_stuck_rollout_exceeds_its_deadline(space: Space) -> Result<()> {
         })
         .await?;
     space
-        .redeploy(both(new_image("web:2"), pods_that([("ready", None)])))
+        .redeploy(merged(new_image("web:2"), pods_that([("ready", None)])))
         .await?;
     space.settled(2, "web:2").await?;
     space
-        .until_scene("it has made progress again", |scene| {
+        .until_scene("the rollout has made progress again", |scene| {
             scene.condition("Progressing") == ("True", "NewReplicaSetAvailable")
         })
         .await?;
@@ -268,7 +270,7 @@ async fn ready_pods_count_only_after_min_ready_seconds(space: Space) -> Result<(
     let waited = available.0.as_second() - ready.0.as_second();
     ensure!(
         waited >= 2,
-        "it was available {waited} s after its pod was ready"
+        "the Deployment was available {waited} s after its pod was ready"
     );
     Ok(())
 }

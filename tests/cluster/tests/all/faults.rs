@@ -1,4 +1,4 @@
-//! Faults around the host in the middle of a rollout, which must still complete.
+//! Faults during a rollout, which must still complete.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, log_of, new_image, until};
@@ -22,7 +22,7 @@ async fn an_api_server_that_restarts_only_delays_a_rollout() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_killed_host_goes_on_where_it_was_once_started_again() -> Result<()> {
+async fn a_host_continues_a_rollout_after_it_was_killed() -> Result<()> {
     let (cluster, mut host, space) = rolled_out().await?;
     let result = async {
         begin_rollout(&space).await?;
@@ -47,12 +47,12 @@ async fn an_expired_watch_misses_nothing() -> Result<()> {
             .as_deref()
             .context("a pod has no name")?;
         space.delete_pod(victim).await?;
-        until("the pod is gone, unseen by the host", async || {
+        until("the pod is deleted while the host is paused", async || {
             let left = space
                 .api::<k8s_openapi::api::core::v1::Pod>()
                 .get_opt(victim)
                 .await?;
-            Ok(left.map_or(Ok(()), |_| Err("it is there".into())))
+            Ok(left.map_or(Ok(()), |_| Err("the pod exists".into())))
         })
         .await?;
         cluster.plane.compact_etcd().await?;
@@ -65,13 +65,13 @@ async fn an_expired_watch_misses_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_host_that_is_there_first_says_so_once_and_waits() -> Result<()> {
+async fn a_host_that_starts_before_the_api_server_logs_it_once_and_waits() -> Result<()> {
     let mut cluster = Cluster::start(Options::default()).await?;
     cluster.plane.stop_apiserver().await?;
     let host = cluster.controllers("host", CONTROLLERS)?;
     let result = async {
         let says = "the API server can't be asked what it serves";
-        until("the host says that it waits", async || {
+        until("the host logs that it waits", async || {
             let log = log_of(&host)?;
             Ok(if log.contains(says) { Ok(()) } else { Err(log) })
         })
@@ -83,7 +83,7 @@ async fn a_host_that_is_there_first_says_so_once_and_waits() -> Result<()> {
         let said = log_of(&host)?.matches(says).count();
         ensure!(
             said <= 3,
-            "for 3 controllers it says {said} times that it waits"
+            "for 3 controllers the host logs {said} times that it waits"
         );
         Ok(())
     };
@@ -92,12 +92,12 @@ async fn a_host_that_is_there_first_says_so_once_and_waits() -> Result<()> {
 }
 
 #[tokio::test]
-async fn sigterm_ends_it_with_code_0_in_the_middle_of_a_rollout() -> Result<()> {
+async fn a_host_that_gets_sigterm_during_a_rollout_exits_with_code_0() -> Result<()> {
     let (cluster, mut host, space) = rolled_out().await?;
     let result = async {
         begin_rollout(&space).await?;
         let status = host.stop().await?;
-        ensure!(status.code() == Some(0), "it ended with {status}");
+        ensure!(status.code() == Some(0), "the host ended with {status}");
         host = cluster.controllers("host-again", CONTROLLERS)?;
         ends_well(&space).await
     };
@@ -105,7 +105,7 @@ async fn sigterm_ends_it_with_code_0_in_the_middle_of_a_rollout() -> Result<()> 
     finish(cluster, [host], result).await
 }
 
-/// A cluster, the host, and a Deployment that has settled.
+/// Starts a cluster and the host, and waits for the pods of a Deployment.
 async fn rolled_out() -> Result<(Cluster, Process, Space)> {
     let cluster = Cluster::start(Options::default()).await?;
     let host = cluster.controllers("host", CONTROLLERS)?;
@@ -124,7 +124,7 @@ async fn begin_rollout(space: &Space) -> Result<()> {
     Ok(())
 }
 
-/// All pods run the new image, and each image has one ReplicaSet.
+/// Waits until all pods run the new image, and checks that each image has one ReplicaSet.
 async fn ends_well(space: &Space) -> Result<()> {
     let scene = space.settled(PODS, "web:2").await?;
     scene.set_of("web:1")?;

@@ -1,5 +1,5 @@
-//! The garbage collector on an API server that has a kind whose objects can't be converted; and its
-//! graph, which the host serves over HTTPS.
+//! The garbage collector on an API server with a kind whose objects can't be converted, and the
+//! collector's graph, which the host serves over HTTPS.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{Cluster, Space, finish, log_of, until};
@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph_is_shown()
+async fn a_kind_that_cannot_be_converted_only_delays_the_collector_and_the_graph_is_served()
 -> Result<()> {
     let cluster = Cluster::without_nodes(Options::default()).await?;
     let space = Space::create(cluster.client.clone(), "garbage").await?;
@@ -23,8 +23,8 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
     args.push("--use-service-account-credentials=true".into());
     let host = cluster.spawn_host("collector", cluster.plane.kcm_kubeconfig_path(), &args)?;
     let result = async {
-        let owner = make(&space, "owner", None).await?;
-        make(&space, "child", Some(&owner)).await?;
+        let owner = create(&space, "owner", None).await?;
+        create(&space, "child", Some(&owner)).await?;
         until("the owner is in the graph", async || {
             let graph = graph(&cluster, port, &format!("?uid={}", uid(&owner)?)).await?;
             let edge = format!(r#" -> "{}";"#, uid(&owner)?);
@@ -39,16 +39,16 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
         .await?;
         let maps: Api<ConfigMap> = space.api();
         maps.delete("owner", &DeleteParams::background()).await?;
-        until("the child is gone", async || {
+        until("the child is deleted", async || {
             Ok(maps
                 .get_opt("child")
                 .await?
-                .map_or(Ok(()), |_| Err("it is there".into())))
+                .map_or(Ok(()), |_| Err("the child exists".into())))
         })
         .await?;
         ensure!(
             log_of(&host)?.contains("example.com/v2/Broken"),
-            "the log does not name the kind that is missing"
+            "the log does not name the missing kind"
         );
         Ok(())
     };
@@ -56,8 +56,8 @@ async fn a_kind_that_cannot_be_converted_holds_nothing_up_for_long_and_the_graph
     finish(cluster, [host], result).await
 }
 
-/// Serves a kind in two versions with an object of the stored version, and without the webhook that
-/// converts it to the other, preferred version.
+/// Creates a CustomResourceDefinition with two versions and an object in the stored version. The
+/// webhook that would convert it to the other, preferred version doesn't exist.
 async fn break_a_kind(client: &Client) -> Result<()> {
     let version = |name: &str, stored: bool| {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
@@ -80,17 +80,17 @@ async fn break_a_kind(client: &Client) -> Result<()> {
         .await?;
     let object =
         json!({"apiVersion": "example.com/v1", "kind": "Broken", "metadata": {"name": "one"}});
-    until("an object of the kind is made", async || {
+    until("an object of the kind is created", async || {
         let request = Request::post("/apis/example.com/v1/brokens")
             .header("content-type", "application/json");
-        let made = client
+        let created = client
             .request::<Value>(request.body(object.to_string().into_bytes())?)
             .await;
-        Ok(made.map(drop).map_err(|error| error.to_string()))
+        Ok(created.map(drop).map_err(|error| error.to_string()))
     })
     .await?;
-    let made = definitions.get("brokens.example.com").await?;
-    definition["metadata"]["resourceVersion"] = made.resource_version().into();
+    let created = definitions.get("brokens.example.com").await?;
+    definition["metadata"]["resourceVersion"] = created.resource_version().into();
     definition["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
     definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
         "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -103,7 +103,7 @@ async fn break_a_kind(client: &Client) -> Result<()> {
         )
         .await
         .context("can't serve a second version")?;
-    // A list would prove nothing: the server lets it wait for a cache that it can't fill.
+    // A list can't show this: the server would wait for its watch cache, which it can't fill.
     until("the second version is served", async || {
         let served = client
             .request_text(Request::get("/apis/example.com/v2").body(Vec::new())?)
@@ -114,7 +114,7 @@ async fn break_a_kind(client: &Client) -> Result<()> {
 }
 
 /// Creates a ConfigMap with this owner.
-async fn make(space: &Space, name: &str, owner: Option<&ConfigMap>) -> Result<ConfigMap> {
+async fn create(space: &Space, name: &str, owner: Option<&ConfigMap>) -> Result<ConfigMap> {
     let owners: Vec<Value> = match owner {
         Some(owner) => {
             vec![
@@ -132,7 +132,7 @@ fn uid(object: &ConfigMap) -> Result<String> {
     object.uid().context("an object has no UID")
 }
 
-/// The collector's graph. Before the controller has started there is none.
+/// The collector's graph, or an error text before the controller has started.
 async fn graph(cluster: &Cluster, port: u16, query: &str) -> Result<String> {
     cluster
         .https(

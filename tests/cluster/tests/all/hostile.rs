@@ -1,8 +1,8 @@
-//! A plugin that misbehaves, in a real host beside one that behaves well: what the host refuses,
-//! and what it reports.
+//! A plugin that misbehaves runs beside one that works correctly. The host must refuse and report
+//! each fault.
 
 use anyhow::{Context, Result, ensure};
-use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, log_of, printed, until};
+use flyball_cluster_tests::{Cluster, Space, finish, greeted, guest, host_output, log_of, until};
 use flyball_controlplane::Options;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::ResourceExt;
@@ -34,9 +34,10 @@ writes-per-second = 50
 writes-burst = 50
 "#;
 
-/// What the guest does in a namespace of that name, and what the host's log then says about it.
-const TOLD: [(&str, &str); 14] = [
-    ("forged", "0 of 15 forged names were taken"),
+/// The faults that are reported: the guest commits each in a namespace of this name, and the host's
+/// log then has this text.
+const REPORTED: [(&str, &str); 14] = [
+    ("forged", "0 of 15 forged names were accepted"),
     (
         "other-namespace",
         "Denied: the policy does not let this plugin create v1/ConfigMap in the namespace kube-system",
@@ -46,14 +47,14 @@ const TOLD: [(&str, &str); 14] = [
         "sign-jwt: Denied; verify-jwt: Denied; raw: Denied; kinds: Denied; secrets: Denied; \
          live-secrets: Denied",
     ),
-    ("http", "a says nothing: ErrorCode::HttpRequestDenied"),
+    ("http", "no response from a: ErrorCode::HttpRequestDenied"),
     ("enqueue", "Full: the queue holds 500 keys"),
     ("memo", "Full: "),
     ("json", "BadRequest: "),
     ("utf-8", "invalid utf-8"),
-    ("panic", "it does not know what to do with panic"),
+    ("panic", "panic in reconcile of panic"),
     ("spin", "it used "),
-    ("grow", "ran out of memory: it wanted "),
+    ("grow", "ran out of memory: it requested "),
     (
         "handles",
         "holds more than its limit of 1024 cursors and batches",
@@ -61,9 +62,9 @@ const TOLD: [(&str, &str); 14] = [
     ("events", "it used "),
     ("writes", "it took "),
 ];
-/// What succeeds, but is cut to the plugin's limits.
+/// The faults whose calls succeed, but whose excess output is dropped.
 const DROPPED: [&str; 3] = ["some-logs", "some-events", "labels"];
-/// The limits that these reach.
+/// The limits that the faults reach.
 const HIT: [&str; 8] = [
     "cpu",
     "wall",
@@ -76,8 +77,7 @@ const HIT: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_beside_it_works()
--> Result<()> {
+async fn the_faults_of_a_plugin_are_limited_and_reported_and_another_plugin_works() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -85,11 +85,11 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
     .await?;
     let plugins = cluster.folder_with("plugins", &[guest("faulty")?, guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
-    let greeter = printed(&["policy", &guest("greeter")?.display().to_string()])?;
+    let greeter = host_output(&["policy", &guest("greeter")?.display().to_string()])?;
     std::fs::write(&policy, format!("{greeter}{POLICY}")).context("can't write the policy")?;
     for name in ["greeter", "faulty"] {
         let file = guest(name)?.display().to_string();
-        let roles = printed(&[
+        let roles = host_output(&[
             "rbac",
             "-o",
             "json",
@@ -104,9 +104,9 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
     args.extend(Cluster::plugins_alone(&plugins, &policy));
     let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
     let result = async {
-        for (fault, expected) in TOLD {
+        for (fault, expected) in REPORTED {
             commit(&cluster, fault).await?;
-            let told = until(&format!("{fault} is told"), async || {
+            let reported = until(&format!("{fault} is reported"), async || {
                 let log = log_of(&host)?;
                 let is_it =
                     |line: &&str| line.contains(&format!("{fault}/a")) && line.contains(expected);
@@ -120,8 +120,8 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
             })
             .await?;
             ensure!(
-                told.contains("faulty"),
-                "the message does not name the plugin: {told}"
+                reported.contains("faulty"),
+                "the message does not name the plugin: {reported}"
             );
         }
         for fault in DROPPED {
@@ -129,7 +129,7 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
         }
         greeted(&cluster.client, "greeted").await?;
         let series = until(
-            "each limit was hit, and counted, and there are series of its metric",
+            "the metrics count a hit of each limit and have the plugin's series",
             async || {
                 let page = cluster.https(port, "/metrics").await?;
                 let missed = HIT.iter().filter(|limit| {
@@ -158,13 +158,13 @@ async fn a_plugin_that_misbehaves_is_held_to_its_limits_and_told_and_the_one_bes
             series <= 1000,
             "the plugin has {series} series of its metric"
         );
-        nothing_was_made(&cluster).await
+        check_created_objects(&cluster).await
     };
     let result = result.await;
     finish(cluster, [host], result).await
 }
 
-/// Has the guest do what a namespace's name says.
+/// Makes the guest commit a fault, by a ConfigMap in a namespace with the fault's name.
 async fn commit(cluster: &Cluster, fault: &str) -> Result<()> {
     let space = Space::create(cluster.client.clone(), fault).await?;
     space
@@ -173,27 +173,27 @@ async fn commit(cluster: &Cluster, fault: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Checks that only what the plugin may create was created, and no flood of it.
-async fn nothing_was_made(cluster: &Cluster) -> Result<()> {
+/// Checks that no objects were created beyond the plugin's grants and no more than 100 events.
+async fn check_created_objects(cluster: &Cluster) -> Result<()> {
     let maps = Api::<ConfigMap>::all(cluster.client.clone())
         .list(&ListParams::default())
         .await?;
     for map in &maps.items {
         let (namespace, name) = (map.namespace().unwrap_or_default(), map.name_any());
         let is_servers = namespace == "kube-system" && name != "mine";
-        let is_due = name == "a"
+        let is_expected = name == "a"
             || namespace == "greeted"
             || namespace == "default" && name.starts_with("flood-");
-        ensure!(is_servers || is_due, "{namespace}/{name} was made");
+        ensure!(is_servers || is_expected, "{namespace}/{name} was created");
     }
     let events = Api::<Event>::all(cluster.client.clone())
         .list(&ListParams::default())
         .await?;
-    let of_it = events
+    let faults = events
         .items
         .iter()
         .filter(|event| event.reason.as_deref() == Some("Fault"))
         .count();
-    ensure!(of_it <= 100, "{of_it} events were recorded");
+    ensure!(faults <= 100, "{faults} events were recorded");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Several hosts, of which only one acts at a time, whatever happens to them.
+//! Leader election: only one of several hosts acts at a time, whatever faults occur.
 
 use std::time::{Duration, Instant};
 
@@ -16,20 +16,20 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,serviceaccount-controller";
-/// Shorter than the defaults, so that the lease changes hands often within a minute.
+/// Shorter than the defaults, so that the lease changes its holder often within a minute.
 const TIMES: [&str; 3] = [
     "--leader-elect-lease-duration=4s",
     "--leader-elect-renew-deadline=3s",
     "--leader-elect-retry-period=500ms",
 ];
-/// How long a lease lasts with [`TIMES`].
+/// The lease duration in [`TIMES`].
 const LEASE: Duration = Duration::from_secs(4);
-/// Shorter than the renew deadline with [`TIMES`].
+/// A pause shorter than the renew deadline in [`TIMES`].
 const BLINK: Duration = Duration::from_millis(800);
 const PODS: i32 = 6;
 
 #[tokio::test]
-async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
+async fn a_leader_that_was_paused_writes_nothing_and_exits() -> Result<()> {
     let cluster = Cluster::start(Options {
         audit: true,
         ..Options::default()
@@ -44,39 +44,42 @@ async fn a_paused_leader_writes_nothing_when_it_wakes_and_ends() -> Result<()> {
         space.deploy(PODS, "web:1", json!({})).await?;
         space.settled(PODS, "web:1").await?;
         first.pause()?;
-        // While nobody acts, so that both hosts have work to do.
+        // No host acts now, so both have work to do afterwards.
         space.redeploy(new_image("web:2")).await?;
         leads(&cluster, second).await?;
         first.resume()?;
         let status = until("the first host has ended", async || {
-            Ok(first.exited().ok_or_else(|| "it runs".into()))
+            Ok(first.exited().ok_or_else(|| "the host runs".into()))
         })
         .await?;
-        ensure!(status.code() == Some(1), "it ended with {status}");
+        ensure!(
+            status.code() == Some(1),
+            "the first host ended with {status}"
+        );
         let log = log_of(&first)?;
         ensure!(
             log.contains("lost the lease kube-system/kube-controller-manager"),
-            "it says: {log}"
+            "its log is: {log}"
         );
         space.settled(PODS, "web:2").await?;
         let turns = turns(&cluster.plane.audit_events()?);
-        ensure!(turns.len() == 2, "these wrote in turn: {turns:?}");
+        ensure!(turns.len() == 2, "hosts wrote in this order: {turns:?}");
         Ok(())
     };
     let result = result.await;
-    // It has ended with an error, as it should.
+    // The first host has ended with an error, which `finish` would report.
     drop(first);
     finish(cluster, second, result).await
 }
 
 #[tokio::test]
-async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
+async fn a_leader_that_gets_sigterm_releases_the_lease() -> Result<()> {
     let cluster = Cluster::start(Options {
         audit: true,
         ..Options::default()
     })
     .await?;
-    // Longer than the test waits: a host that waits for its end fails the test.
+    // Longer than the test waits, so the test fails if the second host waits for the expiry.
     let times = [
         "--leader-elect-lease-duration=600s",
         "--leader-elect-retry-period=500ms",
@@ -101,20 +104,21 @@ async fn a_leader_that_is_asked_to_end_hands_over() -> Result<()> {
         space.settled(PODS, "web:1").await?;
         space.redeploy(new_image("web:2")).await?;
         let status = first.stop().await?;
-        ensure!(status.success(), "it ended with {status}");
+        ensure!(status.success(), "the first host ended with {status}");
         leads(&cluster, second).await?;
         space.settled(PODS, "web:2").await?;
         let turns = turns(&cluster.plane.audit_events()?);
-        ensure!(turns.len() == 2, "these wrote in turn: {turns:?}");
+        ensure!(turns.len() == 2, "hosts wrote in this order: {turns:?}");
         Ok(())
     };
     let result = result.await;
     finish(cluster, second, result).await
 }
 
-/// A minute of it; five with `--full`.
+/// Takes a minute, or five with `--full`.
 #[tokio::test]
-async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Result<()> {
+async fn one_of_three_hosts_acts_at_a_time_while_they_are_killed_paused_and_cut_off() -> Result<()>
+{
     let seconds = if is_full() { 300 } else { 60 };
     let cluster = Cluster::start(Options {
         audit: true,
@@ -123,7 +127,7 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
     .await?;
     let seed = rand::random();
     println!("seed {seed}");
-    let mut trouble = Trouble::start(&cluster, StdRng::seed_from_u64(seed)).await?;
+    let mut contenders = Contenders::start(&cluster, StdRng::seed_from_u64(seed)).await?;
     let result = async {
         let space = Space::create(cluster.client.clone(), "churn").await?;
         space.deploy(PODS, "web:0", json!({})).await?;
@@ -132,31 +136,32 @@ async fn of_three_that_are_killed_paused_and_cut_off_one_acts_at_a_time() -> Res
         while Instant::now() < end {
             image += 1;
             space.redeploy(new_image(&format!("web:{image}"))).await?;
-            trouble.happens().await?;
+            contenders.inject_fault().await?;
         }
         space.settled(PODS, &format!("web:{image}")).await?;
         let turns = turns(&cluster.plane.audit_events()?);
         println!("{image} rollouts, {} terms", turns.len());
-        ensure!(turns.len() > 2, "nobody took over: {turns:?}");
+        ensure!(turns.len() > 2, "no host took over: {turns:?}");
         for (number, turn) in turns.iter().enumerate() {
             ensure!(
                 !turns[..number].contains(turn),
-                "{turn} wrote again after another had: {turns:?}"
+                "{turn} wrote again after another host: {turns:?}"
             );
         }
         Ok(())
     };
     let result = result.await;
-    // Without their proxies, the hosts could not shut down cleanly.
-    let (hosts, _proxies, ended) = trouble.into_parts();
+    // The proxies must live until the hosts have shut down.
+    let (hosts, _proxies, ended) = contenders.into_parts();
     finish(cluster, hosts, result.and(ended)).await
 }
 
-/// Three hosts, and what happens to them.
-struct Trouble<'a> {
+/// Three hosts, and the faults that are injected.
+struct Contenders<'a> {
     cluster: &'a Cluster,
-    chance: StdRng,
-    contenders: Vec<Contender>,
+    random: StdRng,
+    all: Vec<Contender>,
+    /// The number of hosts started so far.
     started: usize,
 }
 
@@ -166,12 +171,12 @@ struct Contender {
     kubeconfig: std::path::PathBuf,
 }
 
-impl<'a> Trouble<'a> {
-    async fn start(cluster: &'a Cluster, chance: StdRng) -> Result<Self> {
-        let mut trouble = Self {
+impl<'a> Contenders<'a> {
+    async fn start(cluster: &'a Cluster, random: StdRng) -> Result<Self> {
+        let mut contenders = Self {
             cluster,
-            chance,
-            contenders: Vec::new(),
+            random,
+            all: Vec::new(),
             started: 0,
         };
         for number in 0..3 {
@@ -182,14 +187,14 @@ impl<'a> Trouble<'a> {
                 .join(format!("proxy-{number}.kubeconfig"));
             let text = std::fs::read_to_string(cluster.plane.kcm_kubeconfig_path())?;
             std::fs::write(&kubeconfig, text.replace(cluster.plane.url(), proxy.url()))?;
-            let host = trouble.spawn(&kubeconfig)?;
-            trouble.contenders.push(Contender {
+            let host = contenders.spawn(&kubeconfig)?;
+            contenders.all.push(Contender {
                 host,
                 proxy,
                 kubeconfig,
             });
         }
-        Ok(trouble)
+        Ok(contenders)
     }
 
     fn spawn(&mut self, kubeconfig: &std::path::Path) -> Result<Process> {
@@ -202,41 +207,41 @@ impl<'a> Trouble<'a> {
         )
     }
 
-    /// Disturbs one of the hosts, most often the leader, and waits until the lease is held again
-    /// and a host that lost it has ended.
-    async fn happens(&mut self) -> Result<()> {
+    /// Disturbs one of the hosts, usually the leader. Then waits until the lease is held again and a
+    /// host that lost it has ended.
+    async fn inject_fault(&mut self) -> Result<()> {
         let victim = self.choose_victim().await?;
-        // At any moment of a rollout.
-        let moment = Duration::from_millis(self.chance.random_range(100..1500));
-        tokio::time::sleep(moment).await;
-        let fault = ["kill", "pause", "cut", "blink"].choose(&mut self.chance);
-        let fault = fault.copied().context("there is a fault to choose")?;
+        // At a random time of a rollout.
+        let delay = Duration::from_millis(self.random.random_range(100..1500));
+        tokio::time::sleep(delay).await;
+        let fault = ["kill", "pause", "cut", "blink"].choose(&mut self.random);
+        let fault = fault.copied().context("no fault to choose")?;
         if fault == "kill" {
-            self.contenders[victim].host.kill()?;
+            self.all[victim].host.kill()?;
         } else {
             self.disturb(victim, fault).await?;
         }
-        self.replace_the_ended()
+        self.replace_ended()
     }
 
     /// The index of the host to disturb.
     async fn choose_victim(&mut self) -> Result<usize> {
         let holder = holder(self.cluster).await?;
         let leader = self
-            .contenders
+            .all
             .iter()
             .position(|contender| identity(&contender.host).is_ok_and(|own| own == holder));
-        let any = self.chance.random_range(0..self.contenders.len());
-        let is_leader_chosen = self.chance.random_bool(0.7);
+        let any = self.random.random_range(0..self.all.len());
+        let is_leader_chosen = self.random.random_bool(0.7);
         Ok(leader.filter(|_| is_leader_chosen).unwrap_or(any))
     }
 
-    /// Stops a host from renewing the lease: for longer than the lease lasts, or, for a blink, for
+    /// Stops a host from renewing the lease for longer than the lease duration, or, for a blink, for
     /// less than the renew deadline.
     async fn disturb(&mut self, victim: usize, fault: &str) -> Result<()> {
         let cluster = self.cluster;
-        let Contender { host, proxy, .. } = &mut self.contenders[victim];
-        // A host that was just started has no identity yet.
+        let Contender { host, proxy, .. } = &mut self.all[victim];
+        // The host may have just started, and log its identity later.
         let own = until(&format!("{} has an identity", host.name()), async || {
             Ok(identity(host).map_err(|error| error.to_string()))
         })
@@ -249,7 +254,7 @@ impl<'a> Trouble<'a> {
         let led = holder(cluster).await? == own;
         let begun = Timestamp::now();
         if fault == "blink" {
-            // Nobody else may take the lease for that.
+            // No other host may acquire the lease within this time.
             tokio::time::sleep(BLINK).await;
         } else {
             renewed(cluster, begun + LEASE, |holder| holder != own).await?;
@@ -262,49 +267,49 @@ impl<'a> Trouble<'a> {
         let holder = renewed(cluster, Timestamp::now(), |_| true).await?;
         if led && holder != own {
             until(
-                &format!("{} ends without the lease", host.name()),
-                async || Ok(host.exited().ok_or_else(|| "it runs".into())),
+                &format!("{} ends after it lost the lease", host.name()),
+                async || Ok(host.exited().ok_or_else(|| "the host runs".into())),
             )
             .await?;
         }
         Ok(())
     }
 
-    /// Starts another host in the place of each that has ended, as a cluster does.
-    fn replace_the_ended(&mut self) -> Result<()> {
-        for number in 0..self.contenders.len() {
-            if self.contenders[number].host.exited().is_some() {
-                let kubeconfig = self.contenders[number].kubeconfig.clone();
+    /// Starts another host in place of each one that has ended, as a cluster does.
+    fn replace_ended(&mut self) -> Result<()> {
+        for number in 0..self.all.len() {
+            if self.all[number].host.exited().is_some() {
+                let kubeconfig = self.all[number].kubeconfig.clone();
                 let host = self.spawn(&kubeconfig)?;
-                let mut ended = std::mem::replace(&mut self.contenders[number].host, host);
-                ended_rightly(&mut ended)?;
+                let mut ended = std::mem::replace(&mut self.all[number].host, host);
+                check_end(&mut ended)?;
             }
         }
         Ok(())
     }
 
-    /// The running hosts, their proxies, and whether the others ended for a valid reason: a machine
-    /// that stalls for longer than the short deadline can cost a host its lease at any time.
+    /// The running hosts, their proxies, and whether the other hosts ended for a valid reason. If the
+    /// machine stalls for longer than the short renew deadline, a host can lose its lease at any time.
     fn into_parts(self) -> (Vec<Process>, Vec<Proxy>, Result<()>) {
-        let (mut running, mut proxies, mut rightly) = (Vec::new(), Vec::new(), Ok(()));
+        let (mut running, mut proxies, mut ended) = (Vec::new(), Vec::new(), Ok(()));
         for Contender {
             mut host, proxy, ..
-        } in self.contenders
+        } in self.all
         {
             proxies.push(proxy);
             match host.exited() {
-                Some(_) => rightly = rightly.and(ended_rightly(&mut host)),
+                Some(_) => ended = ended.and(check_end(&mut host)),
                 None => running.push(host),
             }
         }
-        (running, proxies, rightly)
+        (running, proxies, ended)
     }
 }
 
-/// Checks that a host that nobody stopped was killed, or logged that it lost its lease.
-fn ended_rightly(host: &mut Process) -> Result<()> {
+/// Checks that a host that the test did not stop was killed, or logged that it lost its lease.
+fn check_end(host: &mut Process) -> Result<()> {
     let log = log_of(host)?;
-    let status = host.exited().context("it still runs")?;
+    let status = host.exited().context("the host still runs")?;
     ensure!(!log.contains("panicked"), "{} panicked", host.name());
     let was_killed = status.code().is_none();
     ensure!(
@@ -349,10 +354,10 @@ fn identity(host: &Process) -> Result<String> {
     let line = log
         .lines()
         .find(|line| line.contains("attempting to acquire the lease"))
-        .context("it has not tried to acquire the lease yet")?;
+        .context("the host has not tried to acquire the lease yet")?;
     let (_, rest) = line
         .split_once("identity=")
-        .context("the attempt names no identity")?;
+        .context("the log line has no identity")?;
     Ok(rest
         .split_whitespace()
         .next()
@@ -361,7 +366,7 @@ fn identity(host: &Process) -> Result<String> {
         .to_owned())
 }
 
-/// The identity that holds the lease; empty if none does.
+/// The identity of the lease's holder; empty if there is none.
 async fn holder(cluster: &Cluster) -> Result<String> {
     Ok(lease(cluster).await?.holder_identity.unwrap_or_default())
 }
@@ -372,7 +377,8 @@ async fn lease(cluster: &Cluster) -> Result<LeaseSpec> {
     Ok(lease.and_then(|lease| lease.spec).unwrap_or_default())
 }
 
-/// Waits until such a holder has renewed the lease after this time, and returns the holder.
+/// Waits until a holder that `is_wanted` accepts has renewed the lease after this time, and returns
+/// the holder.
 async fn renewed(
     cluster: &Cluster,
     after: Timestamp,
@@ -403,14 +409,14 @@ async fn leads(cluster: &Cluster, host: &Process) -> Result<()> {
         Ok(if !own.is_empty() && holder == own {
             Ok(())
         } else {
-            Err(format!("{holder:?} does"))
+            Err(format!("{holder:?} leads"))
         })
     })
     .await
 }
 
-/// The identities of the hosts that wrote, in the order in which the server received it, each once
-/// in a row. The election itself and the fake nodes don't count.
+/// The identities of the hosts that wrote, in the order in which the server received the writes,
+/// without consecutive duplicates. The writes of the election and of the fake nodes don't count.
 fn turns(audit: &[Value]) -> Vec<String> {
     let mut writes: Vec<(&str, &str)> = audit.iter().filter_map(write).collect();
     writes.sort_unstable();
@@ -422,8 +428,8 @@ fn turns(audit: &[Value]) -> Vec<String> {
     turns
 }
 
-/// When the server received this write, and the identity of the host that made it: `flyball/1.0
-/// (IDENTITY) PLUGIN`.
+/// The time at which the server received this write, and the identity of the host, from the user
+/// agent `flyball/1.0 (IDENTITY) PLUGIN`. `None` if the event is not a controller's write.
 fn write(event: &Value) -> Option<(&str, &str)> {
     let is_write = matches!(
         event["verb"].as_str()?,

@@ -1,5 +1,5 @@
-//! Whole behaviours against a real API server, in one binary, so that what they share is linked
-//! once.
+//! End-to-end tests against a real API server. They are in one binary, so that their dependencies are
+//! linked once.
 
 mod bad_input;
 mod deployments;

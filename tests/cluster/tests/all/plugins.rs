@@ -1,5 +1,5 @@
-//! Plugins as an operator runs them: under a policy, each with a service account and RBAC of its
-//! own.
+//! Plugins as an operator runs them: under a policy, each with a separate service account and RBAC
+//! roles.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 
-/// The file and the name of each greeter. The second is the first, built by a stock toolchain.
+/// The file and the name of each greeter. The second is the first one, built by a stock toolchain.
 const GREETERS: [(&str, &str); 4] = [
     ("greeter", "greeter"),
     ("greeter-wasm32-wasip2", "greeter"),
@@ -22,8 +22,7 @@ const GREETERS: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their_own() -> Result<()>
-{
+async fn greeters_in_each_language_work_with_separate_accounts() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -33,22 +32,20 @@ async fn greeters_in_each_language_keep_their_configmaps_under_accounts_of_their
     finish(cluster, [], result).await
 }
 
-/// Runs one after another, since all would manage the same ConfigMaps.
+/// Runs the greeters one after another, since they manage the same ConfigMaps.
 async fn each_greets(cluster: &Cluster) -> Result<()> {
     let space = Space::create(cluster.client.clone(), "flyball").await?;
     for (file, name) in GREETERS {
         if file.ends_with("wasip2") && guest(file).is_err() {
             skip(
-                &format!(
-                    "greeters_in_each_language_keep_their_configmaps_under_accounts_of_their_own ({file})"
-                ),
-                "rustup can't add the compiler's target wasm32-wasip2 here",
+                &format!("greeters_in_each_language_work_with_separate_accounts ({file})"),
+                "rustup can't add the target wasm32-wasip2",
             )?;
             continue;
         }
         grant(&space, file)
             .await
-            .with_context(|| format!("can't grant {file} what it needs"))?;
+            .with_context(|| format!("can't create the account of {file}"))?;
         let plugins = cluster.folder_with(&format!("{file}-plugins"), &[guest(file)?])?;
         let policy = cluster.plane.dir().join(format!("{file}.toml"));
         std::fs::write(&policy, policy_of(name, file))
@@ -65,7 +62,7 @@ async fn each_greets(cluster: &Cluster) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants() -> Result<()> {
+async fn a_plugin_without_a_policy_does_not_run_and_the_log_has_its_permissions() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -85,7 +82,7 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
         annotate(&cluster.client, &space.name, greeting).await?;
         // By then the host has seen the namespace: a built-in controller has reconciled it.
         space.wait_for_account().await?;
-        let line = until("the log says what the plugin wants", async || {
+        let line = until("the log has the plugin's permissions", async || {
             let log = log_of(&host)?;
             let line = log
                 .lines()
@@ -121,7 +118,7 @@ async fn a_plugin_without_a_policy_does_not_run_and_the_log_says_what_it_wants()
 }
 
 #[tokio::test]
-async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_server() -> Result<()> {
+async fn a_request_that_the_policy_does_not_grant_is_reported_and_not_sent() -> Result<()> {
     let options = Options {
         scheduler: false,
         audit: true,
@@ -145,11 +142,11 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
         annotate(&cluster.client, &denied.name, greeting).await?;
         until("an event reports it", async || {
             let events = space.api::<Event>().list(&ListParams::default()).await?;
-            let told = events
+            let denied = events
                 .items
                 .iter()
                 .find(|event| event.reason.as_deref() == Some("PluginDenied"));
-            let message = told
+            let message = denied
                 .and_then(|event| event.message.clone())
                 .unwrap_or_default();
             let is_it = message.contains("create v1/ConfigMap in the namespace ungreeted")
@@ -163,7 +160,12 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
                 .is_some_and(|error| error.contains("does not let this plugin create v1/ConfigMap"))
         };
         cluster
-            .until_plugin("host", "greeter", "says what it was denied", failed)
+            .until_plugin(
+                "host",
+                "greeter",
+                "has the denial as its last error",
+                failed,
+            )
             .await?;
         let metrics = cluster.https(port, "/metrics").await?;
         let counted = metrics
@@ -173,14 +175,14 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
             counted.is_some_and(|count| count.parse().is_ok_and(|count: f64| count >= 1.0)),
             "counted: {counted:?}"
         );
-        let asked = |event: &serde_json::Value| {
+        let is_denied_request = |event: &serde_json::Value| {
             event["verb"] == "create"
                 && event["objectRef"]["resource"] == "configmaps"
                 && event["user"]["username"] == "system:serviceaccount:flyball:greeter"
         };
         ensure!(
-            !cluster.plane.audit_events()?.iter().any(asked),
-            "the server was asked for what the policy denies"
+            !cluster.plane.audit_events()?.iter().any(is_denied_request),
+            "the host sent a request that the policy denies"
         );
         Ok(())
     };
@@ -188,12 +190,11 @@ async fn what_a_policy_leaves_out_is_denied_and_told_and_never_asked_of_the_serv
     finish(cluster, [host], result).await
 }
 
-/// How long a plugin may run after its account has lost a right, which is reviewed each minute.
+/// How long a plugin may run after its account has lost a right. The host reviews rights each minute.
 const REVIEWED_WITHIN: Duration = Duration::from_secs(120);
 
 #[tokio::test]
-async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_it_may()
--> Result<()> {
+async fn a_plugin_stops_while_its_account_lacks_the_right_to_read() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -217,8 +218,8 @@ async fn a_plugin_stops_when_its_account_may_no_longer_read_and_comes_back_when_
         until_within(REVIEWED_WITHIN, "the greeter stops", async || {
             let status = cluster.plugin("host", "greeter")?.unwrap_or_default();
             let why = status["reason"].as_str().unwrap_or_default();
-            let is_told = why.contains("its service account flyball/greeter may not list ");
-            Ok(if status["state"] != "running" && is_told {
+            let is_reported = why.contains("its service account flyball/greeter may not list ");
+            Ok(if status["state"] != "running" && is_reported {
                 Ok(())
             } else {
                 Err(status.to_string())
@@ -255,8 +256,7 @@ verbs = ["get", "create", "update", "delete"]
     )
 }
 
-/// Creates the service account, with the rights in the cluster that the policy grants the plugin in
-/// the host.
+/// Creates the service account, with RBAC rights equal to the grants of the policy.
 async fn grant(space: &Space, account: &str) -> Result<()> {
     space
         .create_object::<ServiceAccount>(json!({"metadata": {"name": account}}))

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
-    Cluster, Space, both, finish, greeted, guest, log_of, new_image, replace, stamped, until,
+    Cluster, Space, finish, greeted, guest, log_of, merged, new_image, replace, stamped, until,
 };
 use flyball_controlplane::{Options, Process};
 use serde_json::{Value, json};
 
-/// The name of the greeter in Rust in `flyball status`.
+/// The plugin name of the greeter in Rust.
 const GREETER: &str = "greeter";
 const HOST: &str = "host";
 
@@ -35,11 +35,11 @@ fn digest(status: &Value) -> String {
 fn is_held_up(status: &Value, reason: &str) -> bool {
     status["reason"]
         .as_str()
-        .is_some_and(|told| told.contains(reason))
+        .is_some_and(|text| text.contains(reason))
 }
 
 #[tokio::test]
-async fn a_file_that_is_dropped_waits_for_its_grants_and_then_runs() -> Result<()> {
+async fn a_new_plugin_waits_for_its_grants_and_then_runs() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -50,7 +50,7 @@ async fn a_file_that_is_dropped_waits_for_its_grants_and_then_runs() -> Result<(
     let result = async {
         until("the host is up", async || {
             Ok(cluster
-                .ask(HOST, &["status"])
+                .operator_command(HOST, &["status"])
                 .map_err(|error| error.to_string()))
         })
         .await?;
@@ -68,9 +68,9 @@ async fn a_file_that_is_dropped_waits_for_its_grants_and_then_runs() -> Result<(
             .await?;
         ensure!(
             is_held_up(&status, "watch v1/Namespace"),
-            "it does not say what it asks for: {status}"
+            "the status does not name a permission: {status}"
         );
-        cluster.ask(HOST, &["approve", GREETER])?;
+        cluster.operator_command(HOST, &["approve", GREETER])?;
         let may_not = "may not list";
         cluster
             .until_plugin(
@@ -81,37 +81,42 @@ async fn a_file_that_is_dropped_waits_for_its_grants_and_then_runs() -> Result<(
             )
             .await?;
         cluster
-            .apply(&cluster.ask(HOST, &["rbac", GREETER, "-o", "json"])?)
+            .apply(&cluster.operator_command(HOST, &["rbac", GREETER, "-o", "json"])?)
             .await?;
         cluster
             .until_plugin(HOST, GREETER, "runs", |status| status["state"] == "running")
             .await?;
         greeted(&cluster.client, "greeted").await?;
-        let why: Vec<Value> =
-            serde_json::from_str(&cluster.ask(HOST, &["why", "greeted/greeting", "-o", "json"])?)?;
+        let why: Vec<Value> = serde_json::from_str(
+            &cluster.operator_command(HOST, &["why", "greeted/greeting", "-o", "json"])?,
+        )?;
         let wrote: Vec<&str> = why
             .iter()
             .filter_map(|done| done["wrote"][0].as_str())
             .collect();
         ensure!(
             wrote.contains(&"create ConfigMap greeted/greeting"),
-            "it wrote {wrote:?}: {why:?}"
+            "the plugin wrote {wrote:?}: {why:?}"
         );
         ensure!(
-            cluster.ask(HOST, &["logs", GREETER])?.contains("starting"),
-            "its log does not say that it started"
+            cluster
+                .operator_command(HOST, &["logs", GREETER])?
+                .contains("starting"),
+            "the plugin's log does not have its start"
         );
         ensure!(
-            cluster.ask(HOST, &["why", "nobody"])?.contains("none"),
-            "something was about nobody"
+            cluster
+                .operator_command(HOST, &["why", "nobody"])?
+                .contains("none"),
+            "`why` returned reconciles of an unknown object"
         );
         let unknown = cluster
-            .ask(HOST, &["approve", "nobody"])
-            .expect_err("there is no such plugin")
+            .operator_command(HOST, &["approve", "nobody"])
+            .expect_err("the plugin does not exist")
             .to_string();
         ensure!(
             unknown.contains("there is no plugin `nobody`"),
-            "it says: {unknown}"
+            "the error is: {unknown}"
         );
         Ok(())
     };
@@ -120,7 +125,7 @@ async fn a_file_that_is_dropped_waits_for_its_grants_and_then_runs() -> Result<(
 }
 
 #[tokio::test]
-async fn each_way_in_which_files_change_ends_in_the_right_plugins() -> Result<()> {
+async fn the_right_version_runs_after_each_kind_of_change_of_the_files() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -134,27 +139,27 @@ async fn each_way_in_which_files_change_ends_in_the_right_plugins() -> Result<()
     ];
     let start = || cluster.spawn_host(HOST, cluster.plane.kubeconfig_path(), &args);
     let mut host = start()?;
-    let result = files_change(&cluster, &plugins, &mut host, &start).await;
+    let result = change_files(&cluster, &plugins, &mut host, &start).await;
     finish(cluster, [host], result).await
 }
 
-async fn files_change(
+async fn change_files(
     cluster: &Cluster,
     plugins: &Path,
     host: &mut Process,
     start: &dyn Fn() -> Result<Process>,
 ) -> Result<()> {
     let (file, wasm) = (plugins.join("greeter.wasm"), fs::read(guest("greeter")?)?);
-    let until_plugin = async |what: &str, looks_so: &dyn Fn(&Value) -> bool| {
-        cluster.until_plugin(HOST, GREETER, what, looks_so).await
+    let until_plugin = async |what: &str, is_met: &dyn Fn(&Value) -> bool| {
+        cluster.until_plugin(HOST, GREETER, what, is_met).await
     };
     let first = digest(&until_plugin("runs", &|status| status["state"] == "running").await?);
 
-    // Replaced by a rename.
+    // The file is replaced by a rename.
     replace(&file, &stamped(&wasm, "2"))?;
     let second = digest(&until_plugin("is replaced", &|status| runs_other(status, &first)).await?);
 
-    // A half-written copy leaves the version before running, until the copy is complete.
+    // While a file is partly written, the previous version keeps running.
     let third = stamped(&wasm, "3");
     fs::write(&file, &third[..third.len() / 2])?;
     until_plugin("can't be loaded", &|status| {
@@ -162,12 +167,12 @@ async fn files_change(
     })
     .await?;
     fs::write(&file, &third)?;
-    let third = digest(&until_plugin("is whole", &|status| runs_other(status, &second)).await?);
+    let third = digest(&until_plugin("is complete", &|status| runs_other(status, &second)).await?);
 
-    // One that traps in `describe`, and one of another world.
+    // The file is not WebAssembly, or is a component of another world.
     for (broken, reason) in [
         (b"no wasm".to_vec(), "not WebAssembly"),
-        (wat_of_another_world(), "does not export"),
+        (component_of_another_world(), "does not export"),
     ] {
         replace(&file, &broken)?;
         until_plugin("is refused", &|status| {
@@ -176,42 +181,45 @@ async fn files_change(
         .await?;
     }
 
-    // Back to the version before, restarts included, until the file changes.
+    // A rollback survives a restart of the host. A second rollback returns to the file.
     replace(&file, &stamped(&wasm, "4"))?;
     let fourth = digest(&until_plugin("is replaced", &|status| runs_other(status, &third)).await?);
-    cluster.ask(HOST, &["rollback", GREETER])?;
-    until_plugin("goes back", &|status| {
+    cluster.operator_command(HOST, &["rollback", GREETER])?;
+    until_plugin("is rolled back", &|status| {
         runs(&third)(status) && status["rolledBack"] == true
     })
     .await?;
-    ensure!(host.stop().await?.success(), "the host did not end well");
+    ensure!(
+        host.stop().await?.success(),
+        "the host exited with an error"
+    );
     *host = start()?;
-    until_plugin("stays back", &|status| {
+    until_plugin("is still rolled back", &|status| {
         runs(&third)(status) && status["rolledBack"] == true
     })
     .await?;
-    cluster.ask(HOST, &["rollback", GREETER])?;
-    until_plugin("goes on with its file", &runs(&fourth)).await?;
+    cluster.operator_command(HOST, &["rollback", GREETER])?;
+    until_plugin("runs its file again", &runs(&fourth)).await?;
 
-    // A burst of changes, of which the last counts.
+    // The last change of a burst takes effect.
     for number in 0..100 {
         replace(&file, &stamped(&wasm, &format!("burst {number}")))?;
     }
     let last = stamped(&wasm, "after the burst");
     replace(&file, &last)?;
     let last = sha256(&last);
-    until_plugin("is the last of a burst", &runs(&last)).await?;
+    until_plugin("runs the last version of the burst", &runs(&last)).await?;
 
     // The folder is deleted, and created again with another file.
     let away = plugins.with_extension("away");
     fs::rename(plugins, &away)?;
     fs::create_dir(plugins)?;
     replace(&file, &wasm)?;
-    until_plugin("is that of the new folder", &runs(&first)).await?;
+    until_plugin("runs the file of the new folder", &runs(&first)).await?;
 
-    // A mounted ConfigMap changes all of its files by one rename of a link.
+    // The files of a mounted ConfigMap change together, by the rename of a symbolic link.
     fs::remove_file(&file)?;
-    gone(cluster).await?;
+    removed(cluster).await?;
     for version in ["..1", "..2"] {
         fs::create_dir(plugins.join(version))?;
         fs::write(
@@ -221,15 +229,23 @@ async fn files_change(
     }
     symlink("..1", plugins.join("..data"))?;
     symlink("..data/greeter.wasm", &file)?;
-    until_plugin("is the mounted one", &runs(&sha256(&stamped(&wasm, "..1")))).await?;
+    until_plugin(
+        "runs the mounted file",
+        &runs(&sha256(&stamped(&wasm, "..1"))),
+    )
+    .await?;
     symlink("..2", plugins.join("..new"))?;
     fs::rename(plugins.join("..new"), plugins.join("..data"))?;
-    until_plugin("is the swapped one", &runs(&sha256(&stamped(&wasm, "..2")))).await?;
+    until_plugin(
+        "runs the updated mounted file",
+        &runs(&sha256(&stamped(&wasm, "..2"))),
+    )
+    .await?;
 
-    // Two files of one name: the running one keeps running, and the other is reported.
+    // Of two files with the same plugin, the running one keeps running, and the other is reported.
     fs::write(plugins.join("another.wasm"), stamped(&wasm, "another"))?;
     let log = || log_of(host);
-    until("the other is loaded", async || {
+    until("the other file is reported", async || {
         Ok(if log()?.contains("another.wasm") {
             Ok(())
         } else {
@@ -239,10 +255,14 @@ async fn files_change(
     .await?;
     ensure!(
         runs(&sha256(&stamped(&wasm, "..2")))(&until_plugin("runs", &|_| true).await?),
-        "the other took its place"
+        "the other file replaced the running one"
     );
     fs::remove_file(&file)?;
-    until_plugin("is the other", &runs(&sha256(&stamped(&wasm, "another")))).await?;
+    until_plugin(
+        "runs the other file",
+        &runs(&sha256(&stamped(&wasm, "another"))),
+    )
+    .await?;
     greeted(&cluster.client, "greeted-at-the-end").await
 }
 
@@ -250,8 +270,8 @@ fn runs_other(status: &Value, before: &str) -> bool {
     status["state"] == "running" && status["digest"] != before && status["reason"].is_null()
 }
 
-fn wat_of_another_world() -> Vec<u8> {
-    // A component without exports: its header alone.
+fn component_of_another_world() -> Vec<u8> {
+    // Only the header: a component without exports.
     b"\0asm\x0d\0\x01\0".to_vec()
 }
 
@@ -263,8 +283,8 @@ fn sha256(bytes: &[u8]) -> String {
         .collect()
 }
 
-async fn gone(cluster: &Cluster) -> Result<()> {
-    until("the plugin is gone", async || {
+async fn removed(cluster: &Cluster) -> Result<()> {
+    until("the plugin is removed", async || {
         Ok(cluster
             .plugin(HOST, GREETER)?
             .map_or(Ok(()), |status| Err(status.to_string())))
@@ -272,12 +292,13 @@ async fn gone(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// The Deployments that are rolled, and how often their controller is replaced meanwhile.
+/// The number of Deployments that are rolled out.
 const DEPLOYMENTS: usize = 50;
+/// How often their controller is replaced during the rollouts.
 const RELOADS: usize = 20;
 
 #[tokio::test]
-async fn a_controller_is_replaced_under_load_and_nothing_is_lost() -> Result<()> {
+async fn no_change_is_lost_while_a_controller_is_replaced_under_load() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
     let plugins = cluster.folder_with("plugins", &[guest("deployment")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
@@ -299,14 +320,14 @@ async fn a_controller_is_replaced_under_load_and_nothing_is_lost() -> Result<()>
     ];
     let host = cluster.spawn_host(HOST, cluster.plane.kcm_kubeconfig_path(), &args)?;
     let result = async {
-        replaced_under_load(&cluster, &plugins.join("deployment.wasm")).await?;
-        judge(&log_of(&host)?)
+        replace_under_load(&cluster, &plugins.join("deployment.wasm")).await?;
+        check_log(&log_of(&host)?)
     };
     let result = result.await;
     finish(cluster, [host], result).await
 }
 
-async fn replaced_under_load(cluster: &Cluster, file: &PathBuf) -> Result<()> {
+async fn replace_under_load(cluster: &Cluster, file: &PathBuf) -> Result<()> {
     const NAME: &str = "deployment-controller";
     let wasm = fs::read(file)?;
     cluster
@@ -322,7 +343,7 @@ async fn replaced_under_load(cluster: &Cluster, file: &PathBuf) -> Result<()> {
     }
     for space in &spaces {
         space
-            .redeploy(both(new_image("web:2"), json!({"paused": false})))
+            .redeploy(merged(new_image("web:2"), json!({"paused": false})))
             .await?;
     }
     for number in 0..RELOADS {
@@ -338,9 +359,9 @@ async fn replaced_under_load(cluster: &Cluster, file: &PathBuf) -> Result<()> {
     Ok(())
 }
 
-/// Checks by the log that each version took over, that no reconcile failed because of it, that no
-/// key was processed twice at once, and that no reflector listed again.
-fn judge(log: &str) -> Result<()> {
+/// Checks in the log that each version took over, that no reconcile failed because of a reload, that
+/// no key was processed twice concurrently, and that no reflector listed again.
+fn check_log(log: &str) -> Result<()> {
     let lines: Vec<Value> = log
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
@@ -361,8 +382,8 @@ fn judge(log: &str) -> Result<()> {
         let Some(took_ms) = line["took_ms"].as_f64() else {
             continue;
         };
-        // Two controllers that write one object conflict now and then: they retry, and it is not
-        // the reload's fault.
+        // Two controllers that write the same object sometimes conflict and retry. Reloads don't cause
+        // this.
         let is_conflict = says(line, "Conflict") || says(line, "has been modified");
         ensure!(
             line["level"] == "DEBUG" || is_conflict,
@@ -377,15 +398,15 @@ fn judge(log: &str) -> Result<()> {
     }
     ensure!(
         reconciled > 2 * DEPLOYMENTS,
-        "only {reconciled} reconciles are in the log"
+        "the log has only {reconciled} reconciles"
     );
     for (key, mut spans) in work {
         spans.sort_by(|one, other| one.0.total_cmp(&other.0));
         for pair in spans.windows(2) {
-            // The log's clock is read after the work, by different threads.
+            // Different threads take the timestamps, after the work is done.
             ensure!(
                 pair[1].0 > pair[0].1 - 0.02,
-                "{key} was worked on twice at once: {pair:?}"
+                "{key} was processed twice concurrently: {pair:?}"
             );
         }
     }
@@ -398,12 +419,12 @@ fn judge(log: &str) -> Result<()> {
     ensure!(!lists.is_empty(), "the log contains no list");
     ensure!(
         lists.values().all(|count| *count == 1),
-        "reflectors listed anew: {lists:?}"
+        "reflectors listed again: {lists:?}"
     );
     Ok(())
 }
 
-/// The second of the day of a time in RFC 3339.
+/// The seconds since midnight of a time in RFC 3339.
 fn seconds(time: &str) -> Result<f64> {
     let clock = time
         .split(['T', 'Z'])
@@ -413,6 +434,6 @@ fn seconds(time: &str) -> Result<f64> {
         .split(':')
         .map(|part| part.parse().unwrap_or(f64::NAN))
         .collect();
-    ensure!(parts.len() == 3, "{time} is no time");
+    ensure!(parts.len() == 3, "{time} is not a time");
     Ok(parts[0] * 3600.0 + parts[1] * 60.0 + parts[2])
 }

@@ -1,9 +1,9 @@
-//! ReplicaSets and service accounts on a real API server: which pods belong to which set, which are
-//! deleted first, and what a refusal causes.
+//! ReplicaSets and service accounts on a real API server: adoption and release of pods, the order of
+//! deletions, and refused writes.
 
 use anyhow::{Context, Result, ensure};
 use flyball_cluster_tests::{
-    Cluster, Scenarios, Space, both, finish, is_ready, until, with_image, workload,
+    Cluster, Scenarios, Space, finish, is_ready, merged, until, with_image, workload,
 };
 use flyball_controlplane::Options;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -13,11 +13,11 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-/// More refusals than this, in a namespace that is being deleted, are a hot loop.
-const FEW: usize = 20;
+/// More refusals than this in a namespace that is being deleted indicate a hot loop.
+const MAX_REFUSALS: usize = 20;
 
 #[tokio::test]
-async fn replicasets_live_as_with_kube_controller_manager() -> Result<()> {
+async fn replicasets_behave_as_under_kube_controller_manager() -> Result<()> {
     let cluster = Cluster::start(Options {
         audit: true,
         ..Options::default()
@@ -37,24 +37,24 @@ async fn replicasets_live_as_with_kube_controller_manager() -> Result<()> {
         a_pod_whose_label_changed_is_released,
     );
     scenarios.add(
-        "pods_that_are_not_ready_go_first",
-        pods_that_are_not_ready_go_first,
+        "pods_that_are_not_ready_are_deleted_first",
+        pods_that_are_not_ready_are_deleted_first,
     );
     scenarios.add(
-        "a_refusal_is_a_condition_until_it_ends",
-        a_refusal_is_a_condition_until_it_ends,
+        "refused_pods_are_a_condition_until_they_are_created",
+        refused_pods_are_a_condition_until_they_are_created,
     );
     scenarios.add(
         "a_namespace_in_deletion_gets_no_pods",
         a_namespace_in_deletion_gets_no_pods,
     );
     scenarios.add(
-        "each_owner_is_named_for_the_cascade",
-        each_owner_is_named_for_the_cascade,
+        "owner_references_are_complete",
+        owner_references_are_complete,
     );
     scenarios.add(
-        "a_deleted_default_account_is_made_again",
-        a_deleted_default_account_is_made_again,
+        "a_deleted_default_account_is_created_again",
+        a_deleted_default_account_is_created_again,
     );
     let mut result = scenarios.run().await;
     if result.is_ok() {
@@ -63,7 +63,7 @@ async fn replicasets_live_as_with_kube_controller_manager() -> Result<()> {
     finish(cluster, [host], result).await
 }
 
-/// Checked last, so that a hot loop has the time of all other scenarios to show.
+/// Checked last, so that a hot loop has time to make many requests.
 fn refusals_are_few(cluster: &Cluster) -> Result<()> {
     let events = cluster.plane.audit_events()?;
     let refused = events.iter().filter(|event| {
@@ -74,7 +74,7 @@ fn refusals_are_few(cluster: &Cluster) -> Result<()> {
     });
     let refused = refused.count();
     ensure!(
-        refused <= FEW,
+        refused <= MAX_REFUSALS,
         "{refused} pods were refused in a namespace that is being deleted"
     );
     Ok(())
@@ -83,12 +83,12 @@ fn refusals_are_few(cluster: &Cluster) -> Result<()> {
 async fn an_orphan_that_matches_is_adopted(space: Space) -> Result<()> {
     let pod = json!({"metadata": {"name": "orphan", "labels": {"app": "web"}}, "spec": with_image("web:1")});
     space.create_object::<Pod>(pod).await?;
-    let set = make_set(&space, 2).await?;
+    let set = create_set(&space, 2).await?;
     let pods = settled(&space, 2).await?;
     let orphan = pods
         .iter()
         .find(|pod| pod.name_any() == "orphan")
-        .context("the orphan is deleted")?;
+        .context("the orphan was deleted")?;
     let owner = controller(orphan).context("the orphan has no owner")?;
     ensure!(
         Some(&owner.uid) == set.metadata.uid.as_ref(),
@@ -98,7 +98,7 @@ async fn an_orphan_that_matches_is_adopted(space: Space) -> Result<()> {
 }
 
 async fn a_pod_whose_label_changed_is_released(space: Space) -> Result<()> {
-    make_set(&space, 2).await?;
+    create_set(&space, 2).await?;
     let name = settled(&space, 2).await?[0].name_any();
     space
         .change::<Pod>(&name, json!({"metadata": {"labels": {"app": "other"}}}))
@@ -108,7 +108,7 @@ async fn a_pod_whose_label_changed_is_released(space: Space) -> Result<()> {
         let released = pods
             .iter()
             .find(|pod| pod.name_any() == name)
-            .context("the released pod is deleted")?;
+            .context("the released pod was deleted")?;
         let owned = pods.iter().filter(|&pod| controller(pod).is_some()).count();
         let done = controller(released).is_none() && owned == 2 && pods.len() == 3;
         Ok(if done {
@@ -120,8 +120,8 @@ async fn a_pod_whose_label_changed_is_released(space: Space) -> Result<()> {
     .await
 }
 
-async fn pods_that_are_not_ready_go_first(space: Space) -> Result<()> {
-    make_set(&space, 3).await?;
+async fn pods_that_are_not_ready_are_deleted_first(space: Space) -> Result<()> {
+    create_set(&space, 3).await?;
     let name = settled(&space, 3).await?[1].name_any();
     space
         .change::<Pod>(
@@ -139,17 +139,17 @@ async fn pods_that_are_not_ready_go_first(space: Space) -> Result<()> {
     let left = settled(&space, 2).await?;
     ensure!(
         left.iter().all(|pod| pod.name_any() != name),
-        "a pod that was ready was deleted instead"
+        "a ready pod was deleted instead"
     );
     Ok(())
 }
 
-async fn a_refusal_is_a_condition_until_it_ends(space: Space) -> Result<()> {
-    // No controller counts quotas here: the test writes the status.
+async fn refused_pods_are_a_condition_until_they_are_created(space: Space) -> Result<()> {
+    // No quota controller runs, so the test writes the status.
     let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}});
     space.create_object::<ResourceQuota>(quota).await?;
     allow_pods(&space, "1").await?;
-    make_set(&space, 3).await?;
+    create_set(&space, 3).await?;
     let failed = |status: &Value| {
         condition(status, "ReplicaFailure") == Some(("True".into(), "FailedCreate".into()))
     };
@@ -162,7 +162,7 @@ async fn a_refusal_is_a_condition_until_it_ends(space: Space) -> Result<()> {
         .await?;
     allow_pods(&space, "10").await?;
     settled(&space, 3).await?;
-    until_status(&space, "the condition is gone", |status| {
+    until_status(&space, "the condition is removed", |status| {
         condition(status, "ReplicaFailure").is_none()
     })
     .await?;
@@ -181,7 +181,7 @@ async fn allow_pods(space: &Space, hard: &str) -> Result<()> {
 }
 
 async fn a_namespace_in_deletion_gets_no_pods(space: Space) -> Result<()> {
-    make_set(&space, 2).await?;
+    create_set(&space, 2).await?;
     let victim = settled(&space, 2).await?[0].name_any();
     Api::<Namespace>::all(space.client.clone())
         .delete(&space.name, &DeleteParams::default())
@@ -191,7 +191,7 @@ async fn a_namespace_in_deletion_gets_no_pods(space: Space) -> Result<()> {
     Ok(())
 }
 
-async fn each_owner_is_named_for_the_cascade(space: Space) -> Result<()> {
+async fn owner_references_are_complete(space: Space) -> Result<()> {
     let deployment = space.deploy(1, "web:1", json!({})).await?;
     let scene = space.settled(1, "web:1").await?;
     let set = scene.set_of("web:1")?;
@@ -204,7 +204,7 @@ async fn each_owner_is_named_for_the_cascade(space: Space) -> Result<()> {
         ),
     ];
     for (owner, kind, uid) in pairs {
-        let owner = owner.with_context(|| format!("what the {kind} created has no owner"))?;
+        let owner = owner.with_context(|| format!("an object of the {kind} has no owner"))?;
         ensure!(
             owner.kind == kind
                 && owner.api_version == "apps/v1"
@@ -213,48 +213,48 @@ async fn each_owner_is_named_for_the_cascade(space: Space) -> Result<()> {
         );
         ensure!(
             owner.block_owner_deletion == Some(true),
-            "{owner:?} does not hold back its owner's deletion"
+            "{owner:?} does not block its owner's deletion"
         );
     }
     Ok(())
 }
 
-async fn a_deleted_default_account_is_made_again(space: Space) -> Result<()> {
+async fn a_deleted_default_account_is_created_again(space: Space) -> Result<()> {
     let old = space.wait_for_account().await?;
     space
         .api::<ServiceAccount>()
         .delete("default", &DeleteParams::default())
         .await?;
-    until("there is a new account", async || {
+    until("a new account exists", async || {
         let new = space.api::<ServiceAccount>().get_opt("default").await?;
         let is_new = new.is_some_and(|new| new.uid() != old.uid());
         Ok(if is_new {
             Ok(())
         } else {
-            Err("there is none".into())
+            Err("there is no new account".into())
         })
     })
     .await
 }
 
-async fn make_set(space: &Space, replicas: i32) -> Result<ReplicaSet> {
+async fn create_set(space: &Space, replicas: i32) -> Result<ReplicaSet> {
     space
-        .create_object(both(
+        .create_object(merged(
             json!({"metadata": {"name": "web"}}),
             json!({"spec": workload(replicas, "web:1")}),
         ))
         .await
 }
 
-/// Waits until so many pods exist, and the status counts them as ready.
+/// Waits until this number of pods exist and are ready, and the status counts them.
 async fn settled(space: &Space, replicas: usize) -> Result<Vec<Pod>> {
     until(&format!("{replicas} pods are ready"), async || {
         let (status, pods) = (status(space).await?, space.pods().await?);
         let counted = ["replicas", "readyReplicas", "availableReplicas"]
             .iter()
             .all(|name| status[name] == replicas);
-        let there = pods.len() == replicas && pods.iter().all(is_ready);
-        Ok(if counted && there {
+        let ready = pods.len() == replicas && pods.iter().all(is_ready);
+        Ok(if counted && ready {
             Ok(pods)
         } else {
             Err(format!("{} pods; status {status}", pods.len()))
@@ -263,10 +263,10 @@ async fn settled(space: &Space, replicas: usize) -> Result<Vec<Pod>> {
     .await
 }
 
-async fn until_status(space: &Space, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
+async fn until_status(space: &Space, what: &str, is_met: impl Fn(&Value) -> bool) -> Result<()> {
     until(what, async || {
         let status = status(space).await?;
-        Ok(if is_so(&status) {
+        Ok(if is_met(&status) {
             Ok(())
         } else {
             Err(status.to_string())

@@ -1,27 +1,27 @@
-//! The policy and the roles that the binary prints for a plugin, on a real API server: with these
-//! rights alone the plugin works. And a plugin that the policy names as a package.
+//! A plugin works on a real API server with only the policy and the roles that the binary prints for
+//! it. A plugin can also be an OCI package that the policy names.
 
 use anyhow::{Result, ensure};
-use flyball_cluster_tests::{Cluster, finish, greeted, guest, printed};
+use flyball_cluster_tests::{Cluster, finish, greeted, guest, host_output};
 use flyball_controlplane::{Options, Registry};
 
 #[tokio::test]
-async fn a_plugin_works_with_the_policy_and_the_roles_that_are_printed_for_it() -> Result<()> {
+async fn a_plugin_works_with_the_printed_policy_and_roles() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
     })
     .await?;
-    let result = as_printed(&cluster).await;
+    let result = run_as_printed(&cluster).await;
     finish(cluster, [], result).await
 }
 
-async fn as_printed(cluster: &Cluster) -> Result<()> {
+async fn run_as_printed(cluster: &Cluster) -> Result<()> {
     let greeter = guest("greeter")?.display().to_string();
     let plugins = cluster.folder_with("plugins", &[guest("greeter")?])?;
     let policy = cluster.plane.dir().join("policy.toml");
-    std::fs::write(&policy, printed(&["policy", &greeter])?)?;
-    let roles = printed(&[
+    std::fs::write(&policy, host_output(&["policy", &greeter])?)?;
+    let roles = host_output(&[
         "rbac",
         "-o",
         "json",
@@ -47,7 +47,7 @@ async fn as_printed(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The private key is not kept.
+/// A public key whose private key was discarded.
 const KEY: &str = "\
 -----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEFiXzFncsxhiv0mpfCzaRfXRS5LRj
@@ -56,7 +56,7 @@ idhIRw1df/CRaZTiBeNTQO9poeJAFeWFT/hZRttZWADLK6n50NubeAuyww==
 ";
 
 #[tokio::test]
-async fn a_plugin_may_be_a_package_that_the_policy_names() -> Result<()> {
+async fn a_plugin_can_be_a_package_that_the_policy_names() -> Result<()> {
     let cluster = Cluster::without_nodes(Options {
         scheduler: false,
         ..Options::default()
@@ -64,13 +64,13 @@ async fn a_plugin_may_be_a_package_that_the_policy_names() -> Result<()> {
     .await?;
     let registry = Registry::start().await?;
     let greeter = guest("greeter")?.display().to_string();
-    let package = printed(&[
+    let package = host_output(&[
         "push",
         &greeter,
         &format!("oci://{}/team/greeter:1.0", registry.address()),
     ])?;
     let policy = cluster.plane.dir().join("policy.toml");
-    let grants = printed(&["policy", &greeter])?;
+    let grants = host_output(&["policy", &greeter])?;
     let sourced = |more: &str| {
         let header = "[plugins.greeter]\n";
         grants.replacen(
@@ -82,7 +82,7 @@ async fn a_plugin_may_be_a_package_that_the_policy_names() -> Result<()> {
     std::fs::write(cluster.plane.dir().join("key.pem"), KEY)?;
     std::fs::write(&policy, sourced("signed-by = \"key.pem\"\n"))?;
     cluster
-        .apply(&printed(&["rbac", "-o", "json", &greeter])?)
+        .apply(&host_output(&["rbac", "-o", "json", &greeter])?)
         .await?;
     let args = [
         "--controllers=".to_owned(),
@@ -94,7 +94,7 @@ async fn a_plugin_may_be_a_package_that_the_policy_names() -> Result<()> {
             status["state"] == "failed"
                 && status["reason"]
                     .as_str()
-                    .is_some_and(|told| told.contains("sign"))
+                    .is_some_and(|reason| reason.contains("sign"))
         };
         cluster
             .until_plugin("host", "greeter", "is not signed", unsigned)
@@ -107,7 +107,7 @@ async fn a_plugin_may_be_a_package_that_the_policy_names() -> Result<()> {
             .await?;
         ensure!(
             status["origin"] == package.trim(),
-            "it comes from elsewhere: {status}"
+            "the plugin has another origin: {status}"
         );
         greeted(&cluster.client, "greeted").await
     };

@@ -1,5 +1,5 @@
-//! Runs a control plane until Ctrl-C or SIGTERM, and prints how to reach it. If this process is
-//! killed, so are its children.
+//! Runs a control plane until Ctrl-C or SIGTERM, and prints its URL and kubeconfig. If this process
+//! is killed, its children are killed too.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ async fn main() -> anyhow::Result<()> {
     })
     .await?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "# {} serves; press Ctrl-C to end it.", plane.url())?;
+    writeln!(out, "# serving at {}; press Ctrl-C to stop", plane.url())?;
     for (name, pid) in plane.pids() {
         writeln!(out, "# pid {pid} {name}")?;
     }

@@ -13,7 +13,7 @@ pub(super) fn client_config(
 ) -> anyhow::Result<Config> {
     let mut config = Config::new(
         url.parse()
-            .with_context(|| format!("can't use {url} as a server's address"))?,
+            .with_context(|| format!("{url} is not a valid URL of a server"))?,
     );
     config.root_cert = Some(vec![pki.ca_der()]);
     config.auth_info.client_certificate = Some(files.certificate.display().to_string());
@@ -23,10 +23,10 @@ pub(super) fn client_config(
 
 pub(super) fn client(config: Config) -> anyhow::Result<Client> {
     let url = config.cluster_url.clone();
-    Client::try_from(config).with_context(|| format!("can't create a client of {url}"))
+    Client::try_from(config).with_context(|| format!("can't create a client for {url}"))
 }
 
-/// A client that doesn't retry: its caller does.
+/// A client that doesn't retry, since its caller does.
 pub(super) fn without_retry(mut config: Config) -> anyhow::Result<Client> {
     config.default_retry = false;
     client(config)

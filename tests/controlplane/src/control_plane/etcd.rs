@@ -1,4 +1,4 @@
-//! etcd: how it is started, and what tests do to it without the API server.
+//! Starts etcd, and lets tests compact it and write to it directly.
 
 use std::path::PathBuf;
 
@@ -16,16 +16,15 @@ use crate::process::Process;
 use crate::slot::Slot;
 
 impl ControlPlane {
-    /// Removes all versions but the newest from etcd, and returns that resourceVersion.
+    /// Compacts etcd to the newest revision, and returns it as a resource version.
     ///
-    /// A watch from an older one then gets "410 Expired", but only where the API server asks etcd:
-    /// with [`Options::watch_cache`] off, or after [`ControlPlane::restart_apiserver`], which
-    /// empties that cache.
+    /// A watch from an older version then fails with "410 Expired", but only if the API server reads
+    /// from etcd: with [`Options::watch_cache`] off, or after [`ControlPlane::restart_apiserver`],
+    /// which empties the watch cache.
     pub async fn compact_etcd(&self) -> anyhow::Result<i64> {
         let compact = async || -> anyhow::Result<i64> {
             let etcd = self.etcd_client()?;
-            // The key is the byte 0 in base64; numbers of 64 bits are strings in this form of the
-            // API.
+            // The key is the byte 0 in base64. The JSON API has 64-bit numbers as strings.
             let range: Value = etcd
                 .request(post(
                     "/v3/kv/range",
@@ -43,9 +42,9 @@ impl ControlPlane {
         compact().await.context("can't compact etcd")
     }
 
-    /// Writes an object to etcd directly, for what the API server forbids, such as another creation
-    /// time. `key` is the key under which the server stores it: `/registry/secrets/default/token`.
-    /// The server reads JSON there as well as its own format.
+    /// Writes an object to etcd directly, for changes that the API server forbids, such as another
+    /// creation time. `key` is the server's key of the object, such as
+    /// `/registry/secrets/default/token`. The server also decodes JSON, not only protobuf.
     pub async fn put_into_etcd(&self, key: &str, object: &Value) -> anyhow::Result<()> {
         let encode = |text: &str| BASE64_STANDARD.encode(text);
         let body = serde_json::json!({"key": encode(key), "value": encode(&object.to_string())})
@@ -58,8 +57,8 @@ impl ControlPlane {
             .with_context(|| format!("can't put {key} into etcd"))
     }
 
-    /// etcd's JSON gateway speaks plain HTTP and JSON, as the API server does, so that the same
-    /// client serves for both.
+    /// A client of etcd's JSON gateway. It uses HTTP and JSON like the API server, so kube's client
+    /// works for it.
     pub(super) fn etcd_client(&self) -> anyhow::Result<Client> {
         let url = format!("https://127.0.0.1:{}", self.slot.etcd_port());
         without_retry(client_config(&url, &self.pki, &self.server)?)
@@ -101,15 +100,15 @@ pub(super) fn start_etcd(
             flag("key-file", &server.key),
             flag("peer-key-file", &server.key),
         ])
-        // The data needn't outlive the machine, and disks are slow.
+        // The data need not survive a crash of the machine, and disks are slow.
         .arg("--unsafe-no-fsync")
-        // In bytes: room for the objects of a large benchmark.
+        // 8 GiB, enough for the objects of a large benchmark.
         .arg("--quota-backend-bytes=8589934592")
         .args(&options.etcd_args);
     Process::spawn("etcd", command, &log_file(slot, "etcd"))
 }
 
-/// The folder of its data.
+/// The folder of etcd's data.
 pub(super) fn etcd_data(slot: &Slot) -> PathBuf {
     slot.dir().join("etcd")
 }

@@ -1,34 +1,34 @@
-//! What to start, and how.
+//! The options of a control plane.
 
 use std::time::Duration;
 
 use super::Snapshot;
 
-/// What to start, and how. The default suits most tests.
+/// The options of a control plane. The default suits most tests.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to run kube-scheduler, without leader election. It is started last, and not waited
-    /// for.
+    /// Whether to run kube-scheduler, without leader election. It is started last, and
+    /// [`ControlPlane::start`] does not wait for it.
     pub scheduler: bool,
     /// Whether the API server writes an audit log of every request, without bodies: see
     /// [`ControlPlane::audit_events`].
     pub audit: bool,
-    /// Whether the API server serves watches from its own cache. Without it a watch begins in etcd,
-    /// and expires as soon as etcd is compacted.
+    /// Whether the API server serves watches from its watch cache. Without the cache, a watch begins
+    /// in etcd, and expires as soon as etcd is compacted.
     pub watch_cache: bool,
-    /// Admission plugins to disable. `ServiceAccount`, for example, refuses pods where no
-    /// controller creates the namespaces' default service accounts.
+    /// Admission plugins to disable. For example, `ServiceAccount` refuses pods if no controller
+    /// creates the default service accounts.
     pub disable_admission: Vec<String>,
-    /// More flags for kube-apiserver. They come last, so that they override others.
+    /// Additional flags for kube-apiserver, which override the others.
     pub apiserver_args: Vec<String>,
-    /// More flags for etcd. They come last, so that they override others.
+    /// Additional flags for etcd, which override the others.
     pub etcd_args: Vec<String>,
-    /// More flags for kube-scheduler. They come last, so that they override others.
+    /// Additional flags for kube-scheduler, which override the others.
     pub scheduler_args: Vec<String>,
-    /// How long each part may take to become ready, at a start and at a restart. A build isn't
-    /// counted.
+    /// How long each part may take to become ready, at a start and at a restart. The time of a build
+    /// doesn't count.
     pub ready_within: Duration,
-    /// The content of etcd at the start; empty if this is `None`.
+    /// The data of etcd at the start; empty if `None`.
     pub snapshot: Option<Snapshot>,
 }
 

@@ -1,5 +1,4 @@
-//! The processes other than etcd: the flags that each is started with, and how its readiness is
-//! awaited.
+//! Starts the processes other than etcd, and waits until a process is ready.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +15,8 @@ use crate::slot::Slot;
 const POLL: Duration = Duration::from_millis(25);
 /// How many lines of a part's log an error quotes.
 pub(super) const TAIL: usize = 30;
-/// The address that the API server advertises. Clients here use loopback, but the `kubernetes`
-/// Endpoints may not hold a loopback address, so this is one that is reserved for documentation
-/// (RFC 5737).
+/// The address that the API server advertises in the `kubernetes` Endpoints, which may not be a
+/// loopback address. It is reserved for documentation (RFC 5737); clients use loopback instead.
 const ADVERTISED: &str = "192.0.2.1";
 
 impl ControlPlane {
@@ -55,7 +53,7 @@ impl ControlPlane {
             command
                 .arg(flag("audit-policy-file", &self.write_audit_policy()?))
                 .arg(flag("audit-log-path", &log))
-                // In megabytes: more than a test writes, so that the log stays one file.
+                // In megabytes, and more than a test writes, so that the log is not rotated.
                 .arg("--audit-log-maxsize=100000");
         }
         if !self.options.disable_admission.is_empty() {
@@ -91,9 +89,9 @@ impl ControlPlane {
         Process::spawn("kube-scheduler", command, &self.log("kube-scheduler"))
     }
 
-    /// Runs the stock kube-controller-manager as `system:kube-controller-manager`, with leader
-    /// election, a service account for each controller, and no port. `args` come last, so that they
-    /// win. It is not waited for; the caller owns it.
+    /// Starts the stock kube-controller-manager as `system:kube-controller-manager`, with leader
+    /// election, a service account for each controller, and no port. `args` override these flags. The
+    /// caller owns the process. This does not wait until it is ready.
     pub fn start_kcm(&self, args: &[&str]) -> anyhow::Result<Process> {
         let number = self.kcms.fetch_add(1, Ordering::Relaxed);
         let mut command = self.assets.kcm()?;
@@ -124,8 +122,8 @@ pub(super) fn flag(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
 }
 
-/// Waits until `check` succeeds. The error says what `part` failed to do and why, with the end of
-/// its log.
+/// Waits until `check` succeeds. The error has `what` the part failed to do, the reason, and the end
+/// of its log.
 pub(super) async fn until(
     part: &mut Process,
     limit: Duration,

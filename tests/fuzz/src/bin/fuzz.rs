@@ -1,6 +1,6 @@
-//! `fuzz TARGET SECONDS SEED CURRENT`: feeds one target for so long. What is fed lies in the file
-//! CURRENT meanwhile, for the case that the process does not survive it. Ends with 1 if something
-//! failed, which is then in the corpus.
+//! `fuzz TARGET SECONDS SEED CURRENT`: fuzzes one target for SECONDS. Each input is written to the
+//! file CURRENT before it is fed, in case it aborts the process. If an input fails, the program adds
+//! the shrunk input to the corpus and exits with 1.
 
 use std::io::{Seek, Write};
 use std::process::ExitCode;
@@ -18,16 +18,16 @@ fn main() -> Result<ExitCode> {
     let target = TARGETS
         .iter()
         .find(|target| target.name == name)
-        .with_context(|| format!("there is no target {name}"))?;
-    let time = Duration::from_secs(seconds.parse().context("SECONDS is a number")?);
+        .with_context(|| format!("unknown target {name}"))?;
+    let time = Duration::from_secs(seconds.parse().context("SECONDS must be a number")?);
     let mut current =
         std::fs::File::create(current).with_context(|| format!("can't write {current}"))?;
-    // What panics is told below, once.
+    // Don't print each panic: the one failure is printed below.
     std::panic::set_hook(Box::new(|_| {}));
-    match go_on(
+    match fuzz(
         target,
         time,
-        seed.parse().context("SEED is a number")?,
+        seed.parse().context("SEED must be a number")?,
         &mut current,
     )? {
         None => Ok(ExitCode::SUCCESS),
@@ -42,8 +42,8 @@ fn main() -> Result<ExitCode> {
             std::fs::write(&path, &failure.input)
                 .with_context(|| format!("can't write {}", path.display()))?;
             println!(
-                "{name}: {}\n  input: {:?}\n  kept as {}",
-                failure.what,
+                "{name}: {}\n  input: {:?}\n  stored in {}",
+                failure.reason,
                 String::from_utf8_lossy(&failure.input),
                 path.display()
             );
@@ -52,7 +52,7 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-fn go_on(
+fn fuzz(
     target: &Target,
     time: Duration,
     seed: u64,
@@ -80,7 +80,7 @@ fn go_on(
         fed += 1;
     }
     println!(
-        "{}: {fed} inputs, {} shapes of answers, the slowest took {slowest:?}",
+        "{}: {fed} inputs, {} shapes of outcomes, the slowest input took {slowest:?}",
         target.name,
         run.shapes()
     );
