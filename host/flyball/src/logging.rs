@@ -1,12 +1,19 @@
 //! The log on standard error, as text or JSON. The last lines about each plugin are kept in memory for `flyball logs`.
+//! `logging/line.rs` writes the lines of both.
 
+mod line;
 mod recent;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::time::SystemTime;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
+use std::io::IsTerminal;
 
+use tracing::Subscriber;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use self::line::{Format, SpanFields};
 pub(crate) use self::recent::Recent;
 use crate::config::LogOptions;
 
@@ -14,21 +21,31 @@ use crate::config::LogOptions;
 pub(crate) fn start(options: &LogOptions) -> Recent {
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(directives(options.verbosity)));
-    let log = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_timer(SystemTime);
     let recent = Recent::default();
-    let all = tracing_subscriber::registry()
-        .with(filter)
-        .with(recent.layer());
-    // This fails only if a subscriber is already set, as in tests.
-    let _ = if options.json {
-        all.with(log.json().flatten_event(true)).try_init()
-    } else {
-        all.with(log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())))
-            .try_init()
+    let format = match options.json {
+        true => Format::Json,
+        false => Format::Text,
     };
+    let is_colored = !options.json && std::io::stderr().is_terminal();
+    // This fails only if a subscriber is already set, as in tests.
+    let _ = tracing_subscriber::registry()
+        .with(filter)
+        .with(recent.layer())
+        .with(layer(format, is_colored, std::io::stderr))
+        .try_init();
     recent
+}
+
+fn layer<S, W>(format: Format, is_colored: bool, writer: W) -> impl Layer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    tracing_subscriber::fmt::layer()
+        .event_format(format)
+        .fmt_fields(SpanFields)
+        .with_ansi(is_colored)
+        .with_writer(writer)
 }
 
 /// Returns the filter for one of klog's verbosities: what operators need at 0, more from Flyball at 4 and 6, and more

@@ -17,6 +17,8 @@ mod tools;
 
 use std::process::ExitCode;
 
+use flyball_types::{error_chain, printable};
+
 use crate::cli::Action;
 use crate::config::RunConfig;
 
@@ -44,10 +46,7 @@ fn end(ended: anyhow::Result<()>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print(
-                &mut std::io::stderr(),
-                &format!("flyball: {}\n", sentence(&error)),
-            );
+            print(&mut std::io::stderr(), &error_line(&error));
             ExitCode::FAILURE
         }
     }
@@ -76,7 +75,7 @@ fn run(config: RunConfig) -> anyhow::Result<()> {
 fn run_tool(tool: tools::Tool) -> ExitCode {
     let done = tools::run(tool, cli::command()).unwrap_or_else(|error| tools::Done {
         out: String::new(),
-        err: format!("flyball: {}\n", sentence(&error)),
+        err: error_line(&error),
         code: ExitCode::FAILURE,
     });
     print(&mut std::io::stdout(), &done.out);
@@ -84,24 +83,9 @@ fn run_tool(tool: tools::Tool) -> ExitCode {
     done.code
 }
 
-/// The error and its causes on one line, without causes that the line already contains.
-fn sentence(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        let cause = cause
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .trim_end_matches('.');
-        if text.is_empty() {
-            text.push_str(cause);
-        } else if !text.contains(cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+/// The line that tells of an error. It may quote a plugin or a host.
+fn error_line(error: &anyhow::Error) -> String {
+    format!("flyball: {}\n", printable(&error_chain(error.as_ref())))
 }
 
 /// Writes the text. A closed pipe is not an error.
@@ -114,10 +98,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_printed_once() {
+    fn an_error_is_printed_on_one_line_with_each_cause_once() {
         let error = anyhow::anyhow!("no such file\nat line 1")
             .context("can't read a: no such file")
             .context("can't start");
-        assert_eq!(sentence(&error), "can't start: can't read a: no such file");
+        assert_eq!(
+            error_line(&error),
+            "flyball: can't start: can't read a: no such file\n"
+        );
+        let error = anyhow::anyhow!("no plugin `\u{1b}[2J`");
+        assert_eq!(error_line(&error), "flyball: no plugin `\\u001b[2J`\n");
     }
 }

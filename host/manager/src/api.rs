@@ -4,11 +4,11 @@
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod credentials;
-pub(crate) mod denial;
 pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fake_server;
 pub(crate) mod fence;
+pub(crate) mod incidents;
 pub(crate) mod lease;
 pub(crate) mod review;
 pub(crate) mod service_account;

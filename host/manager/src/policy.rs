@@ -28,6 +28,8 @@ use std::path::PathBuf;
 use flyball_types::description::{Description, Watch};
 use serde::{Deserialize, Serialize};
 
+use self::grant::PluginFile;
+
 pub(crate) use self::decide::{Visible, deny_hidden};
 pub use self::file::PolicyError;
 pub use self::limits::{LimitPolicy, Rate};
@@ -65,7 +67,7 @@ pub struct PluginPolicy {
     /// HTTPS at its usual port. Certificates are checked against the public authorities.
     pub http_hosts: BTreeSet<String>,
     /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin gets
-    /// one by asking.
+    /// one by asking. Whoever gets one must be named by `digest` or `source`.
     pub signer_keys: BTreeSet<String>,
     /// Its configuration.
     pub config: BTreeMap<String, String>,
@@ -96,11 +98,16 @@ pub struct Rule {
 }
 
 impl PluginPolicy {
-    /// Whether the policy applies to the file with this digest, which is in hex.
-    pub(crate) fn is_for_file(&self, digest: &str) -> bool {
-        self.digest
-            .as_ref()
-            .is_none_or(|only| only.strip_prefix("sha256:") == Some(digest))
+    /// Whether the policy applies to this file.
+    pub(crate) fn is_for(&self, file: PluginFile<'_>) -> bool {
+        match (&self.source, file.package) {
+            (Some(source), Some(package)) => source == package,
+            (None, None) => self
+                .digest
+                .as_ref()
+                .is_none_or(|only| only.strip_prefix("sha256:") == Some(file.digest)),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
     }
 
     /// Grants what the plugin asks for, all of it.

@@ -1,4 +1,4 @@
-//! What crossing the boundary costs: `cargo bench -p flyball-plugin`.
+//! The cost of calling a guest and of its imports: `cargo bench -p flyball-plugin`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -10,7 +10,7 @@ use flyball_plugin::{Engine, EngineOptions, Imports, Limits, Plugin, Precompiled
 use support::{Fake, guest, plain};
 use tokio::runtime::{Builder, Runtime};
 
-/// What a controller reads of a pod, in bytes.
+/// Size of the fields that a controller reads of a pod, in bytes.
 const OBJECT: usize = 3300;
 
 fn runtime() -> Runtime {
@@ -84,14 +84,14 @@ fn calls(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|count| {
                 let (plugin, imports) = (plugin.clone(), imports.clone());
-                // On a worker of the runtime, as the host's are.
+                // The host makes calls on workers of its runtime too.
                 let calls = runtime.spawn(async move {
                     let start = std::time::Instant::now();
                     for _ in 0..count {
                         plugin
                             .reconcile(imports.clone(), "queue", key, 0)
                             .await
-                            .expect("the guest answers");
+                            .expect("the call succeeds");
                     }
                     start.elapsed()
                 });
@@ -125,7 +125,7 @@ fn loads(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Imports that answer with so many bytes.
+/// Imports whose reads return this many bytes.
 fn objects(bytes: usize) -> Arc<dyn Imports> {
     Fake::new(|fake| fake.object = vec![b'x'; bytes])
 }

@@ -1,6 +1,6 @@
-//! What a call costs: one that does nothing, from the queue and back; and one that lists 1,000 of 10,000 pods and reads five
-//! fields of each, in the sandbox and natively, of the same source and over the same cache. One `name<TAB>value<TAB>unit` a
-//! line.
+//! Measures the cost of two calls. The first does nothing; the measurement includes the workqueue. The second lists
+//! 1,000 of 10,000 pods and reads five fields of each. It is measured in the sandbox and natively, with the same source
+//! and the same cache. Prints one `name<TAB>value<TAB>unit` per line.
 //!
 //!     cargo xtask bench call
 
@@ -22,16 +22,17 @@ use flyball_workqueue::{Config, Priority, WorkQueue};
 use pods::{Pods, owner, synced};
 use support::{Fake, component_file, plain};
 
-/// How many pods there are, and how many of them each owner has.
 const PODS: usize = 10_000;
-const EACH: usize = 1000;
-/// How often each is measured; the figures are medians.
+/// Pods of each owner.
+const PODS_PER_OWNER: usize = 1000;
+/// Rounds of each measurement. The figures are medians over the rounds.
 const ROUNDS: usize = 5;
 const CALLS: u32 = 200_000;
 const SCANS: u32 = 200;
-/// What a call that does nothing may take, and how many times what it takes natively a scan may.
-const CALL: Duration = Duration::from_micros(5);
-const RATIO: f64 = 2.0;
+/// The maximum duration of a call that does nothing.
+const MAX_CALL: Duration = Duration::from_micros(5);
+/// The maximum ratio of a scan in the sandbox to a native scan.
+const MAX_RATIO: f64 = 2.0;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -50,7 +51,7 @@ async fn measure() -> bool {
     let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
 
     let cache = Arc::new(Cache::start().await);
-    let key = format!("{EACH}/{}", owner(3));
+    let key = format!("{PODS_PER_OWNER}/{}", owner(3));
     let from_cache = cache.clone();
     let imports: Arc<dyn Imports> = Fake::new(|fake| {
         fake.lister = Some(Box::new(move |query, projection| Page {
@@ -73,19 +74,21 @@ async fn measure() -> bool {
     let ratio = sandboxed.as_secs_f64() / native.as_secs_f64();
     println!("a call that does nothing\t{}\tns", idle.as_nanos());
     println!(
-        "{EACH} of {PODS} pods listed and read\t{}\tns",
+        "{PODS_PER_OWNER} of {PODS} pods listed and read\t{}\tns",
         sandboxed.as_nanos()
     );
     println!("the same natively\t{}\tns", native.as_nanos());
     println!("in the sandbox / natively\t{ratio:.2}\t");
-    let is_within = idle <= CALL && ratio <= RATIO;
+    let is_within = idle <= MAX_CALL && ratio <= MAX_RATIO;
     if !is_within {
-        println!("OUT OF BOUNDS: {CALL:?} for nothing, and {RATIO} times what it takes natively");
+        println!(
+            "OUT OF BOUNDS: {MAX_CALL:?} for a call that does nothing, {MAX_RATIO} for the ratio"
+        );
     }
     is_within
 }
 
-/// What it takes to get a key that is always there, to call the guest for it and to have done with it.
+/// Measures taking a key from a queue that is never empty, calling the guest, and finishing the key.
 async fn nothing(plugin: &Plugin) -> Duration {
     let queue: WorkQueue<Arc<str>, ()> = WorkQueue::new(Config::default());
     let keys: Vec<Arc<str>> = (0..100)
@@ -104,7 +107,7 @@ async fn nothing(plugin: &Plugin) -> Duration {
             .unwrap();
         assert_eq!(outcome, Outcome::Done);
         queue.forget(item.key());
-        // While it is processed, so that it is there again when that has ended.
+        // Added while it is processed, so that it is queued again afterwards.
         queue.add(item.key().clone(), Priority::Normal, ());
     }
     start.elapsed() / CALLS
@@ -142,7 +145,7 @@ fn scan_natively(cache: &Arc<Cache>, key: &str) -> Duration {
     start.elapsed() / SCANS
 }
 
-/// The cache with its pods.
+/// A cache of pods.
 struct Cache {
     lister: Lister,
     columns: Arc<Columns>,
@@ -156,7 +159,7 @@ impl Cache {
         let (factory, informer) = synced(
             Pods {
                 count: PODS,
-                each: EACH,
+                each: PODS_PER_OWNER,
             },
             mask,
         )
@@ -173,7 +176,7 @@ impl Cache {
         }
     }
 
-    /// The rows of an owner's pods, in one page.
+    /// Returns the rows of an owner's pods, in one page.
     fn rows(&self, query: &Query, projection: &Projection) -> Vec<u8> {
         assert_eq!(
             *projection,
@@ -196,7 +199,7 @@ impl Cache {
     }
 }
 
-/// What the guest reads of each pod.
+/// The fields that the guest reads of each pod.
 const COLUMNS: [&str; 5] = [
     "metadata.name",
     "spec.nodeName",

@@ -1,7 +1,7 @@
-//! What a plugin that misbehaves costs another one: a victim is called at a fixed rate, alone and beside each kind of fault
-//! in turn, both with the share of the cores that a dropped-in plugin has; and first beside nothing, and beside a native thread
-//! that uses as much, which is what the machine does to it. Prints a table, and after each of its lines
-//! `name<TAB>value<TAB>unit` of what is compared.
+//! Measures how a plugin that misbehaves affects another plugin, the victim. The victim is called at a fixed rate,
+//! alternately alone and beside a plugin with one kind of fault. Both have the CPU quota of a drop-in. Two controls
+//! show the machine's own effect: nothing beside the victim, and a native thread that uses as much CPU time. Prints a
+//! table, and after each row the figure that is compared as `name<TAB>value<TAB>unit`.
 //!
 //!     cargo xtask bench hostile
 
@@ -17,24 +17,24 @@ use std::time::{Duration, Instant};
 use flyball_plugin::{Component, Engine, EngineOptions, Imports, Limits, Plugin};
 use support::{Fake, faulty, guest};
 
-/// Calls of the victim in a second.
+/// Calls of the victim per second.
 const RATE: u32 = 200;
-/// What the victim reads in a call: a hundred rows of a pod, reduced to what a controller reads.
+/// Bytes that the victim reads in a call: a hundred pods, reduced to the fields that a controller reads.
 const BYTES: usize = 100 * 3300;
-/// How often it is called alone and beside the fault, in turn; the figures are the medians.
+/// Rounds alone and beside each fault. The figures are medians over the rounds.
 const ROUNDS: u32 = 5;
-/// Keys that the faulty one reconciles at once.
+/// Keys that the faulty plugin reconciles at once.
 const AT_ONCE: usize = 10;
-/// The share of a dropped-in plugin, in thousandths of a core.
+/// The CPU quota of a drop-in, in millicores.
 const SHARE: u32 = 250;
-/// What says of the machine what it does to a victim: nothing beside it, and a native thread of its own, as nice as guests that
-/// have used up their share, which takes as much of a core in turns of some milliseconds.
+/// The controls. `native` is a thread with the nice value of guests that have used up their quota. It uses as much CPU
+/// time, in bursts of some milliseconds.
 const CONTROLS: [&str; 2] = [NOTHING, NATIVE];
 const NOTHING: &str = "nothing";
 const NATIVE: &str = "native";
 const NICE: i32 = 10;
 const TURN: Duration = Duration::from_millis(10);
-/// What the faulty one does.
+/// The keys of the faulty plugin.
 const FAULTS: [&str; 16] = [
     "spin",
     "recurse",
@@ -53,19 +53,18 @@ const FAULTS: [&str; 16] = [
     "panic",
     "hundredth",
 ];
-/// What is allowed: the victim's throughput at least, and its p99 at most, as parts of those alone. Of fewer calls than these
-/// in a round, a p99 says nothing, and none is held against it.
-const ENOUGH: usize = 500;
-const THROUGHPUT: f64 = 0.95;
-const P99: f64 = 2.0;
+/// The minimum number of calls in a round for which the bounds apply. With fewer calls a p99 means nothing.
+const MIN_CALLS: usize = 500;
+/// The bounds of the victim's throughput and p99, relative to those without a fault.
+const MIN_THROUGHPUT: f64 = 0.95;
+const MAX_P99: f64 = 2.0;
 
-/// How a victim was served.
-struct Served {
-    /// Calls in a second.
+/// The figures of the victim.
+struct Figures {
+    /// Calls per second.
     throughput: f64,
-    /// Calls in all.
     calls: usize,
-    /// Of the time from a call to its end.
+    /// Duration of a call.
     median: Duration,
     p99: Duration,
 }
@@ -83,9 +82,9 @@ fn main() {
         .build()
         .unwrap();
     let all = CONTROLS.into_iter().chain(FAULTS);
-    let asked = all.filter(|fault| only.is_empty() || only.iter().any(|name| name == fault));
-    let within = runtime.block_on(measure(Duration::from_secs(seconds), asked.collect()));
-    if !within {
+    let selected = all.filter(|fault| only.is_empty() || only.iter().any(|name| name == fault));
+    let are_within = runtime.block_on(measure(Duration::from_secs(seconds), selected.collect()));
+    if !are_within {
         std::process::exit(support::OUT_OF_BOUNDS);
     }
 }
@@ -108,11 +107,11 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
         "its cores",
         "its calls"
     );
-    let mut within = true;
+    let mut are_within = true;
     for fault in faults {
         let (mut alone, mut beside) = (Vec::new(), Vec::new());
         let (mut cpu, mut elapsed, mut calls) = (Duration::ZERO, Duration::ZERO, 0);
-        // In turn, many times: what else the machine does meanwhile must not count against the fault.
+        // Alternately and repeatedly, so that other load of the machine does not count against the fault.
         for _ in 0..ROUNDS {
             alone.push(feed(&victim, time / ROUNDS).await);
             let plugin = plugin(&engine, component.clone());
@@ -133,19 +132,19 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
                 flood.abort();
                 let _ = flood.await;
             }
-            // What a call has used is known when it has ended.
+            // The CPU time of a call is counted when it ends.
             while plugin.stats().live > plugin.stats().idle {
                 tokio::task::yield_now().await;
             }
             cpu += plugin.stats().cpu;
             calls += plugin.stats().calls;
         }
-        let (alone, beside) = (Served::median(alone), Served::median(beside));
+        let (alone, beside) = (Figures::median(alone), Figures::median(beside));
         let ratio = beside.p99.as_secs_f64() / alone.p99.as_secs_f64();
-        let is_judged = alone.calls >= ENOUGH && !CONTROLS.contains(&fault);
-        let is_within =
-            !is_judged || beside.throughput >= THROUGHPUT * alone.throughput && ratio <= P99;
-        within &= is_within;
+        let is_judged = alone.calls >= MIN_CALLS && !CONTROLS.contains(&fault);
+        let is_within = !is_judged
+            || beside.throughput >= MIN_THROUGHPUT * alone.throughput && ratio <= MAX_P99;
+        are_within &= is_within;
         println!(
             "{fault:12} {:>10.1} {:>10.1} {:>10.2?} {:>10.2?} {:>10.2?} {:>10.2?} {ratio:>7.2} {:>9.3} {calls:>10}{}",
             alone.throughput,
@@ -159,11 +158,11 @@ async fn measure(time: Duration, faults: Vec<&'static str>) -> bool {
         );
         println!("{fault}: p99 beside it / alone\t{ratio:.3}\t");
     }
-    within
+    are_within
 }
 
-impl Served {
-    /// The median of each figure over rounds.
+impl Figures {
+    /// The median of each figure over the rounds.
     fn median(rounds: Vec<Self>) -> Self {
         fn middle<T: PartialOrd + Copy>(figures: impl Iterator<Item = T>) -> T {
             let mut figures: Vec<T> = figures.collect();
@@ -179,7 +178,7 @@ impl Served {
     }
 }
 
-/// A native thread that uses as much of a core as a plugin may.
+/// A native thread that uses as much CPU time as a plugin's quota allows.
 struct Native {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Duration>,
@@ -205,7 +204,7 @@ impl Native {
         Self { stop, thread }
     }
 
-    /// For how long it computed.
+    /// Stops the thread, and returns its CPU time.
     fn end(self) -> Duration {
         self.stop.store(true, Relaxed);
         self.thread.join().unwrap()
@@ -224,7 +223,7 @@ fn plugin(engine: &Engine, component: Component) -> Plugin {
     .unwrap()
 }
 
-/// Calls the faulty one without end, whatever it answers.
+/// Calls the faulty plugin endlessly and ignores the results.
 async fn flood(plugin: Plugin, fault: &'static str, number: usize) {
     let imports: Arc<dyn Imports> = Fake::new(|_| ());
     loop {
@@ -234,8 +233,8 @@ async fn flood(plugin: Plugin, fault: &'static str, number: usize) {
     }
 }
 
-/// Calls the victim at the fixed rate, whether or not the calls before have ended.
-async fn feed(victim: &Plugin, time: Duration) -> Served {
+/// Calls the victim at the fixed rate, without waiting for earlier calls.
+async fn feed(victim: &Plugin, time: Duration) -> Figures {
     let imports: Arc<dyn Imports> = Fake::new(|fake| fake.object = vec![b'x'; BYTES]);
     let count = RATE * u32::try_from(time.as_millis()).unwrap() / 1000;
     let start = tokio::time::Instant::now();
@@ -248,7 +247,7 @@ async fn feed(victim: &Plugin, time: Duration) -> Served {
             );
             tokio::spawn(async move {
                 tokio::time::sleep_until(due).await;
-                // The timer's own steps, of a millisecond, are no time of the host.
+                // Measured from here, because the timer has a resolution of a millisecond.
                 let start = Instant::now();
                 victim.reconcile(imports, "queue", "page", 0).await.unwrap();
                 start.elapsed()
@@ -261,7 +260,7 @@ async fn feed(victim: &Plugin, time: Duration) -> Served {
     }
     let throughput = f64::from(count) / start.elapsed().as_secs_f64();
     times.sort();
-    Served {
+    Figures {
         throughput,
         calls: times.len(),
         median: times[times.len() / 2],

@@ -1,5 +1,6 @@
-//! What plugins cost that do nothing: loads many, each a file of its own, keeps one busy, and prints the memory of the
-//! process and how soon one that was unloaded answers. One `name<TAB>value<TAB>unit` a line.
+//! Measures the cost of idle plugins. Loads many plugins from different files and keeps one busy. Prints the memory of
+//! the process, and the duration of a call with and without the plugin's code in memory. One `name<TAB>value<TAB>unit`
+//! per line.
 //!
 //!     cargo xtask bench idle
 
@@ -13,9 +14,10 @@ use std::time::{Duration, Instant};
 use flyball_plugin::{Engine, EngineOptions, Limits, Plugin, digest};
 use support::{component_file, plain};
 
-/// The most memory that they may have, in MiB, and the most time that an unloaded one may take beyond a loaded one.
-const MEMORY: f64 = 300.0;
-const WAKE: Duration = Duration::from_millis(5);
+/// The maximum memory of the process, in MiB.
+const MAX_MEMORY: f64 = 300.0;
+/// The maximum additional duration of a call whose plugin's code is not in memory.
+const MAX_WAKE: Duration = Duration::from_millis(5);
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -43,7 +45,7 @@ async fn measure(count: usize, name: &str) -> bool {
         ..EngineOptions::default()
     };
     let wasm = component_file(name);
-    // The same code in each: compiled once, and put where the host would have put it.
+    // The code is the same in each. It is compiled once, and then copied to the names that the host would use.
     {
         let engine = Engine::new(options.clone()).unwrap();
         engine.load(wasm.clone().into()).await.unwrap();
@@ -78,7 +80,7 @@ async fn measure(count: usize, name: &str) -> bool {
             let _ = busy.reconcile(plain(), "q", "busy", 0).await;
         }
     });
-    // All get an event once, and are then left alone as the host leaves them.
+    // Each plugin gets an event, and is then trimmed like an idle plugin in the host.
     let (mut unloaded, mut loaded) = (Vec::new(), Vec::new());
     for plugin in &plugins[1..] {
         let mut times = Vec::new();
@@ -112,16 +114,16 @@ async fn measure(count: usize, name: &str) -> bool {
             "ms",
         );
     }
-    let is_within = resident <= MEMORY && difference <= WAKE;
+    let is_within = resident <= MAX_MEMORY && difference <= MAX_WAKE;
     if !is_within {
         println!(
-            "OUT OF BOUNDS: {MEMORY} MiB, and {WAKE:?} of the unloaded ones' p99 over the loaded ones'"
+            "OUT OF BOUNDS: {MAX_MEMORY} MiB, and {MAX_WAKE:?} between the p99 unloaded and loaded"
         );
     }
     is_within
 }
 
-/// Copies the one compiled file to the names of all variants.
+/// Copies the only compiled file to the names of all variants.
 fn spread(cache: &Path, wasm: &[u8], count: usize) {
     let compiled = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
     let name = compiled.file_name().unwrap().to_str().unwrap().to_owned();
@@ -135,7 +137,7 @@ fn spread(cache: &Path, wasm: &[u8], count: usize) {
     }
 }
 
-/// The component with a section of its own, which says nothing.
+/// The component with an additional custom section, which gives it another digest.
 fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
     let text = format!("{number:08}");
     let mut section = vec![0, 1 + 1 + text.len() as u8, 1, b'n'];
@@ -143,7 +145,7 @@ fn variant(wasm: &[u8], number: usize) -> Vec<u8> {
     [wasm, &section].concat()
 }
 
-/// The memory that this process has resident, by proc(5).
+/// The resident memory of this process (see proc(5)).
 fn resident_mib() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status

@@ -1,4 +1,5 @@
-//! What wasmtime generates from `wit/`: the types of the world, a trait for each of its interfaces, and the guest's exports.
+//! The bindings that wasmtime generates from `wit/`: the types of the world, a trait for each imported interface, and
+//! the guest's exports.
 
 wasmtime::component::bindgen!({
     path: "../../wit",

@@ -1,9 +1,11 @@
-//! Compiled plugins on disk, so that a restart need not compile again. What lies there is run as native code: only files
-//! that this process's user wrote are read, and each is digested, so that a torn or rotten one is compiled anew.
+//! The cache of compiled plugins on disk, so that a restart need not compile again. Its files are run as native code.
+//! So only files that this process's user wrote are used, and each file has a digest, so that a truncated or corrupted
+//! file is compiled again.
 //!
-//! A file is mapped, not read: its pages are clean, so that the system can take those back that nobody runs, and shared
-//! by all processes that run it. What is mapped is the very file that was checked, and no file is changed once it has its
-//! name: only this user could do that, and this user could as well replace the host.
+//! Files are mapped, not read. Their pages are clean, so that the system can reclaim those that are not in use, and
+//! shared by all processes that map them. The mapped file is the file that was checked, even if its name is replaced in
+//! between. A file is never modified once it has its name. Only this user could do that, and this user could also
+//! replace the host.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,20 +20,21 @@ use sha2::{Digest, Sha256};
 
 use crate::error::EngineError;
 
-/// What follows the code in each file, before the code's SHA-256. They stand behind it so that it can be mapped.
+/// Follows the code in each file, before the code's SHA-256. Both are at the end, so that the code begins at a page
+/// boundary.
 const MAGIC: &[u8; 8] = b"flyball2";
 const DIGEST: usize = 32;
 const TRAILER: usize = MAGIC.len() + DIGEST;
 
-/// A file of compiled code that was checked. It stays the same while this lives, whatever becomes of its name.
+/// A checked file of compiled code. This refers to the same file even if another file takes its name.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedFile {
     file: File,
     path: PathBuf,
 }
 
-impl Kept {
-    /// A path to this very file.
+impl CachedFile {
+    /// A path that opens this file.
     pub(crate) fn path(&self) -> PathBuf {
         if cfg!(target_os = "linux") {
             return format!("/proc/self/fd/{}", self.file.as_raw_fd()).into();
@@ -39,7 +42,6 @@ impl Kept {
         self.path.clone()
     }
 
-    /// The file itself.
     pub(crate) fn into_file(self) -> File {
         self.file
     }
@@ -49,18 +51,18 @@ impl Kept {
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: PathBuf,
-    /// The engine's version, settings and target: code of any other is not found.
+    /// A hash of the engine's version, settings and target. Code for others is not found.
     compatibility: u64,
     /// The user that this process runs as.
     user: u32,
-    /// Bytes that the directory may hold.
+    /// Maximum size of all files, in bytes.
     capacity: u64,
-    /// Makes the names of temporary files different.
-    next: AtomicU64,
+    /// Distinguishes the names of temporary files.
+    next_number: AtomicU64,
 }
 
 impl Cache {
-    /// Opens a directory, making it if it isn't there. Fails if others could write into it.
+    /// Opens a directory, and creates it if it does not exist. Fails if other users have access to it.
     pub(crate) fn open(
         directory: &Path,
         engine: &wasmtime::Engine,
@@ -74,19 +76,19 @@ impl Cache {
             .recursive(true)
             .mode(0o700)
             .create(directory)
-            .map_err(|error| refuse(format!("it could not be made: {error}")))?;
+            .map_err(|error| refuse(format!("it could not be created: {error}")))?;
         let found = fs::symlink_metadata(directory).map_err(|error| refuse(error.to_string()))?;
         if !found.is_dir() {
-            return Err(refuse("it is a link or a file".into()));
+            return Err(refuse("it is a symbolic link or a file".into()));
         }
         if found.mode() & 0o077 != 0 {
             return Err(refuse(format!(
-                "its mode is {:o}; it must be closed to all but its owner",
+                "its mode is {:o}, but only its owner may have access",
                 found.mode() & 0o777
             )));
         }
         let user = current_user(directory)
-            .map_err(|error| refuse(format!("nothing can be written there: {error}")))?;
+            .map_err(|error| refuse(format!("it is not writable: {error}")))?;
         if found.uid() != user {
             return Err(refuse(format!(
                 "it belongs to user {} and this process runs as {user}",
@@ -101,32 +103,33 @@ impl Cache {
             compatibility,
             user,
             capacity,
-            next: AtomicU64::new(0),
+            next_number: AtomicU64::new(0),
         })
     }
 
-    /// The compiled form of the component with this digest, if it is there and whole.
-    pub(crate) fn get(&self, digest: &str) -> Option<Kept> {
+    /// Returns the compiled form of the component with this digest, if the cache has it and it is intact.
+    pub(crate) fn get(&self, digest: &str) -> Option<CachedFile> {
         let path = self.path(digest);
         match self.read(&path) {
-            Ok(kept) => Some(kept),
+            Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a compiled plugin can't be used and is compiled anew");
+                tracing::warn!(path = %path.display(), %error, "can't use a compiled plugin from the cache, so it is compiled again");
                 None
             }
         }
     }
 
-    /// Keeps the compiled form of the component with this digest. A failure costs time at the next start, nothing more.
+    /// Stores the compiled form of the component with this digest. After a failure it is only compiled again at the
+    /// next start.
     pub(crate) fn put(&self, digest: &str, code: &[u8]) {
         let path = self.path(digest);
         if let Err(error) = self.write(&path, code).and_then(|()| self.trim()) {
-            tracing::warn!(path = %path.display(), %error, "a compiled plugin could not be kept");
+            tracing::warn!(path = %path.display(), %error, "can't store a compiled plugin in the cache");
         }
     }
 
-    /// Forgets a file that the engine did not take.
+    /// Deletes a file that the engine rejected.
     pub(crate) fn remove(&self, digest: &str) {
         let _ = fs::remove_file(self.path(digest));
     }
@@ -136,35 +139,35 @@ impl Cache {
             .join(format!("{digest}-{:016x}.cwasm", self.compatibility))
     }
 
-    fn read(&self, path: &Path) -> io::Result<Kept> {
+    fn read(&self, path: &Path) -> io::Result<CachedFile> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.uid() != self.user || metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other("another user may have written it"));
+            return Err(io::Error::other("another user could have written it"));
         }
-        let broken = || io::Error::other("it is not what was written");
+        let corrupted = || io::Error::other("it is truncated or corrupted");
         let length = metadata
             .len()
             .checked_sub(TRAILER as u64)
-            .ok_or_else(broken)?;
+            .ok_or_else(corrupted)?;
         let mut digest = Sha256::new();
         io::copy(&mut Read::by_ref(&mut file).take(length), &mut digest)?;
         let mut trailer = [0; TRAILER];
         file.read_exact(&mut trailer)?;
         let (magic, written) = trailer.split_at(MAGIC.len());
         if magic != MAGIC || written != &digest.finalize()[..] {
-            return Err(broken());
+            return Err(corrupted());
         }
-        // Its time of modification is when it was last used; without it the file only looks older.
+        // The modification time is the time of the last use. If setting it fails, the file is only deleted earlier.
         let _ = file.set_modified(SystemTime::now());
-        Ok(Kept {
+        Ok(CachedFile {
             file,
             path: path.into(),
         })
     }
 
     fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
-        let number = self.next.fetch_add(1, Relaxed);
+        let number = self.next_number.fetch_add(1, Relaxed);
         let temporary = self
             .directory
             .join(format!(".{}-{number}.tmp", std::process::id()));
@@ -185,12 +188,12 @@ impl Cache {
         written
     }
 
-    /// Removes what was not used for longest, until the rest fits.
+    /// Deletes the least recently used files until the rest fits the capacity.
     fn trim(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
-            // A file that vanishes meanwhile is another process's business.
+            // Another process may delete a file meanwhile.
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
             {
@@ -198,19 +201,19 @@ impl Cache {
             }
         }
         files.sort();
-        let mut held: u64 = files.iter().map(|(_, size, _)| size).sum();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
         for (_, size, path) in files {
-            if held <= self.capacity {
+            if total <= self.capacity {
                 break;
             }
             let _ = fs::remove_file(path);
-            held -= size;
+            total -= size;
         }
         Ok(())
     }
 }
 
-/// The user that this process runs as: the owner of a file that it makes.
+/// The user that this process runs as, found as the owner of a new file. Fails if the directory is not writable.
 fn current_user(directory: &Path) -> io::Result<u32> {
     let path = directory.join(format!(".{}-owner.tmp", std::process::id()));
     let _ = fs::remove_file(&path);
@@ -236,12 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_found_and_nothing_else() {
+    fn only_stored_code_is_found() {
         let home = tempfile::tempdir().unwrap();
         let cache = open(&home.path().join("a/b"), 1000).unwrap();
         cache.put("one", b"code");
-        let kept = cache.get("one").unwrap();
-        assert!(fs::read(kept.path()).unwrap().starts_with(b"code"));
+        let cached = cache.get("one").unwrap();
+        assert!(fs::read(cached.path()).unwrap().starts_with(b"code"));
         assert!(cache.get("two").is_none());
         cache.remove("one");
         assert!(cache.get("one").is_none());
@@ -249,23 +252,15 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_was_checked_is_what_is_mapped_though_another_file_takes_its_name() {
+    fn the_path_opens_the_checked_file_after_another_takes_its_name() {
         let home = tempfile::tempdir().unwrap();
         let cache = open(&home.path().join("cache"), 1000).unwrap();
-        cache.put("one", b"what was checked");
-        let kept = cache.get("one").unwrap();
-        cache.put("one", b"something else");
-        assert!(
-            fs::read(kept.path())
-                .unwrap()
-                .starts_with(b"what was checked")
-        );
+        cache.put("one", b"checked");
+        let cached = cache.get("one").unwrap();
+        cache.put("one", b"another");
+        assert!(fs::read(cached.path()).unwrap().starts_with(b"checked"));
         cache.remove("one");
-        assert!(
-            fs::read(kept.path())
-                .unwrap()
-                .starts_with(b"what was checked")
-        );
+        assert!(fs::read(cached.path()).unwrap().starts_with(b"checked"));
     }
 
     #[test]
@@ -291,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_can_write_is_refused() {
+    fn a_directory_that_others_can_access_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("cache");
         open(&path, 0).unwrap();
@@ -308,14 +303,14 @@ mod tests {
             open(&home.path().join("link"), 0)
                 .unwrap_err()
                 .to_string()
-                .contains("a link")
+                .contains("a symbolic link")
         );
         fs::write(home.path().join("file"), "").unwrap();
         assert!(open(&home.path().join("file"), 0).is_err());
     }
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_files_are_deleted_first() {
         let home = tempfile::tempdir().unwrap();
         let cache = open(&home.path().join("cache"), 3 * (TRAILER as u64 + 10)).unwrap();
         let names = ["one", "two", "three"];

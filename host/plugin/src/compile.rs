@@ -1,5 +1,5 @@
-//! From the bytes of a file to a component that can run: checked, taken from the cache or compiled. Everything here blocks,
-//! for milliseconds to seconds, so the engine calls it on threads of its own.
+//! Checks a component, and loads its code from the cache or compiles it. All functions block for milliseconds to
+//! seconds, so the engine calls them on threads for blocking work.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::pages::{Pages, page_out};
 use crate::precompiled::{deserialize, map};
 use crate::priority;
 
-/// Checks a component and compiles it, or takes it from the cache.
+/// Checks a component, and loads it from the cache or compiles it.
 pub(crate) fn load(
     engine: &wasmtime::Engine,
     cache: Option<&Cache>,
@@ -23,37 +23,37 @@ pub(crate) fn load(
 ) -> Result<Component, LoadError> {
     format::check(wasm, limit)?;
     let digest = digest(wasm);
-    if let Some(code) = cache.and_then(|cache| kept(engine, cache, &digest)) {
+    if let Some(code) = cache.and_then(|cache| load_cached(engine, cache, &digest)) {
         return Ok(Component::new(code, &digest, wasm.len()));
     }
     let start = Instant::now();
     let code = compile(engine, wasm)?;
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
-    let code = keep(engine, cache, &digest, code);
+    let code = store(engine, cache, &digest, code);
     Ok(Component::new(code, &digest, wasm.len()))
 }
 
-/// Compiles a component on all cores, at a low priority: plugins that run go first.
+/// Compiles a component on all cores, at a low priority, so that running plugins go first.
 fn compile(
     engine: &wasmtime::Engine,
     wasm: &[u8],
 ) -> Result<wasmtime::component::Component, LoadError> {
     let compile = || wasmtime::component::Component::from_binary(engine, wasm).map_err(refused);
-    // The engine compiles on the threads of the pool that it is called in.
+    // Wasmtime compiles on the threads of the rayon pool that it is called in.
     let threads = rayon::ThreadPoolBuilder::new().thread_name(|_| "flyball-compile".into());
     match threads.start_handler(|_| priority::lower()).build() {
         Ok(threads) => threads.install(compile),
         Err(error) => {
             tracing::warn!(
-                "can't start threads to compile on, so that it is done at once: {error}"
+                "can't start threads of a low priority, so the component is compiled without them: {error}"
             );
             compile()
         }
     }
 }
 
-/// Puts compiled code into the cache, if there is one, and maps it from there in place of what is in memory.
-fn keep(
+/// Stores compiled code in the cache, if there is one, and returns the code as mapped from there.
+fn store(
     engine: &wasmtime::Engine,
     cache: Option<&Cache>,
     digest: &str,
@@ -65,16 +65,19 @@ fn keep(
     match code.serialize() {
         Ok(bytes) => cache.put(digest, &bytes),
         Err(error) => {
-            tracing::warn!(digest, "a compiled plugin could not be kept: {error:#}");
+            tracing::warn!(
+                digest,
+                "can't serialize a compiled plugin for the cache: {error:#}"
+            );
             return code.into();
         }
     }
-    kept(engine, cache, digest).unwrap_or_else(|| code.into())
+    load_cached(engine, cache, digest).unwrap_or_else(|| code.into())
 }
 
-/// Loads a component that was compiled into this binary, or compiles it if that code is for another engine or machine. Where
-/// there is a cache, the code goes there first and is mapped from there, as that of any plugin: only what is run of it takes
-/// memory then.
+/// Loads a component whose compiled code is embedded in this binary, or compiles it if that code is for another engine
+/// or machine. If there is a cache, the code is copied to the cache and mapped from there, like the code of any plugin,
+/// so that only the parts that run take memory.
 pub(crate) fn load_precompiled(
     engine: &wasmtime::Engine,
     cache: Option<&Cache>,
@@ -86,18 +89,22 @@ pub(crate) fn load_precompiled(
         wasm,
         cwasm,
     } = code;
-    let put = |cache: &Cache| {
+    let copy_to_cache = |cache: &Cache| {
         cache.put(digest, cwasm);
         page_out(cwasm);
-        kept(engine, cache, digest)
+        load_cached(engine, cache, digest)
     };
-    if let Some(code) = cache.and_then(|cache| kept(engine, cache, digest).or_else(|| put(cache))) {
+    if let Some(code) =
+        cache.and_then(|cache| load_cached(engine, cache, digest).or_else(|| copy_to_cache(cache)))
+    {
         return Ok(Component::new(code, digest, wasm.len()));
     }
     match deserialize(engine, cwasm) {
         Ok(code) => Ok(Component::new(code, digest, wasm.len())),
         Err(error) => {
-            tracing::info!("a built-in component is compiled anew: {error:#}");
+            tracing::info!(
+                "the embedded code of a component can't be used, so it is compiled again: {error:#}"
+            );
             load(engine, cache, wasm, limit)
         }
     }
@@ -113,8 +120,8 @@ pub(crate) fn precompile(
     engine.precompile_component(wasm).map_err(refused)
 }
 
-/// What the cache holds for a digest, if the engine takes it.
-fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
+/// Maps the code of a component from the cache. None if the cache does not have it or the engine rejects it.
+fn load_cached(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> {
     let file = cache.get(digest)?;
     match map(engine, &file) {
         Ok(code) => Some(Code {
@@ -124,7 +131,7 @@ fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> 
         Err(error) => {
             tracing::warn!(
                 digest,
-                "a compiled plugin does not fit the engine and is compiled anew: {error:#}"
+                "the engine rejects a compiled plugin from the cache, so it is compiled again: {error:#}"
             );
             cache.remove(digest);
             None
@@ -132,7 +139,7 @@ fn kept(engine: &wasmtime::Engine, cache: &Cache, digest: &str) -> Option<Code> 
     }
 }
 
-/// The SHA-256 of a component's bytes, in hex, as [`Component::digest`] has it.
+/// The SHA-256 of a component's bytes, in hex, equal to [`Component::digest`].
 pub fn digest(wasm: &[u8]) -> String {
     Sha256::digest(wasm)
         .iter()

@@ -1,4 +1,4 @@
-//! A compiled component, from which a [`crate::Plugin`] is created.
+//! A compiled component, which a [`crate::Plugin`] is created from.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::pages::Pages;
 #[derive(Clone)]
 pub struct Component {
     pub(crate) code: wasmtime::component::Component,
-    /// None where the code is not mapped from a file.
+    /// None unless the code is mapped from a file.
     pub(crate) pages: Option<Arc<Pages>>,
     digest: Arc<str>,
     size: usize,
@@ -37,12 +37,12 @@ impl Component {
         }
     }
 
-    /// The SHA-256 of the component's bytes, in hex: what a grant binds to.
+    /// The SHA-256 of the component's bytes, in hex. Grants are bound to it.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The bytes of the component before it was compiled.
+    /// The size of the component before it was compiled, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -1,5 +1,5 @@
-//! The engine: the settings that all guests share, the threads that they run on and the room for their instances. Made
-//! once by the process; everything else in this crate hangs from it.
+//! The engine: the settings that all guests share, the threads that they run on, and the slots for their instances. A
+//! process creates one engine, and everything else in this crate belongs to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,30 +11,35 @@ use wasmtime::component::Linker;
 use crate::cache::Cache;
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
-use crate::room::Room;
+use crate::limits::SharedMemory;
+use crate::slots::InstanceSlots;
 use crate::threads::Threads;
 use crate::ticker::Ticker;
 use crate::world::{self, State};
 use crate::{compile, settings};
 
-/// How the engine is set up.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Threads that guests run on; 0 for one a core, and two at least, so that one guest that computes keeps no other from
-    /// a thread. Default: 0.
+    /// Threads that guests run on. 0 means one per core, but at least two, so that a guest that computes does not block
+    /// all others. Default: 0.
     pub threads: usize,
-    /// Instances at once over all plugins; an instance with several memories counts for as many. Each reserves 4 GiB of
-    /// addresses, not of memory. Default: 1,000.
+    /// Instance slots for all plugins together. An instance with several memories occupies one slot for each. A slot
+    /// reserves 4 GiB of address space, but no memory. Default: 1,000.
     pub max_instances: u32,
-    /// Bytes that the file of a plugin may have. Default: 64 MiB (a guest in Python has 18).
+    /// Linear memory that the instances of all plugins without [`Limits::is_reserved`](crate::Limits::is_reserved) may
+    /// have together, in bytes. Default: 4 GiB.
+    pub shared_memory: usize,
+    /// Maximum size of a plugin's file, in bytes. Default: 64 MiB (a Python guest has 18 MiB).
     pub max_component_bytes: usize,
-    /// Where compiled plugins are kept over restarts; none to compile each time. Made if it isn't there. It must belong to
-    /// this process's user and be closed to all others, because what lies there is run. Default: none.
+    /// The directory in which compiled plugins are kept across restarts; none to compile at each start. It is created
+    /// if it does not exist. It must belong to this process's user and be closed to all others, because its files are
+    /// run as native code. Default: none.
     pub cache: Option<PathBuf>,
-    /// Bytes that the cache may hold; the least recently used is deleted first. Default: 1 GiB.
+    /// Maximum size of the cache, in bytes. The least recently used files are deleted first. Default: 1 GiB.
     pub cache_bytes: u64,
-    /// How often a guest that computes is interrupted, to let others run and to check its limits. It is about what a call of
-    /// one plugin may have to wait for one of another where there are fewer cores than threads that compute. Default: 2 ms.
+    /// How often a guest that computes is interrupted, to check its limits and to let others run. If more guests
+    /// compute than there are cores, a call of one plugin may have to wait about this long for a call of another.
+    /// Default: 2 ms.
     pub tick: Duration,
 }
 
@@ -43,6 +48,7 @@ impl Default for EngineOptions {
         Self {
             threads: 0,
             max_instances: 1000,
+            shared_memory: 4 << 30,
             max_component_bytes: 64 * 1024 * 1024,
             cache: None,
             cache_bytes: 1024 * 1024 * 1024,
@@ -51,12 +57,11 @@ impl Default for EngineOptions {
     }
 }
 
-/// A component that is part of a binary.
+/// A component that is embedded in the host's binary, with its compiled code.
 #[derive(Clone, Copy)]
 pub struct Precompiled {
-    /// Its [`digest`](crate::digest).
+    /// The component's [`digest`](crate::digest).
     pub digest: &'static str,
-    /// The component.
     pub wasm: &'static [u8],
     /// The result of [`Engine::precompile`].
     pub cwasm: &'static [u8],
@@ -68,26 +73,27 @@ impl std::fmt::Debug for Precompiled {
     }
 }
 
-/// The engine of all plugins. Clones are the same engine; the last one dropped ends its threads.
+/// The engine of all plugins. Clones share one engine. Dropping the last clone ends its threads.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What all parts of the runtime share.
+/// The state that all parts of the runtime share.
 pub(crate) struct Shared {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<State>,
-    pub(crate) room: Room,
+    pub(crate) slots: InstanceSlots,
+    pub(crate) memory: Arc<SharedMemory>,
     pub(crate) ticker: Ticker,
     cache: Option<Cache>,
     max_component_bytes: usize,
-    /// The threads of the guests. Only taken out to be ended.
+    /// None only while this is dropped.
     threads: Option<Threads>,
 }
 
 impl Engine {
-    /// Sets the engine up: reserves the pool of instances and starts the threads.
+    /// Reserves the pool of instances and starts the threads.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let instances = options.max_instances;
         let option = |option, value: String| Err(EngineError::Option { option, value });
@@ -102,7 +108,7 @@ impl Engine {
         let linker = world::link(&wasmtime).map_err(refused)?;
         let cache = match &options.cache {
             Some(directory) => {
-                allow_open_files();
+                raise_open_file_limit();
                 Some(Cache::open(directory, &wasmtime, options.cache_bytes)?)
             }
             None => None,
@@ -120,7 +126,8 @@ impl Engine {
         let shared = Shared {
             wasmtime,
             linker,
-            room: Room::new(instances),
+            slots: InstanceSlots::new(instances),
+            memory: Arc::new(SharedMemory::new(options.shared_memory)),
             ticker,
             cache,
             max_component_bytes: options.max_component_bytes,
@@ -131,7 +138,7 @@ impl Engine {
         })
     }
 
-    /// Checks and compiles a component, or takes it from the cache. May take seconds, on a thread of its own.
+    /// Checks and compiles a component, or loads it from the cache. May take seconds, on a separate thread.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
         self.shared
             .block(move |shared| {
@@ -145,8 +152,8 @@ impl Engine {
             .await
     }
 
-    /// A component that is part of the host's own binary, together with the result of [`Engine::precompile`] of when
-    /// the host was built. Compiles it if that does not fit this engine or machine.
+    /// Loads a component that is embedded in the host's binary, with the result of [`Engine::precompile`] at build
+    /// time. Compiles the component if that result does not fit this engine or machine.
     pub async fn load_precompiled(&self, code: Precompiled) -> Result<Component, LoadError> {
         self.shared
             .block(move |shared| {
@@ -156,8 +163,8 @@ impl Engine {
             .await
     }
 
-    /// Compiles a component for [`Engine::load_precompiled`], for any machine of this architecture and system. Blocks, and
-    /// needs no engine: for builds.
+    /// Compiles a component for [`Engine::load_precompiled`], for any machine of this architecture and operating
+    /// system. Meant for builds: it blocks and needs no engine.
     pub fn precompile(wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
         let compiler = settings::portable().and_then(|config| wasmtime::Engine::new(&config));
         let compiler = compiler.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
@@ -169,13 +176,13 @@ impl Engine {
     }
 }
 
-/// Raises the limit on open files as far as this process may: each plugin whose code is mapped holds one or two. Servers
-/// written in Go do the same when they start.
-fn allow_open_files() {
+/// Raises the limit on open files to the maximum of this process, because each plugin whose code is mapped holds one or
+/// two files open. Go programs do the same when they start.
+fn raise_open_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Without it there is room for fewer plugins, and who comes too late is told so.
+        // If this fails, fewer plugins can be loaded, and loading more fails with an error.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {
@@ -187,12 +194,12 @@ fn allow_open_files() {
 }
 
 impl Shared {
-    /// The threads of the guests. None if the engine ends.
+    /// None if the engine shuts down.
     pub(crate) fn threads(&self) -> Option<&Threads> {
         self.threads.as_ref()
     }
 
-    /// Runs what blocks, on a thread for that.
+    /// Runs blocking work on a thread for that.
     async fn block<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, LoadError> + Send + 'static,
@@ -213,7 +220,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The last owner may be a task on some runtime, where waiting for threads would panic.
+        // The last owner may be a task on another runtime, in which waiting for threads would panic.
         if let Some(threads) = self.threads.take() {
             threads.end();
         }

@@ -1,5 +1,5 @@
-//! Why a component could not be loaded and why a call did not return, each in one clear sentence. The caller adds which
-//! plugin it was.
+//! The errors of loading a component and of calling a guest. Each message is one sentence, to which the caller adds the
+//! plugin's name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,46 +7,36 @@ use std::time::Duration;
 /// The runtime could not be set up. No retry helps: the options or the machine must change.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// An option has an impossible value.
-    #[error("the option {option} of the plugin runtime is {value}, which is not a possible value")]
+    /// An option has an invalid value.
+    #[error("the option {option} of the plugin runtime has the invalid value {value}")]
     Option {
         /// The name of the option.
         option: &'static str,
-        /// What it was.
+        /// Its value.
         value: String,
     },
-    /// The engine refused its settings, or the instance pool could not be reserved.
-    #[error("the plugin runtime could not reserve room for {instances} instances: {source:#}")]
+    /// Wasmtime rejected its settings, or the instance pool could not be reserved.
+    #[error("the plugin runtime could not reserve {instances} instance slots: {source:#}")]
     Engine {
-        /// How many instances were asked for.
+        /// The requested number of instance slots.
         instances: u32,
-        /// What the engine says.
+        /// Wasmtime's error.
         source: wasmtime::Error,
     },
     /// A thread could not be started.
     #[error("the threads of the plugin runtime could not be started")]
     Threads(#[source] std::io::Error),
     /// The directory of compiled plugins can't be used.
-    #[error("the directory {path} can't hold compiled plugins: {reason}")]
-    Cache {
-        /// The directory.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    #[error("the directory {path} can't be used for compiled plugins: {reason}")]
+    Cache { path: PathBuf, reason: String },
 }
 
 /// A file could not be loaded as a plugin. No retry helps: the file must change, or the host.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The file is larger than the host takes.
-    #[error("the file has {size} bytes, more than the {limit} that a plugin may have")]
-    TooLarge {
-        /// Its size.
-        size: usize,
-        /// The limit.
-        limit: usize,
-    },
+    /// The file is too large. Sizes are in bytes.
+    #[error("the file has {size} bytes, more than the limit of {limit} bytes")]
+    TooLarge { size: usize, limit: usize },
     /// The file is not WebAssembly.
     #[error("the file is not WebAssembly in its binary format")]
     NotWasm,
@@ -56,7 +46,7 @@ pub enum LoadError {
          `wasm-tools component new`"
     )]
     CoreModule,
-    /// The file begins like a component and is malformed.
+    /// The file has a component's header, but its content is malformed.
     #[error("the file is not a valid component: {0}")]
     Malformed(String),
     /// The component was compiled against a version of the world that this host does not run.
@@ -65,9 +55,9 @@ pub enum LoadError {
          version {provided}: rebuild it with an SDK of version {}", minor(.provided)
     )]
     OtherWorld {
-        /// As in `0.1.0`.
+        /// For example `0.1.0`.
         compiled: String,
-        /// As in `0.2.0`.
+        /// For example `0.2.0`.
         provided: &'static str,
     },
     /// The component is for another world.
@@ -75,21 +65,22 @@ pub enum LoadError {
         "the component does not export `{expected}`, so it is not a Flyball controller: {found}"
     )]
     NoGuest {
-        /// What is expected of it.
+        /// The export that a controller must have.
         expected: &'static str,
-        /// What it exports instead, as half a sentence.
+        /// The component's exports, as a clause of the message.
         found: String,
     },
-    /// The component imports what the host does not have.
-    #[error("the component imports what this host does not offer: {}", .0.join(", "))]
+    /// The component has imports that the host does not provide.
+    #[error("the component has imports that this host does not provide: {}", .0.join(", "))]
     UnknownImports(
         /// The names of the imports.
         Vec<String>,
     ),
-    /// The component's imports or exports have other types than those of the world.
+    /// The types of the component's imports or exports differ from the world's.
     #[error("the component does not fit the world `flyball:controller/controller@0.2.0`: {0}")]
     Mismatch(String),
-    /// The component needs more instances, memories or tables than the host's pool gives to one plugin.
+    /// The component needs more core instances, memories or tables than the engine's pool allows, or the compiler
+    /// failed.
     #[error("the component can't be compiled: {0}")]
     Compile(String),
     /// The host is shutting down.
@@ -97,87 +88,91 @@ pub enum LoadError {
     Shutdown,
 }
 
-/// A call that did not return. Its instance is thrown away. A retry may help, because the next call has a fresh instance and may
-/// see another cache, unless [`CallFailure::Shutdown`].
+/// A call that failed. Its instance is dropped. Except after [`CallFailure::Shutdown`], a retry may help, because the
+/// next call runs in another instance and may see another state of the cache.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} {failure}")]
 pub struct CallError {
-    /// What was called, as in ``reconcile of `default/web` (queue `replicaset`)``.
+    /// The call, for example ``reconcile of `default/web` (queue `replicaset`)``.
     pub call: String,
-    /// How it ended.
+    /// Why it failed.
     pub failure: CallFailure,
-    /// The time that it took on a core.
+    /// Its CPU time.
     pub cpu: Duration,
 }
 
-/// How a call ended that did not return. Reads on from what was called.
+/// Why a call failed. The message continues [`CallError::call`].
 #[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
     /// The guest panicked, aborted or broke a rule of its sandbox.
-    #[error("trapped: {message}{}", quote(.said))]
+    #[error("trapped: {message}{}", quote(.last_error))]
     Trap {
-        /// The reason in a few words, as in `unreachable`.
+        /// The reason, for example ``wasm `unreachable` instruction executed``.
         message: String,
-        /// The last error that the guest logged in this call, or what it last wrote to stderr: a panic's message.
-        said: Option<String>,
-        /// The guest's functions, one a line, the innermost first.
+        /// The last error that the guest logged in this call, or the end of its stderr. For a panic, the panic's
+        /// message.
+        last_error: Option<String>,
+        /// The guest's functions, one per line, the innermost first.
         backtrace: Option<String>,
     },
     /// The guest computed for too long.
-    #[error("was stopped: it used {used:?} of a core, and its limit is {limit:?}")]
+    #[error("was stopped: it used {used:?} of CPU time, and its limit is {limit:?}")]
     CpuLimit {
-        /// What it had used when it was stopped.
+        /// The CPU time of the call.
         used: Duration,
-        /// The limit.
         limit: Duration,
-        /// The guest's functions, one a line, the innermost first.
+        /// The guest's functions, one per line, the innermost first.
         backtrace: Option<String>,
     },
     /// The call took too long, most of it waiting.
     #[error(
-        "was stopped: it took longer than its limit of {limit:?}, of which it computed for {used:?}"
+        "was stopped: it took longer than its limit of {limit:?}, and used {used:?} of CPU time"
     )]
     WallLimit {
-        /// The time on a core.
+        /// The CPU time of the call.
         used: Duration,
-        /// The limit.
         limit: Duration,
     },
-    /// The guest wanted more memory and could not go on without.
-    #[error("ran out of memory: it wanted {wanted} bytes, and its limit is {limit}{}", quote(.said))]
+    /// The guest's memory was not allowed to grow, and the guest could not continue. Sizes are in bytes.
+    #[error(
+        "ran out of memory: it requested {wanted} bytes, and {} is {limit}{}",
+        if *.of_all { "the limit of all plugins together" } else { "its limit" },
+        quote(.last_error)
+    )]
     MemoryLimit {
-        /// How much memory the instance would have had, in bytes.
+        /// The memory that the instance would have had.
         wanted: usize,
-        /// The limit, in bytes.
         limit: usize,
-        /// As in a trap.
-        said: Option<String>,
-        /// The guest's functions, one a line, the innermost first.
+        /// Whether the limit is that of all plugins together.
+        of_all: bool,
+        /// See [`CallFailure::Trap`].
+        last_error: Option<String>,
+        /// The guest's functions, one per line, the innermost first.
         backtrace: Option<String>,
     },
-    /// No instance could be created.
-    #[error("found no instance: {0}")]
+    /// The component could not be instantiated.
+    #[error("could not instantiate the component: {0}")]
     Instantiate(String),
-    /// The implementation of the guest's imports panicked: a fault of the host.
-    #[error("failed by a fault of the host: {0}")]
+    /// The host's implementation of the imports panicked.
+    #[error("failed because of a fault in the host: {0}")]
     Host(String),
     /// The host is shutting down.
-    #[error("was not made: the host is shutting down")]
+    #[error("was not started: the host is shutting down")]
     Shutdown,
 }
 
 impl CallError {
-    /// True if the guest is at fault: it trapped, or exceeded a limit.
+    /// True if the guest caused the failure: it trapped, exceeded a limit or could not be instantiated.
     pub fn is_of_guest(&self) -> bool {
         !matches!(self.failure, CallFailure::Host(_) | CallFailure::Shutdown)
     }
 
-    /// Whether another try can help.
+    /// True if a retry can help.
     pub fn can_retry(&self) -> bool {
         !matches!(self.failure, CallFailure::Shutdown)
     }
 
-    /// The guest's functions at the point of failure, one a line, the innermost first.
+    /// The guest's functions at the point of failure, one per line, the innermost first.
     pub fn backtrace(&self) -> Option<&str> {
         match &self.failure {
             CallFailure::Trap { backtrace, .. }
@@ -188,14 +183,15 @@ impl CallError {
     }
 }
 
-/// A version without its patch version.
+/// Strips the patch version.
 fn minor(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(minor, _)| minor)
 }
 
-/// The end of a sentence that quotes the guest.
-fn quote(said: &Option<String>) -> String {
-    said.as_ref()
-        .map(|said| format!("; the guest said: {said}"))
+/// A clause with the guest's last error.
+fn quote(last_error: &Option<String>) -> String {
+    last_error
+        .as_ref()
+        .map(|error| format!("; the guest's last error: {error}"))
         .unwrap_or_default()
 }

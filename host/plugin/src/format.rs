@@ -1,21 +1,21 @@
-//! Checks a file before any of it is compiled: that it is a component for our world, and that the host provides what it
-//! imports. Each error tells the author what to do.
+//! Checks a file before it is compiled: it must be a component for the world `flyball:controller`, and the host must
+//! provide its imports. Each error tells the author what to do.
 
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::error::LoadError;
 
-/// The version of the world that this host provides, as in `wit/`.
+/// The version of the world that this host provides. Equal to the version in `wit/`.
 const WORLD: &str = "0.2.0";
-/// What a controller exports.
+/// The export that a controller must have.
 const GUEST: &str = "flyball:controller/guest@0.2.0";
 /// The package of the world.
 const PACKAGE: &str = "flyball:controller";
-/// The versions of the world whose components this host runs.
+/// The prefix of the world's versions that this host is compatible with.
 const COMPATIBLE: &str = "0.2.";
 
-/// The interfaces that the host offers, by package and the prefix of the versions that it is compatible with.
-const OFFERED: [(&str, &str, &[&str]); 8] = [
+/// The interfaces that the host provides: the package, the prefix of the compatible versions, and the names.
+const PROVIDED: [(&str, &str, &[&str]); 8] = [
     (
         PACKAGE,
         COMPATIBLE,
@@ -76,11 +76,11 @@ const OFFERED: [(&str, &str, &[&str]); 8] = [
     ),
 ];
 
-/// Checks that a file is a component that this host can run, as far as its outside tells. `limit` is how many bytes it may
-/// have. Nothing is compiled.
+/// Checks by its imports and exports that a file is a component that this host can run. `limit` is the maximum size in
+/// bytes. Does not compile the component.
 ///
 /// # Errors
-/// It is not. No retry helps.
+/// Fails if the host can't run the file. No retry helps.
 pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.len() > limit {
         return Err(LoadError::TooLarge {
@@ -94,9 +94,9 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     if bytes.get(4..8) == Some(&[1, 0, 0, 0]) {
         return Err(LoadError::CoreModule);
     }
-    let Outside { imports, exports } =
-        outside(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
-    if let Some(compiled) = other_world(exports.iter().chain(&imports)) {
+    let ExternNames { imports, exports } =
+        extern_names(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
+    if let Some(compiled) = incompatible_world(exports.iter().chain(&imports)) {
         return Err(LoadError::OtherWorld {
             compiled,
             provided: WORLD,
@@ -113,7 +113,7 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     }
     let unknown: Vec<String> = imports
         .into_iter()
-        .filter(|name| !is_offered(name))
+        .filter(|name| !is_provided(name))
         .collect();
     if unknown.is_empty() {
         Ok(())
@@ -122,14 +122,14 @@ pub fn check(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
     }
 }
 
-/// The names of what a component imports and exports.
-struct Outside {
+/// The names of a component's imports and exports.
+struct ExternNames {
     imports: Vec<String>,
     exports: Vec<String>,
 }
 
-fn outside(bytes: &[u8]) -> wasmparser::Result<Outside> {
-    let mut found = Outside {
+fn extern_names(bytes: &[u8]) -> wasmparser::Result<ExternNames> {
+    let mut names = ExternNames {
         imports: Vec::new(),
         exports: Vec::new(),
     };
@@ -143,22 +143,22 @@ fn outside(bytes: &[u8]) -> wasmparser::Result<Outside> {
             Payload::End(_) => depth -= 1,
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section {
-                    found.imports.push(import?.name.name.to_string());
+                    names.imports.push(import?.name.name.to_string());
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section {
-                    found.exports.push(export?.name.name.to_string());
+                    names.exports.push(export?.name.name.to_string());
                 }
             }
             _ => {}
         }
     }
-    Ok(found)
+    Ok(names)
 }
 
-/// The version of the world that a component was compiled against, if this host does not run it.
-fn other_world<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<String> {
+/// The version of the world that a component was compiled against, if this host is not compatible with it.
+fn incompatible_world<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<String> {
     let version = |name: &'a String| {
         let interface = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
         let (_, version) = interface.split_once('@')?;
@@ -167,8 +167,8 @@ fn other_world<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<String
     names.into_iter().find_map(version)
 }
 
-fn is_offered(name: &str) -> bool {
-    OFFERED.iter().any(|(package, version, interfaces)| {
+fn is_provided(name: &str) -> bool {
+    PROVIDED.iter().any(|(package, version, interfaces)| {
         name.strip_prefix(package)
             .and_then(|rest| rest.strip_prefix('/'))
             .is_some_and(|rest| {
@@ -179,13 +179,13 @@ fn is_offered(name: &str) -> bool {
     })
 }
 
-/// Whether a name is `base@` and a version with this prefix.
+/// True if a name is `base@` followed by a version with this prefix.
 fn is_version_of(name: &str, base: &str, version: &str) -> bool {
     name.split_once('@')
         .is_some_and(|(found, at)| found == base && at.starts_with(version))
 }
 
-/// What a component exports, as half a sentence.
+/// The exports of a component, as a clause of an error message.
 fn describe(exports: &[String]) -> String {
     if exports.is_empty() {
         "it exports nothing".into()
@@ -199,27 +199,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_component_is_named() {
+    fn each_kind_of_invalid_file_has_its_own_error() {
         let refuse = |bytes: &[u8]| check(bytes, 100).unwrap_err().to_string();
         assert!(refuse(b"#!/bin/sh").contains("not WebAssembly"));
         assert!(refuse(b"").contains("not WebAssembly"));
         assert!(refuse(b"\0asm\x01\0\0\0").contains("wasm-tools component new"));
         assert!(refuse(b"\0asm\x0d\0\x01\0\xff\xff").contains("not a valid component"));
         assert!(refuse(b"\0asm\x0d\0").contains("not a valid component"));
-        assert!(refuse(&[0; 101]).contains("101 bytes, more than the 100"));
+        assert!(refuse(&[0; 101]).contains("101 bytes, more than the limit of 100"));
     }
 
     #[test]
-    fn a_component_of_another_world_is_told_what_is_expected() {
-        let sentence = check(b"\0asm\x0d\0\x01\0", 100).unwrap_err().to_string();
+    fn the_error_for_another_world_names_the_missing_export() {
+        let message = check(b"\0asm\x0d\0\x01\0", 100).unwrap_err().to_string();
         assert!(
-            sentence.contains(GUEST) && sentence.contains("exports nothing"),
-            "{sentence}"
+            message.contains(GUEST) && message.contains("exports nothing"),
+            "{message}"
         );
     }
 
     #[test]
-    fn the_version_is_that_of_the_world() {
+    fn the_constants_match_the_world() {
         let world = include_str!("../../../wit/world.wit");
         let package = format!("package {PACKAGE}@{WORLD};");
         assert_eq!(world.lines().next(), Some(package.as_str()));
@@ -228,16 +228,16 @@ mod tests {
     }
 
     #[test]
-    fn a_component_of_another_version_of_the_world_is_told_to_rebuild() {
+    fn the_error_for_another_version_of_the_world_says_to_rebuild() {
         let exports = r#"(component
             (instance $instance)
             (export "flyball:controller/guest@0.1.0" (instance $instance)))"#;
         let imports = r#"(component (import "flyball:controller/clock@0.1.3" (instance)))"#;
         for (component, version) in [(exports, "0.1.0"), (imports, "0.1.3")] {
             let wasm = wat::parse_str(component).unwrap();
-            let sentence = check(&wasm, 1000).unwrap_err().to_string();
+            let message = check(&wasm, 1000).unwrap_err().to_string();
             assert_eq!(
-                sentence,
+                message,
                 format!(
                     "the component was compiled against version {version} of the world `flyball:controller`, and this host \
                      provides version 0.2.0: rebuild it with an SDK of version 0.2"
@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_offered_by_their_compatible_versions() {
+    fn compatible_versions_of_interfaces_are_provided() {
         for name in [
             "flyball:controller/lister@0.2.0",
             "flyball:controller/types@0.2.7",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.11",
         ] {
-            assert!(is_offered(name), "{name}");
+            assert!(is_provided(name), "{name}");
         }
         for name in [
             "flyball:controller/lister@0.1.0",
@@ -263,7 +263,7 @@ mod tests {
             "wasi:io/poll",
             "x",
         ] {
-            assert!(!is_offered(name), "{name}");
+            assert!(!is_provided(name), "{name}");
         }
     }
 }

@@ -1,31 +1,33 @@
-//! How often each limit of a plugin has delayed or ended a call. Operators look at it before they raise a limit.
+//! Counts how often each limit of a plugin has delayed or stopped a call. Operators need the counts to decide which
+//! limit to raise.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A limit of [`crate::Limits`], as it is named in a policy and in metrics.
+/// A limit of [`crate::Limits`] that a call can hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// A call computed for too long and was stopped.
     Cpu,
-    /// A call waited until the plugin's share of a core had room for it.
+    /// A call waited for the plugin's CPU quota.
     CpuShare,
-    /// A call took too long and was stopped.
+    /// A call took too long, waiting included, and was stopped.
     Wall,
-    /// A growth of memory was refused.
+    /// A guest's memory was not allowed to grow.
     Memory,
-    /// A call waited for another of the plugin's to end.
+    /// A call waited for another call of the plugin to end.
     Instances,
     /// The result of an import was too large.
     Answer,
-    /// What the guest gave to the host, in arguments, batches or an outcome, was too large.
+    /// The data that the guest passed to the host, in arguments, batches or an outcome, was too large.
     Staged,
     /// The guest held too many cursors and batches.
     Handles,
+    /// The host held too much for all calls of the plugin together.
+    Held,
 }
 
 impl Limit {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cpu,
         Self::CpuShare,
         Self::Wall,
@@ -34,9 +36,10 @@ impl Limit {
         Self::Answer,
         Self::Staged,
         Self::Handles,
+        Self::Held,
     ];
 
-    /// Its key in a policy, and the value of the metrics' label.
+    /// The name in policies and in the label of metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -47,11 +50,11 @@ impl Limit {
             Self::Answer => "answer",
             Self::Staged => "staged",
             Self::Handles => "handles",
+            Self::Held => "held",
         }
     }
 }
 
-/// Counts hits. Clones of what holds it count together.
 #[derive(Debug, Default)]
 pub(crate) struct Counters([AtomicU64; Limit::ALL.len()]);
 
@@ -70,7 +73,6 @@ impl Counters {
 pub struct Hits([u64; Limit::ALL.len()]);
 
 impl Hits {
-    /// How often this one was.
     pub fn of(&self, limit: Limit) -> u64 {
         self.0[limit as usize]
     }
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_limit_is_counted_by_itself() {
+    fn each_limit_has_its_own_count() {
         let counters = Counters::default();
         for (times, limit) in Limit::ALL.into_iter().enumerate() {
             (0..times).for_each(|_| counters.hit(limit));

@@ -1,8 +1,8 @@
-//! What a guest may ask for during one call: the world's imports, as a trait that the manager implements. One value lives
-//! for one call, so that it knows which key it serves and can commit or drop what the call staged.
+//! The world's imports, as a trait that the manager implements. Each call of a guest has its own value, so that the
+//! value knows which key it serves and can commit or discard what the call staged.
 //!
-//! Text and bytes come from a guest; the implementation checks them. Each function is named after its interface and its
-//! function in the world.
+//! Text and bytes come from the guest, and the implementation must check them. Each function is named after its
+//! interface and its function in the world.
 
 use std::time::SystemTime;
 
@@ -10,9 +10,10 @@ use bytes::Bytes;
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::future::BoxFuture;
 
-/// The imports of one call. Functions that are not futures never wait.
+/// The imports of one call. Functions that do not return a future must not block.
 pub trait Imports: Send + Sync + 'static {
-    /// The object reduced to `fields`, or to all that the plugin declared if there are none.
+    /// Returns the object reduced to `fields`. If `fields` is empty, the object has all fields that the plugin
+    /// declared.
     fn lister_get(
         &self,
         kind: &str,
@@ -20,7 +21,8 @@ pub trait Imports: Send + Sync + 'static {
         name: &str,
         fields: &[String],
     ) -> Result<Option<Bytes>, ApiError>;
-    /// The first page of a snapshot of what matches. A limit of 0 means as much as fits the limit on a result's size.
+    /// Returns the first page of a snapshot of the matching objects. A limit of 0 means as many objects as fit into
+    /// [`Limits::answer_bytes`](crate::Limits::answer_bytes).
     fn lister_list(
         &self,
         query: &Query,
@@ -30,14 +32,14 @@ pub trait Imports: Send + Sync + 'static {
     fn lister_count(&self, query: &Query) -> Result<u32, ApiError>;
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool;
 
-    /// One read of a batch. The runtime runs the reads of a batch concurrently, up to a bound.
+    /// Performs one read of a batch. The runtime performs the reads of a batch concurrently, up to a bound.
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>>;
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>>;
 
     /// Returns one result for each write, in their order. The writes go on if the future is dropped.
     fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>>;
 
-    /// `options` is a document.
+    /// `options` is a JSON document.
     fn events_emit(
         &self,
         about: ObjectReference,
@@ -75,8 +77,8 @@ pub trait Imports: Send + Sync + 'static {
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError>;
     fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError>;
 
-    /// `wasi:http`: whether a request may be sent to a server, named as in `https://example.com:443`. Returns the runtime
-    /// that drives the connection. No server is granted unless this is implemented.
+    /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. Returns the
+    /// runtime that drives the connection. By default no server is granted.
     fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
         Err(ApiError::denied(format!(
             "the policy grants this plugin no requests to {server}"
@@ -84,17 +86,17 @@ pub trait Imports: Send + Sync + 'static {
     }
 }
 
-/// Part of the result of a query.
+/// One page of the result of a query.
 pub struct Page {
     /// A JSON array of objects or rows.
     pub items: Vec<u8>,
-    /// None if `items` holds the last object.
+    /// None if this is the last page.
     pub rest: Option<Box<dyn Cursor>>,
 }
 
-/// The rest of a query's snapshot.
+/// The remaining pages of a query's snapshot.
 pub trait Cursor: Send {
-    /// The next page, as [`Imports::lister_list`] returns it.
+    /// Returns the next page, in the form of [`Imports::lister_list`].
     fn next(self: Box<Self>, limit: u32) -> Result<Page, ApiError>;
     /// Bytes that the host holds for the cursor.
     fn size(&self) -> usize;
@@ -103,21 +105,21 @@ pub trait Cursor: Send {
 /// A live read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The object, reduced to `fields`; whole if there are none.
+    /// The object reduced to `fields`, or the whole object if `fields` is empty.
     Get {
         kind: String,
         namespace: String,
         name: String,
         fields: Vec<String>,
     },
-    /// The API's list object, each item reduced to `fields`.
+    /// The API's list object, with each item reduced to `fields`.
     List {
         kind: String,
         namespace: String,
         parameters: Vec<(String, String)>,
         fields: Vec<String>,
     },
-    /// The body of the server's answer to a GET of this path.
+    /// The body of the server's response to a GET of this path.
     Raw { path: String },
 }
 
@@ -126,9 +128,10 @@ pub enum Read {
 pub struct Batch {
     /// In the guest's order.
     pub writes: Vec<Write>,
-    /// Start with so many at once, and double after each round without an error; the first error skips the rest.
+    /// Run this many writes in the first round, and twice as many in each further round. An error skips the further
+    /// rounds.
     pub slow_start: Option<u32>,
-    /// Run them one after another, and start none after one has failed.
+    /// Run the writes one after another, and start no more once one has failed.
     pub stop_on_error: bool,
 }
 
@@ -138,18 +141,18 @@ pub struct Write {
     pub operation: Operation,
     /// The API's options object in JSON, or empty.
     pub options: Bytes,
-    /// The field paths wanted of the answer; none if empty.
+    /// Paths of the fields to return of the API server's response. If empty, no fields are returned.
     pub returns: Vec<String>,
 }
 
-/// What a write is about.
+/// The object or collection that a write applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As in `v1/Pod`.
+    /// For example `v1/Pod`.
     pub kind: String,
-    /// Empty if it is cluster-scoped.
+    /// Empty for a cluster-scoped object.
     pub namespace: String,
-    /// Empty where the body names the object.
+    /// Empty if the body names the object.
     pub name: String,
     /// Empty for the object itself.
     pub subresource: String,
@@ -157,17 +160,17 @@ pub struct Target {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Creates an object, in JSON.
+    /// `object` is JSON.
     Create {
         object: Bytes,
     },
-    /// Replaces the object of this version by it with a JSON merge patch applied.
+    /// Applies the JSON merge patch `change` to the object at this version, and replaces the object by the result.
     Update {
         resource_version: String,
         change: Bytes,
     },
-    /// Replaces the status of the object of this version, as the API's `update` of the subresource `status`. `metadata` is
-    /// a JSON merge patch of its metadata, or empty.
+    /// Replaces the status of the object at this version, like the API's `update` of the subresource `status`.
+    /// `metadata` is empty or a JSON merge patch of the object's metadata.
     UpdateStatus {
         resource_version: String,
         status: Bytes,
@@ -179,7 +182,7 @@ pub enum Operation {
         patch: Bytes,
     },
     Delete,
-    /// Deletes all objects of the kind and namespace that match both selectors; an empty one matches all.
+    /// Deletes all objects of the kind and namespace that match both selectors. An empty selector matches all objects.
     DeleteCollection {
         label_selector: String,
         field_selector: String,
@@ -187,7 +190,7 @@ pub enum Operation {
 }
 
 impl Write {
-    /// The subresource that the request is about; empty for the object itself.
+    /// The subresource that the request is sent to; empty for the object itself.
     pub fn subresource(&self) -> &str {
         match self.operation {
             Operation::UpdateStatus { .. } => "status",
@@ -196,22 +199,22 @@ impl Write {
     }
 }
 
-/// Names an object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectReference {
-    /// As in `v1/Pod`.
+    /// For example `v1/Pod`.
     pub kind: String,
-    /// Empty if it is cluster-scoped.
+    /// Empty for a cluster-scoped object.
     pub namespace: String,
     pub name: String,
-    /// Empty if not known.
+    /// Empty if unknown.
     pub uid: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoEntry {
     pub value: Bytes,
-    /// Raised by each change; never 0.
+    /// Incremented by each change; never 0.
     pub version: u32,
 }
 

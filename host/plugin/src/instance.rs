@@ -1,10 +1,9 @@
-//! One instance of a plugin: its store, what it has used, and why a call to it failed. It serves one call at a time, and
-//! none after a failure.
+//! One instance of a plugin: its store, its resource usage, and the reason why a call to it failed. It serves one call
+//! at a time, and none after a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
@@ -12,17 +11,18 @@ use crate::bindings::{Controller, ControllerPre};
 use crate::error::CallFailure;
 use crate::hits::Limit;
 use crate::imports::Imports;
-use crate::limits::Limits;
+use crate::limits::{Limits, Refused};
 use crate::meter::Meter;
 use crate::pool::Tally;
 use crate::request::Request;
 use crate::share::Share;
-use crate::world::{Broken, State};
+use crate::slots::Slots;
+use crate::world::{RuleViolation, State};
 
-/// What wasmtime says where a guest passes too much to the host; the error itself has no public type.
-const FUEL: &str = "fuel allocated for hostcalls has been exhausted";
+/// Wasmtime's message if a guest passes too much data to the host. The error has no public type.
+const HOSTCALL_FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// An instance, from before it is instantiated until it is thrown away.
+/// An instance, from before it is instantiated until it is dropped.
 pub(crate) struct Instance {
     store: Store<State>,
     /// None until the first call.
@@ -30,28 +30,27 @@ pub(crate) struct Instance {
     pub(crate) meter: Arc<Meter>,
     limits: Arc<Limits>,
     calls: u32,
-    /// Bytes of memory after it was instantiated.
+    /// Bytes of linear memory after instantiation.
     initial_memory: usize,
-    /// Bytes of memory that the tally counts for it.
-    counted: usize,
+    /// Bytes of linear memory that are counted in the tally.
+    tallied_memory: usize,
     tally: Arc<Tally>,
-    /// Given back last, when the store has left the engine's pool.
-    _seats: OwnedSemaphorePermit,
+    /// The last field, so that the slots are released after the store has returned its memory to the engine's pool.
+    _slots: Slots,
 }
 
-/// The guest has used up its time on a core.
 #[derive(Debug, thiserror::Error)]
-#[error("the guest used up its time")]
+#[error("the guest exceeded its limit of CPU time")]
 struct CpuExceeded;
 
 impl Instance {
-    /// An instance that is yet to be instantiated, which its first call does.
+    /// Creates the store. The first call instantiates the component.
     pub(crate) fn new(
         engine: &wasmtime::Engine,
         limits: Arc<Limits>,
         tally: Arc<Tally>,
         share: Arc<Share>,
-        seats: OwnedSemaphorePermit,
+        slots: Slots,
     ) -> Self {
         let meter = Arc::new(Meter::new(share));
         let mut store = Store::new(
@@ -68,7 +67,7 @@ impl Instance {
             state.meter.interrupt();
             Ok(UpdateDeadline::Yield(1))
         });
-        tally.born();
+        tally.instance_created();
         Self {
             store,
             guest: None,
@@ -76,79 +75,91 @@ impl Instance {
             limits,
             calls: 0,
             initial_memory: 0,
-            counted: 0,
+            tallied_memory: 0,
             tally,
-            _seats: seats,
+            _slots: slots,
         }
     }
 
-    /// Serves one call. After an error the instance is of no more use but to ask for its [`Instance::failure`].
+    /// Runs one call. After an error the instance must not be used again, except for [`Instance::failure`].
     pub(crate) async fn call<R: Request>(
         &mut self,
         pre: &ControllerPre<State>,
         request: &R,
-    ) -> wasmtime::Result<R::Answer> {
-        // Whatever ticked since the last call, this one starts at the current tick: its budget is the meter's.
+    ) -> wasmtime::Result<R::Output> {
+        // The epoch may have advanced since the last call, so the deadline is the next tick. The CPU limit itself is
+        // checked against the meter.
         self.store.set_epoch_deadline(1);
         if self.guest.is_none() {
             self.guest = Some(pre.instantiate_async(&mut self.store).await?);
             self.initial_memory = self.store.data().memory.used();
         }
         let Some(guest) = &self.guest else {
-            return Err(wasmtime::Error::msg("there is no instance"));
+            return Err(wasmtime::Error::msg("the component is not instantiated"));
         };
         request
             .call(guest.flyball_controller_guest(), &mut self.store)
             .await
     }
 
-    /// Begins a call with these imports.
     pub(crate) fn begin_call(&mut self, imports: Arc<dyn Imports>) {
         self.calls += 1;
         self.store.data_mut().begin_call(imports);
     }
 
-    /// Ends a call that has returned. Returns whether the instance may serve another.
+    /// Ends a call that has returned. Returns false if the instance must be dropped instead of serving another call.
     pub(crate) fn end_call(&mut self) -> bool {
         let state = self.store.data_mut();
         state.end_call();
         let memory = state.memory.used();
-        let handles = state.held_handles();
+        let handles = state.open_handles();
         if state.memory.refused().is_some() {
             self.tally.hits.hit(Limit::Memory);
         }
-        self.tally.memory(self.counted, memory);
-        self.counted = memory;
+        self.tally.memory_changed(self.tallied_memory, memory);
+        self.tallied_memory = memory;
         self.calls < self.limits.recycle_calls
             && memory.saturating_sub(self.initial_memory) <= self.limits.recycle_growth
             && handles <= self.limits.handles / 2
     }
 
-    /// Why a call to it failed.
+    /// Returns the reason why a call failed with this error.
     pub(crate) fn failure(&self, error: &wasmtime::Error) -> CallFailure {
         let state = self.store.data();
-        let backtrace = error.downcast_ref::<WasmBacktrace>().and_then(functions);
+        let backtrace = error
+            .downcast_ref::<WasmBacktrace>()
+            .and_then(function_names);
         if error.is::<CpuExceeded>() {
             let (used, limit) = (self.meter.spent(), self.limits.cpu_per_call);
             return CallFailure::CpuLimit {
-                used: round(used),
+                used: whole_millis(used),
                 limit,
                 backtrace,
             };
         }
-        if let Some(wanted) = state.memory.refused() {
+        if let Some(Refused {
+            wanted,
+            limit,
+            of_all,
+        }) = state.memory.refused()
+        {
             return CallFailure::MemoryLimit {
                 wanted,
-                limit: self.limits.memory,
-                said: state.said(),
+                limit,
+                of_all,
+                last_error: state.last_error(),
                 backtrace,
             };
         }
         let message = if let Some(I32Exit(code)) = error.downcast_ref() {
             format!("it called exit({code})")
-        } else if let Some(Broken(rule)) = error.downcast_ref() {
-            rule.clone()
-        } else if error.root_cause().to_string().contains(FUEL) {
+        } else if let Some(RuleViolation(message)) = error.downcast_ref() {
+            message.clone()
+        } else if error
+            .root_cause()
+            .to_string()
+            .contains(HOSTCALL_FUEL_EXHAUSTED)
+        {
             self.tally.hits.hit(Limit::Staged);
             format!(
                 "it passed more than its limit of {} bytes to the host at once",
@@ -165,7 +176,7 @@ impl Instance {
         };
         CallFailure::Trap {
             message,
-            said: state.said(),
+            last_error: state.last_error(),
             backtrace,
         }
     }
@@ -173,13 +184,13 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.tally.memory(self.counted, 0);
-        self.tally.died();
+        self.tally.memory_changed(self.tallied_memory, 0);
+        self.tally.instance_dropped();
     }
 }
 
-/// The functions of a backtrace, one a line.
-fn functions(backtrace: &WasmBacktrace) -> Option<String> {
+/// The function names of a backtrace, one per line.
+fn function_names(backtrace: &WasmBacktrace) -> Option<String> {
     let text = backtrace.to_string();
     let frames: Vec<&str> = text
         .lines()
@@ -188,7 +199,6 @@ fn functions(backtrace: &WasmBacktrace) -> Option<String> {
     (!frames.is_empty()).then(|| frames.join("\n"))
 }
 
-/// Whole milliseconds: more says nothing.
-fn round(duration: Duration) -> Duration {
+fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(duration.as_millis().try_into().unwrap_or(u64::MAX))
 }

@@ -1,11 +1,14 @@
-//! The plugin runtime: compiles, instantiates, limits and calls guest components. It knows no Kubernetes client: the
-//! manager gives each call an [`Imports`], which implements what the guest imports.
+//! The plugin runtime: compiles, instantiates, limits and calls guest components. It does not depend on a Kubernetes
+//! client: the manager passes an [`Imports`] to each call, which implements what the guest imports.
 //!
-//! In the order of a plugin's life: [`Engine::load`] checks and compiles a file, [`Plugin::new`] links it to the world,
-//! and each call takes an instance from the plugin's pool, runs it on the engine's own threads within the plugin's
-//! [`Limits`], and puts it back or throws it away.
+//! The steps of a plugin's life:
+//! 1. [`Engine::load`] checks and compiles a component.
+//! 2. [`Plugin::new`] links it to the world.
+//! 3. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
+//!    pool or drops it.
 
 mod bindings;
+mod budget;
 mod cache;
 mod compile;
 mod component;
@@ -23,13 +26,14 @@ mod pool;
 mod precompiled;
 mod priority;
 mod request;
-mod room;
 mod settings;
 mod share;
+mod slots;
 mod threads;
 mod ticker;
 mod world;
 
+pub use budget::{Budget, Charge};
 pub use compile::digest;
 pub use component::Component;
 pub use engine::{Engine, EngineOptions, Precompiled};

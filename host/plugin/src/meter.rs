@@ -1,14 +1,16 @@
-//! Measures the time that a call spends on a core: the sum of the times that its task is polled. A poll lasts a tick at
-//! most while the guest computes, because it then yields; it lasts longer where the host computes for the guest, where one
-//! instruction moves much memory, or where the thread itself had to wait for a core. Only the last is no fault of the
-//! guest, so for long polls the thread's own clock decides. Reading that is a system call; short polls don't pay for it.
+//! Measures the CPU time of a call: the sum of the durations of its polls.
+//!
+//! While the guest computes, a poll lasts at most one tick, because the guest then yields. A poll lasts longer if the
+//! host computes for the guest, if one instruction moves much memory, or if the thread has to wait for a core. Only the
+//! last is not the guest's doing, so long polls are charged by the thread's CPU clock. Reading that clock is a system
+//! call, which short polls avoid.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::Poll as Progress;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
@@ -17,31 +19,31 @@ use crate::hits::{Counters, Limit};
 use crate::share::Share;
 use crate::ticker::Ticker;
 
-/// A poll up to this long is charged by the wall clock.
-const SHORT: Duration = Duration::from_millis(5);
+/// Polls up to this long are charged by the wall clock.
+const SHORT_POLL: Duration = Duration::from_millis(5);
 
 thread_local! {
-    /// When this thread last read its own clock, and what it said.
-    static READING: Cell<Option<(Instant, ThreadTime)>> = const { Cell::new(None) };
+    /// The last reading of this thread's CPU clock, and its time.
+    static LAST_READING: Cell<Option<(Instant, ThreadTime)>> = const { Cell::new(None) };
 }
 
-/// What a call has used of a core. Written by the thread that polls it, read by any.
+/// The CPU time of a call. Written by the thread that polls the call, read by any thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// Zero of `poll_started`.
+    /// The zero point of `poll_started` and `waiting_since`.
     origin: Instant,
-    /// Nanoseconds of all polls that have ended.
+    /// CPU time of all polls that have ended, in nanoseconds.
     spent: AtomicU64,
     /// When the current poll began, in nanoseconds since `origin`.
     poll_started: AtomicU64,
-    /// Nanoseconds for which the call has waited for the plugin's share, and where it has one for a core: it may be at a lower
-    /// priority for it.
+    /// Time for which the call has waited for the plugin's CPU quota, in nanoseconds. If the plugin has a quota, this
+    /// includes the wait for a core, because the quota may have lowered the call's priority.
     waited: AtomicU64,
-    /// Whether the poll ended because the guest was interrupted, and not because it waits for the host.
+    /// True if the poll ended because a tick interrupted the guest, not because the guest waits for the host.
     interrupted: AtomicBool,
-    /// Since when it waits for it, in nanoseconds since `origin`; 0 while it does not.
+    /// When the current wait for the quota began, in nanoseconds since `origin`; 0 if the call does not wait.
     waiting_since: AtomicU64,
-    /// What the plugin may use, over all calls.
+    /// The plugin's CPU quota.
     share: Arc<Share>,
 }
 
@@ -58,36 +60,36 @@ impl Meter {
         }
     }
 
-    /// Forgets what earlier calls have used.
+    /// Starts a new call at zero.
     pub(crate) fn reset(&self) {
         self.spent.store(0, Relaxed);
         self.waited.store(0, Relaxed);
         self.waiting_since.store(0, Relaxed);
     }
 
-    /// What the call has used, without the current poll.
+    /// Returns the CPU time of the call, without the current poll.
     pub(crate) fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent.load(Relaxed))
     }
 
-    /// What the call has used, asked from within a poll.
+    /// Returns the CPU time of the call, with the current poll. Only called from within a poll.
     pub(crate) fn spent_until_now(&self) -> Duration {
         let started = self.origin + Duration::from_nanos(self.poll_started.load(Relaxed));
         self.spent() + charge(started.elapsed())
     }
 
-    /// Takes note that the guest is interrupted, which ends the poll.
+    /// Marks the current poll as ended by an interruption of the guest.
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Relaxed);
     }
 
-    /// Does what the host does for the call beyond its polls, measuring it.
+    /// Charges the call for work that the host does for it outside of its polls.
     pub(crate) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _poll = Poll::begin(self);
+        let _poll = MeasuredPoll::begin(self);
         work()
     }
 
-    /// For how long the call has waited for the plugin's share, or because of it, with a wait that goes on.
+    /// Returns how long the call has waited for the plugin's CPU quota or because of it, with the current wait.
     pub(crate) fn waited(&self) -> Duration {
         let waiting = match self.waiting_since.load(Relaxed) {
             0 => Duration::ZERO,
@@ -96,8 +98,8 @@ impl Meter {
         Duration::from_nanos(self.waited.load(Relaxed)) + waiting
     }
 
-    /// Runs a call to its end, measuring it, with the ticker awake while it computes. Each poll waits for its turn within
-    /// the plugin's share.
+    /// Runs a call to its end and measures it. The ticker is awake while the call is polled. Each poll waits for its
+    /// turn within the plugin's CPU quota.
     pub(crate) async fn run<F: Future>(
         &self,
         ticker: &Ticker,
@@ -118,55 +120,58 @@ impl Meter {
                     turn
                 }
             };
-            let progress = poll_fn(|context| {
+            let polled = poll_fn(|context| {
                 let _running = ticker.enter();
-                let _poll = Poll::begin(self);
-                Progress::Ready(call.as_mut().poll(context))
+                let _poll = MeasuredPoll::begin(self);
+                Poll::Ready(call.as_mut().poll(context))
             });
-            if let Progress::Ready(output) = progress.await {
+            if let Poll::Ready(output) = polled.await {
                 return output;
             }
             drop(turn);
-            let ended = self.interrupted.swap(false, Relaxed).then(Instant::now);
+            let interrupted_at = self.interrupted.swap(false, Relaxed).then(Instant::now);
             woken().await;
-            // It could have gone on at once: what lies between is the wait for a core.
-            if let Some(ended) = ended.filter(|_| self.share.is_limited()) {
-                self.waited.fetch_add(nanos(ended.elapsed()), Relaxed);
+            // An interrupted guest could have continued at once, so it has waited for a core since.
+            if let Some(at) = interrupted_at.filter(|_| self.share.is_limited()) {
+                self.waited.fetch_add(nanos(at.elapsed()), Relaxed);
             }
         }
     }
 }
 
-/// Waits until the task is woken, by whatever the poll before has left its waker with.
+/// Waits until the waker that the preceding poll registered is called.
 async fn woken() {
     let mut woken = false;
     poll_fn(|_| {
         if std::mem::replace(&mut woken, true) {
-            Progress::Ready(())
+            Poll::Ready(())
         } else {
-            Progress::Pending
+            Poll::Pending
         }
     })
     .await;
 }
 
-/// A poll that is going on. Ends it when dropped, by a panic too.
-struct Poll<'a> {
+/// The current poll. Charges the call when dropped, also by a panic.
+struct MeasuredPoll<'a> {
     meter: &'a Meter,
     started: Instant,
-    /// The thread's own clock, where the plugin has a share: on a machine that is busy with other things, a short poll too may
-    /// have waited for a core, and a plugin that is charged for that would slow down for the load of others.
+    /// The thread's CPU clock, if the plugin has a CPU quota. On a busy machine even a short poll may have waited for a
+    /// core, and a plugin that were charged for that would be slowed down by the load of others.
     thread: Option<ThreadTime>,
 }
 
-impl<'a> Poll<'a> {
+impl<'a> MeasuredPoll<'a> {
     fn begin(meter: &'a Meter) -> Self {
         let started = Instant::now();
         meter
             .poll_started
             .store(nanos(started - meter.origin), Relaxed);
-        if READING.get().is_none_or(|(at, _)| started - at > SHORT) {
-            READING.set(Some((started, ThreadTime::now())));
+        if LAST_READING
+            .get()
+            .is_none_or(|(at, _)| started - at > SHORT_POLL)
+        {
+            LAST_READING.set(Some((started, ThreadTime::now())));
         }
         Self {
             meter,
@@ -176,7 +181,7 @@ impl<'a> Poll<'a> {
     }
 }
 
-impl Drop for Poll<'_> {
+impl Drop for MeasuredPoll<'_> {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
         let used = match self.thread {
@@ -192,10 +197,11 @@ impl Drop for Poll<'_> {
     }
 }
 
-/// What a poll that took so long is charged. Up to [`SHORT`] too much, since the thread's clock was read that long before.
+/// Returns the CPU time to charge for a poll of this duration. It may be up to [`SHORT_POLL`] too much, because the
+/// last reading of the thread's CPU clock may be that much older than the poll.
 fn charge(elapsed: Duration) -> Duration {
-    match READING.get() {
-        Some((_, reading)) if elapsed > SHORT => elapsed.min(reading.elapsed()),
+    match LAST_READING.get() {
+        Some((_, reading)) if elapsed > SHORT_POLL => elapsed.min(reading.elapsed()),
         _ => elapsed,
     }
 }
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_thread_that_waits_for_a_core_is_not_charged() {
+    async fn a_long_poll_is_charged_only_for_the_time_on_a_core() {
         let meter = meter();
         meter
             .run(&ticker(), &Counters::default(), async {
@@ -250,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn computing_is_charged_and_forgotten_by_a_reset() {
+    async fn computing_is_charged_until_a_reset() {
         let meter = meter();
         meter
             .run(&ticker(), &Counters::default(), async {
@@ -267,8 +273,9 @@ mod tests {
         meter.reset();
         assert_eq!(meter.spent(), Duration::ZERO);
     }
+
     #[tokio::test]
-    async fn a_call_beyond_the_share_waits_and_that_is_no_time_on_a_core() {
+    async fn waiting_for_the_quota_is_counted_and_not_charged() {
         let limits = Limits {
             cpu_share: Some(100),
             cpu_burst: Duration::from_millis(1),
@@ -286,7 +293,7 @@ mod tests {
             }
         };
         meter.run(&ticker(), &hits, call).await;
-        // After 5 ms of computing, 4 of them in advance, there are 40 to wait; and so on.
+        // The first 5 ms of computing overdraw the balance by 4 ms, which takes 40 ms to earn; later ones take longer.
         assert!(
             meter.waited() >= Duration::from_millis(3 * 40),
             "{:?}",
@@ -297,8 +304,9 @@ mod tests {
         meter.reset();
         assert_eq!(meter.waited(), Duration::ZERO);
     }
+
     #[tokio::test]
-    async fn a_plugin_with_a_share_is_not_charged_for_short_waits_for_a_core() {
+    async fn a_short_poll_with_a_quota_is_charged_only_for_the_time_on_a_core() {
         let limits = Limits {
             cpu_share: Some(1000),
             ..Limits::default()
@@ -306,11 +314,11 @@ mod tests {
         let meter = Meter::new(Share::new(&limits).into());
         let call = async {
             for _ in 0..50 {
-                std::thread::sleep(SHORT / 2);
+                std::thread::sleep(SHORT_POLL / 2);
                 tokio::task::yield_now().await;
             }
         };
         meter.run(&ticker(), &Counters::default(), call).await;
-        assert!(meter.spent() < SHORT * 50 / 4, "{:?}", meter.spent());
+        assert!(meter.spent() < SHORT_POLL * 50 / 4, "{:?}", meter.spent());
     }
 }

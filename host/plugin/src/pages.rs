@@ -1,10 +1,11 @@
-//! Gives the pages of code that nobody runs back to the system: they are read from the cache's file again when they are next
-//! run, mostly without touching the disk. So a plugin that does nothing costs addresses, and little memory.
+//! Releases the memory of code that does not run. The pages are read from the cache's file again when they next run,
+//! mostly from the page cache. So an idle plugin costs address space and little memory.
 //!
-//! This is the second unsafe step of the crate, beside `precompiled.rs`: pages that are given back come again as they are in
-//! the file, so nothing may have been changed in memory. The engine maps the file privately and relocates nothing; what it
-//! has mapped is compared with the file once, and makes no promise where they differ.
-#![allow(unsafe_code, reason = "the engine has no call for it: see above")]
+//! This is one of the three unsafe modules of the crate, with `precompiled.rs` and `priority.rs`. A released page
+//! returns with the content of the file, so it must not have been changed in memory. The engine maps the file privately
+//! and does not relocate code, but it does not guarantee that. So the mapping is compared with the file once, and is
+//! never released if they differ.
+#![allow(unsafe_code, reason = "the engine has no function for this: see above")]
 
 use std::fs::File;
 use std::io::Read;
@@ -13,53 +14,53 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use wasmtime::component::Component;
 
-/// What has not been compared yet, is as in the file, is not.
+/// The result of comparing the mapping with the file.
 const UNKNOWN: u8 = 0;
 const SAME: u8 = 1;
 const DIFFERENT: u8 = 2;
-/// How much is compared at once.
+/// Bytes that are compared at once.
 const CHUNK: usize = 64 * 1024;
 
 /// The mapped code of one component.
 pub(crate) struct Pages {
-    /// Keeps the mapping.
+    /// Keeps the code mapped.
     code: Component,
-    /// What is mapped.
+    /// The file that is mapped.
     file: File,
-    compared: AtomicU8,
+    /// [`UNKNOWN`], [`SAME`] or [`DIFFERENT`].
+    comparison: AtomicU8,
 }
 
 impl Pages {
-    /// Of code that was mapped from this file.
+    /// `code` must have been mapped from `file`.
     pub(crate) fn new(code: Component, file: File) -> Arc<Self> {
         Arc::new(Self {
             code,
             file,
-            compared: AtomicU8::new(UNKNOWN),
+            comparison: AtomicU8::new(UNKNOWN),
         })
     }
 
-    /// Gives the pages back, if it is certain that they come again as they are. Blocks for as long as it takes to read them,
-    /// the first time. Code that runs meanwhile goes on.
+    /// Releases the pages if the file has the same content. Returns whether it did. The first call blocks while it
+    /// reads the file. Code that runs meanwhile is not affected.
     pub(crate) fn release(&self) -> bool {
-        if self.compared.load(Relaxed) == UNKNOWN {
-            let same = self.is_as_in_file().unwrap_or(false);
-            self.compared
+        if self.comparison.load(Relaxed) == UNKNOWN {
+            let same = self.matches_file().unwrap_or(false);
+            self.comparison
                 .store(if same { SAME } else { DIFFERENT }, Relaxed);
         }
-        self.compared.load(Relaxed) == SAME && self.give_back()
+        self.comparison.load(Relaxed) == SAME && self.discard()
     }
 
-    /// Whether what is mapped is what the file holds.
-    fn is_as_in_file(&self) -> std::io::Result<bool> {
+    fn matches_file(&self) -> std::io::Result<bool> {
         let image = self.image();
         if self.file.metadata()?.len() < image.len() as u64 {
             return Ok(false);
         }
         let mut buffer = vec![0; CHUNK];
-        let mut file = Positioned {
+        let mut file = PositionedReader {
             file: &self.file,
-            at: 0,
+            position: 0,
         };
         for chunk in image.chunks(CHUNK) {
             let buffer = &mut buffer[..chunk.len()];
@@ -73,17 +74,18 @@ impl Pages {
 
     fn image(&self) -> &[u8] {
         let range = self.code.image_range();
-        // SAFETY: the engine keeps this range mapped and readable while the component lives, which this holds, and nobody
-        // writes to it once it is published.
+        // SAFETY: The engine keeps this range mapped and readable while the component lives, and `self` owns a clone of
+        // the component. Nothing writes to the range after the engine has published it.
         unsafe { std::slice::from_raw_parts(range.start, range.end.addr() - range.start.addr()) }
     }
 
     #[cfg(target_os = "linux")]
-    fn give_back(&self) -> bool {
+    fn discard(&self) -> bool {
         use rustix::mm::{Advice, madvise};
         let image = self.image();
-        // SAFETY: the range is a private mapping of a file that begins at its start, see `Component::deserialize_file`; it
-        // was found to hold what the file holds, which nobody changes (see `cache.rs`), and it is not writable since.
+        // SAFETY: The range is a private mapping of the file from its start (see `Component::deserialize_file`). Its
+        // content was compared with the file, which is never modified (see `cache.rs`), and the mapping has not been
+        // writable since.
         unsafe {
             madvise(
                 image.as_ptr().cast_mut().cast(),
@@ -95,13 +97,13 @@ impl Pages {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn give_back(&self) -> bool {
+    fn discard(&self) -> bool {
         false
     }
 }
 
-/// Lets the system take the pages of what is in memory as it is in the binary's file, until they are next read. Whatever these
-/// bytes are, they stay what they are.
+/// Lets the system reclaim the memory of bytes that are mapped from the binary's file, until they are next read. The
+/// bytes do not change.
 pub(crate) fn page_out(bytes: &'static [u8]) {
     #[cfg(target_os = "linux")]
     {
@@ -113,12 +115,13 @@ pub(crate) fn page_out(bytes: &'static [u8]) {
         );
         if start < end {
             let first = bytes.as_ptr().wrapping_add(start - bytes.as_ptr().addr());
-            // SAFETY: this advice changes no content of any page, and these pages are mapped for as long as the process lives.
+            // SAFETY: This advice does not change the content of a page, and static bytes stay mapped while the process
+            // lives.
             let advised =
                 unsafe { madvise(first.cast_mut().cast(), end - start, Advice::LinuxPageOut) };
-            // Nothing is lost but memory where the system does not do so, such as for a binary that another user owns.
+            // A failure, such as for a binary that another user owns, only costs memory.
             if let Err(error) = advised {
-                tracing::debug!(%error, "the system keeps what was read of the binary");
+                tracing::debug!(%error, "can't page out a part of the binary");
             }
         }
     }
@@ -126,16 +129,16 @@ pub(crate) fn page_out(bytes: &'static [u8]) {
     let _ = bytes;
 }
 
-/// A file that is read without moving the place that its other users share.
-struct Positioned<'a> {
+/// Reads a file without moving its shared cursor.
+struct PositionedReader<'a> {
     file: &'a File,
-    at: u64,
+    position: u64,
 }
 
-impl Read for Positioned<'_> {
+impl Read for PositionedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
-        self.at += read as u64;
+        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.position)?;
+        self.position += read as u64;
         Ok(read)
     }
 }

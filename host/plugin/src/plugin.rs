@@ -1,12 +1,14 @@
-//! A plugin: a component with its limits and its instances. Each call is given its [`Imports`].
+//! A plugin: a component with its limits and its instances. Each call receives its [`Imports`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_types::description::DeltaType;
+use tokio::runtime::Handle;
 
 use crate::bindings::ControllerPre;
+use crate::budget::Budget;
 use crate::component::Component;
 use crate::engine::Engine;
 use crate::error::{CallError, LoadError};
@@ -19,13 +21,13 @@ use crate::request::{Describe, Reconcile, Route};
 /// How a reconcile ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The key is as it should be.
+    /// The key needs no further work.
     Done,
-    /// As done, and reconcile it again after this time.
+    /// Like `Done`, but the key is reconciled again after this time.
     RequeueAfter(Duration),
-    /// It failed, with a sentence for people; a retry may help.
+    /// The reconcile failed with this message; a retry may help.
     Failed(String),
-    /// It failed, with a sentence for people; no retry can help.
+    /// The reconcile failed with this message; no retry can help.
     Terminal(String),
 }
 
@@ -35,31 +37,31 @@ pub struct Delta {
     /// The object's kind, as in `v1/Pod`.
     pub watch: String,
     pub delta_type: DeltaType,
-    /// The object before the change, in JSON, reduced to the declared fields; the last version of an object that was added
-    /// and deleted since the last call.
+    /// The object before the change, in JSON, reduced to the declared fields. If the object was created and deleted
+    /// since the last call, its last version.
     pub old: Option<Bytes>,
-    /// The object after the change.
+    /// The object after the change, in the same form.
     pub new: Option<Bytes>,
-    /// True if the object was there when the watch began.
+    /// True if the object existed when the watch began.
     pub initial: bool,
 }
 
 /// A key that `route` enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutedKey {
-    /// The queue; the plugin's first one, if empty.
+    /// If empty, the plugin's primary queue.
     pub queue: String,
     pub key: String,
-    /// Enqueue it only after this time.
+    /// The time after which the key is enqueued.
     pub delay: Duration,
 }
 
-/// What a plugin has used, for metrics.
+/// The resource usage of a plugin, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Instances that exist.
     pub live: usize,
-    /// Instances of those that no call uses.
+    /// Existing instances that no call uses.
     pub idle: usize,
     /// Bytes of linear memory of all instances.
     pub memory: usize,
@@ -67,14 +69,18 @@ pub struct Stats {
     pub instantiated: u64,
     /// Calls since the start.
     pub calls: u64,
-    /// Calls that did not return.
+    /// Calls that failed with a [`CallError`].
     pub failures: u64,
-    /// Time on cores of all calls.
+    /// CPU time of all calls.
     pub cpu: Duration,
-    /// Time for which calls have waited for the plugin's share of the cores, or for a core because of it, all together.
+    /// Time for which all calls together have waited for the plugin's CPU quota or, if the plugin has one, for a core.
     pub waited: Duration,
-    /// How often the limits were hit.
+    /// How often each limit was hit.
     pub hits: Hits,
+    /// For how long calls have waited for instance slots while none has got any.
+    pub starved: Duration,
+    /// Bytes that the host holds for the calls.
+    pub held: usize,
 }
 
 /// A component with its limits and its instances. Clones are the same plugin; the last one dropped drops the instances.
@@ -84,7 +90,8 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// A plugin without instances yet. Fails if the component does not fit the world.
+    /// Creates a plugin without instances. Fails if the types of the component's imports and exports differ from the
+    /// world's.
     pub fn new(engine: &Engine, component: Component, limits: Limits) -> Result<Self, LoadError> {
         let shared = engine.shared.clone();
         let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
@@ -93,20 +100,20 @@ impl Plugin {
             .instantiate_pre(&component.code)
             .and_then(ControllerPre::new)
             .map_err(mismatch)?;
-        let seats = pool::seats(&component.code);
+        let slots = pool::slots_needed(&component.code);
         Ok(Self {
-            pool: Pool::new(shared, pre, limits, seats, component.pages),
+            pool: Pool::new(shared, pre, limits, slots, component.pages),
         })
     }
 
-    /// The guest's description of itself: JSON, not yet checked.
+    /// Returns the guest's description: unchecked JSON.
     pub async fn describe(&self, imports: Arc<dyn Imports>) -> Result<Vec<u8>, CallError> {
         self.pool.call(imports, Describe).await
     }
 
     /// Reconciles a key. `attempt` is the number of failures since the last success.
     ///
-    /// Waits while as many calls run as the plugin may have instances. The call is stopped if this future is dropped.
+    /// Waits while [`Limits::max_instances`] calls of the plugin run. Dropping the future stops the call.
     pub async fn reconcile(
         &self,
         imports: Arc<dyn Imports>,
@@ -126,7 +133,8 @@ impl Plugin {
             .await
     }
 
-    /// Turns deltas into keys; `Ok(Err(sentence))` if the guest reports a failure. The caller makes one such call at a time.
+    /// Maps deltas to keys. Returns `Ok(Err(message))` if the guest reports a failure. The caller makes one such call
+    /// at a time.
     pub async fn route(
         &self,
         imports: Arc<dyn Imports>,
@@ -135,19 +143,36 @@ impl Plugin {
         self.pool.call(imports, Route::new(deltas)).await
     }
 
-    /// Drops instances that no call has used for this long; returns how many. Zero drops all idle ones. Where none is left
-    /// and none was used for this long, the pages of the plugin's code are given back to the system too, if they come from
-    /// the cache: the next call reads them again. To be called now and then; may block for a millisecond.
+    /// Runs work that the host does for the plugin outside of its calls, such as routing: it waits for the plugin's CPU
+    /// quota, and is charged to it. Without a quota, the work runs at once.
+    pub async fn work<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.pool.share().run(work).await
+    }
+
+    /// The threads for such work: the engine's own if the plugin has a CPU quota, so that it never delays the host's other
+    /// tasks; else those of the caller, which must be a task.
+    pub fn threads(&self) -> Handle {
+        self.pool.threads()
+    }
+
+    /// Drops instances that have been idle for `max_idle`, and returns how many. Zero drops all idle instances.
+    ///
+    /// If no instance is left and the code has not run for `max_idle`, also releases the memory of the plugin's code if
+    /// it is mapped from the cache; the next call reads it again. Meant to be called periodically. May block for a
+    /// millisecond.
     pub fn trim_idle(&self, max_idle: Duration) -> usize {
         self.pool.trim_idle(max_idle)
     }
 
-    /// The plugin's limits.
+    /// The bytes that the host may hold for the plugin's calls.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.pool.budget()
+    }
+
     pub fn limits(&self) -> &Limits {
         self.pool.limits()
     }
 
-    /// What the plugin has used.
     pub fn stats(&self) -> Stats {
         self.pool.stats()
     }

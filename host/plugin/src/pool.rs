@@ -1,51 +1,54 @@
-//! The instances of one plugin. A call takes an idle one or creates one, and puts it back; after a
-//! failure, or when it has served long enough, it is thrown away. No lock is held while a guest runs.
+//! The pool of a plugin's instances. A call takes an idle instance or creates one. Afterwards the instance returns to
+//! the pool, or is dropped if the call failed or the instance has reached a recycling limit. No lock is held while a
+//! guest runs.
 
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
 use crate::bindings::ControllerPre;
+use crate::budget::Budget;
 use crate::engine::Shared;
 use crate::error::{CallError, CallFailure};
 use crate::hits::{Counters, Limit};
 use crate::imports::Imports;
 use crate::instance::Instance;
-use crate::limits::Limits;
+use crate::limits::{Limits, SharedMemory};
 use crate::meter::Meter;
 use crate::pages::Pages;
 use crate::plugin::Stats;
 use crate::request::Request;
-use crate::settings::TABLES_PER_SEAT;
+use crate::settings::TABLES_PER_SLOT;
 use crate::share::{self, Share};
-use crate::threads::Answer;
+use crate::threads::{CallResult, Threads};
 use crate::world::State;
 
-/// The longest wait that a clock can express.
+/// Used if a deadline is too late to be expressed. Longer times overflow the clocks of some systems.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The instances of one plugin.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     pre: ControllerPre<State>,
     limits: Arc<Limits>,
-    /// Seats that each instance takes in the engine's room.
-    seats: u32,
-    /// One permit a call.
+    /// Instance slots that each instance occupies.
+    slots_per_instance: u32,
+    /// One permit for each call that may run at once.
     permits: Arc<Semaphore>,
-    /// The one that was used last is at the end.
+    /// The most recently used instance is last.
     idle: Mutex<VecDeque<Idle>>,
     tally: Arc<Tally>,
     share: Arc<Share>,
-    /// Of its code, if that is mapped.
+    /// None unless the code is mapped from the cache.
     pages: Option<Arc<Pages>>,
-    /// When the code was last run or read; none once its pages were given back.
-    touched: Mutex<Option<Instant>>,
+    /// When the code was last loaded or run; none once its pages were released.
+    last_used: Mutex<Option<Instant>>,
 }
 
 /// An instance that no call uses.
@@ -54,23 +57,28 @@ struct Idle {
     since: Instant,
 }
 
-/// Counts what a plugin uses.
-#[derive(Default)]
+/// What a plugin uses, and what it shares with others.
 pub(crate) struct Tally {
+    /// The bytes that the host holds for its calls.
+    pub(crate) budget: Arc<Budget>,
+    /// The memory that it shares with other plugins; none if it has a reservation.
+    pub(crate) shared_memory: Option<Arc<SharedMemory>>,
+    /// Since when calls have waited for instance slots while none has got any; none if none waits.
+    starved_since: Mutex<Option<Instant>>,
     live: AtomicUsize,
     memory: AtomicUsize,
     instantiated: AtomicU64,
     calls: AtomicU64,
     failures: AtomicU64,
-    /// In nanoseconds.
+    /// CPU time in nanoseconds.
     cpu: AtomicU64,
-    /// In nanoseconds.
+    /// Time waited for the CPU quota, in nanoseconds.
     waited: AtomicU64,
     pub(crate) hits: Counters,
 }
 
-/// Adds what a call has used to the tally, also if the call is dropped.
-struct Spending<'a> {
+/// Adds the usage of a call to the tally when dropped, so that a call whose future is dropped is counted too.
+struct UsageGuard<'a> {
     meter: &'a Meter,
     tally: &'a Tally,
 }
@@ -80,39 +88,55 @@ impl Pool {
         shared: Arc<Shared>,
         pre: ControllerPre<State>,
         limits: Limits,
-        seats: u32,
+        slots_per_instance: u32,
         pages: Option<Arc<Pages>>,
     ) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(
             limits.max_instances.clamp(1, Semaphore::MAX_PERMITS),
         ));
+        let memory = (!limits.is_reserved).then(|| shared.memory.clone());
+        let tally = Arc::new(Tally::new(limits.held_bytes, memory));
         let pool = Arc::new(Self {
             share: Arc::new(Share::new(&limits)),
             shared,
             pre,
             limits: Arc::new(limits),
-            seats,
+            slots_per_instance,
             permits,
             idle: Mutex::default(),
-            tally: Arc::default(),
+            tally,
             pages,
-            touched: Mutex::new(Some(Instant::now())),
+            last_used: Mutex::new(Some(Instant::now())),
         });
-        pool.shared.room.join(&pool);
+        pool.shared.slots.register(&pool);
         pool
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.tally.budget
+    }
+
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
+    }
+
+    /// See [`crate::Plugin::threads`].
+    pub(crate) fn threads(&self) -> Handle {
+        let threads = self.shared.threads().filter(|_| self.share.is_limited());
+        threads.map_or_else(Handle::current, Threads::handle)
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Makes a call, once fewer calls run than the plugin may make at once. Dropping the future
-    /// stops the call.
+    /// Runs a call as soon as fewer than [`Limits::max_instances`] calls of the plugin run. Dropping the future stops
+    /// the call.
     pub(crate) async fn call<R: Request>(
         self: &Arc<Self>,
         imports: Arc<dyn Imports>,
         request: R,
-    ) -> Result<R::Answer, CallError> {
+    ) -> Result<R::Output, CallError> {
         let request = Arc::new(request);
         if self.permits.available_permits() == 0 {
             self.tally.hits.hit(Limit::Instances);
@@ -132,7 +156,7 @@ impl Pool {
             Err(_) => Err((CallFailure::Shutdown, Duration::ZERO)),
         };
         self.tally.calls.fetch_add(1, Relaxed);
-        *self.touched() = Some(Instant::now());
+        *self.last_used.lock() = Some(Instant::now());
         result.map_err(|(failure, cpu)| {
             self.tally.failures.fetch_add(1, Relaxed);
             match failure {
@@ -142,39 +166,51 @@ impl Pool {
                 _ => {}
             }
             CallError {
-                call: request.what(),
+                call: request.label(),
                 failure,
                 cpu,
             }
         })
     }
 
-    /// Makes a call on this thread.
-    async fn run<R: Request>(&self, imports: Arc<dyn Imports>, request: &R) -> Answer<R::Answer> {
+    /// Runs a call on this thread.
+    async fn run<R: Request>(
+        &self,
+        imports: Arc<dyn Imports>,
+        request: &R,
+    ) -> CallResult<R::Output> {
         let now = tokio::time::Instant::now();
         let mut deadline = now
             .checked_add(self.limits.wall_per_call)
             .unwrap_or(now + FOREVER);
-        self.share.charge(share::CALL);
-        let late = |used| CallFailure::WallLimit {
+        self.share.charge(share::CALL_COST);
+        let wall_limit = |used| CallFailure::WallLimit {
             used,
             limit: self.limits.wall_per_call,
         };
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
-            None => match timeout_at(deadline, self.shared.room.seats(self.seats)).await {
-                Ok(Some(seats)) => {
-                    let (limits, tally, share) =
-                        (self.limits.clone(), self.tally.clone(), self.share.clone());
-                    Instance::new(&self.shared.wasmtime, limits, tally, share, seats)
+            None => {
+                let slots = self
+                    .shared
+                    .slots
+                    .acquire(self.slots_per_instance, self.limits.is_reserved);
+                self.tally.wait_for_slots();
+                match timeout_at(deadline, slots).await {
+                    Ok(Some(slots)) => {
+                        self.tally.got_slots();
+                        let (limits, tally, share) =
+                            (self.limits.clone(), self.tally.clone(), self.share.clone());
+                        Instance::new(&self.shared.wasmtime, limits, tally, share, slots)
+                    }
+                    Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
+                    Err(_) => return Err((wall_limit(Duration::ZERO), Duration::ZERO)),
                 }
-                Ok(None) => return Err((CallFailure::Shutdown, Duration::ZERO)),
-                Err(_) => return Err((late(Duration::ZERO), Duration::ZERO)),
-            },
+            }
         };
         instance.begin_call(imports);
         let meter = instance.meter.clone();
-        let _spending = Spending {
+        let _usage = UsageGuard {
             meter: &meter,
             tally: &self.tally,
         };
@@ -184,41 +220,41 @@ impl Pool {
                 &self.tally.hits,
                 instance.call(&self.pre, request)
             ));
-            let (start, mut forgiven) = (deadline, Duration::ZERO);
+            let (wall_deadline, mut extension) = (deadline, Duration::ZERO);
             loop {
                 let result = timeout_at(deadline, &mut call).await;
-                // Waiting for the plugin's share is the host's doing: it is added to the time that the call has.
+                // The host causes the wait for the CPU quota, so that wait extends the deadline.
                 let waited = meter.waited();
-                if result.is_ok() || waited <= forgiven {
+                if result.is_ok() || waited <= extension {
                     break result;
                 }
-                forgiven = waited;
-                deadline = start.checked_add(waited).unwrap_or(start);
+                extension = waited;
+                deadline = wall_deadline.checked_add(waited).unwrap_or(wall_deadline);
             }
         };
         match result {
-            Ok(Ok(answer)) => {
+            Ok(Ok(output)) => {
                 if instance.end_call() {
                     self.put_back(instance);
                 } else {
                     meter.measure(|| drop(instance));
                 }
-                Ok(answer)
+                Ok(output)
             }
             Ok(Err(error)) => {
                 let failed = (instance.failure(&error), meter.spent());
-                // To give back much memory takes time too, and it is the guest who wanted so much.
+                // Freeing much memory takes time too, and is charged to the guest that allocated it.
                 meter.measure(|| drop(instance));
                 Err(failed)
             }
-            Err(_) => Err((late(meter.spent()), meter.spent())),
+            Err(_) => Err((wall_limit(meter.spent()), meter.spent())),
         }
     }
 
-    /// Drops instances that have been idle for this long, and returns how many.
+    /// See [`crate::Plugin::trim_idle`].
     pub(crate) fn trim_idle(&self, max_idle: Duration) -> usize {
         let dropped: Vec<Idle> = {
-            let mut idle = self.idle();
+            let mut idle = self.idle.lock();
             let count = idle
                 .iter()
                 .take_while(|idle| idle.since.elapsed() >= max_idle)
@@ -233,38 +269,34 @@ impl Pool {
         count
     }
 
-    /// Gives the code's pages back if they were not used for this long.
+    /// Releases the pages of the code if it has not run for `max_idle`.
     fn release_pages(&self, max_idle: Duration) {
         let Some(pages) = &self.pages else { return };
         {
-            let mut touched = self.touched();
-            if touched.is_none_or(|touched| touched.elapsed() < max_idle) {
+            let mut last_used = self.last_used.lock();
+            if last_used.is_none_or(|last_used| last_used.elapsed() < max_idle) {
                 return;
             }
-            *touched = None;
+            *last_used = None;
         }
         pages.release();
     }
 
-    fn touched(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Since when the instance has been idle that has been so for longest.
+    /// When the instance that has been idle for longest became idle.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
-        self.idle().front().map(|idle| idle.since)
+        self.idle.lock().front().map(|idle| idle.since)
     }
 
-    /// Drops the instance that has been idle for longest.
-    pub(crate) fn drop_oldest(&self) -> bool {
-        let oldest = self.idle().pop_front();
+    /// Drops the instance that has been idle for longest. False if none is idle.
+    pub(crate) fn drop_oldest_idle(&self) -> bool {
+        let oldest = self.idle.lock().pop_front();
         oldest.is_some()
     }
 
     pub(crate) fn stats(&self) -> Stats {
         Stats {
             live: self.tally.live.load(Relaxed),
-            idle: self.idle().len(),
+            idle: self.idle.lock().len(),
             memory: self.tally.memory.load(Relaxed),
             instantiated: self.tally.instantiated.load(Relaxed),
             calls: self.tally.calls.load(Relaxed),
@@ -272,51 +304,79 @@ impl Pool {
             cpu: Duration::from_nanos(self.tally.cpu.load(Relaxed)),
             waited: Duration::from_nanos(self.tally.waited.load(Relaxed)),
             hits: self.tally.hits.read(),
+            starved: self.tally.starved(),
+            held: self.tally.budget.used(),
         }
     }
 
     fn take_idle(&self) -> Option<Instance> {
-        self.idle().pop_back().map(|idle| idle.instance)
+        self.idle.lock().pop_back().map(|idle| idle.instance)
     }
 
     fn put_back(&self, instance: Instance) {
-        self.idle().push_back(Idle {
+        self.idle.lock().push_back(Idle {
             instance,
             since: Instant::now(),
         });
-        // Looked at after it can be found: who waits for room and did not find it is seen here.
-        if self.shared.room.is_short() {
-            self.drop_oldest();
+        // Checked after the instance was added: a waiter that did not find it is visible by now.
+        if self.shared.slots.has_waiters(self.limits.is_reserved) {
+            self.drop_oldest_idle();
         }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The seats that an instance of a component takes, so that the pool has room for its memories and its tables.
-pub(crate) fn seats(component: &wasmtime::component::Component) -> u32 {
+/// The instance slots that an instance of a component occupies: enough for its memories and its tables.
+pub(crate) fn slots_needed(component: &wasmtime::component::Component) -> u32 {
     component.resources_required().map_or(1, |needs| {
         needs
             .num_memories
-            .max(needs.num_tables.div_ceil(TABLES_PER_SEAT))
+            .max(needs.num_tables.div_ceil(TABLES_PER_SLOT))
             .max(1)
     })
 }
 
 impl Tally {
-    pub(crate) fn born(&self) {
+    fn new(held_bytes: usize, shared_memory: Option<Arc<SharedMemory>>) -> Self {
+        Self {
+            budget: Budget::new(held_bytes),
+            shared_memory,
+            starved_since: Mutex::default(),
+            live: AtomicUsize::new(0),
+            memory: AtomicUsize::new(0),
+            instantiated: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            hits: Counters::default(),
+        }
+    }
+
+    fn wait_for_slots(&self) {
+        self.starved_since.lock().get_or_insert_with(Instant::now);
+    }
+
+    fn got_slots(&self) {
+        *self.starved_since.lock() = None;
+    }
+
+    /// For how long calls have waited for instance slots while none has got any.
+    fn starved(&self) -> Duration {
+        let since = *self.starved_since.lock();
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    pub(crate) fn instance_created(&self) {
         self.live.fetch_add(1, Relaxed);
         self.instantiated.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn died(&self) {
+    pub(crate) fn instance_dropped(&self) {
         self.live.fetch_sub(1, Relaxed);
     }
 
-    /// An instance had so many bytes, and now has so many.
-    pub(crate) fn memory(&self, before: usize, now: usize) {
+    /// Counts the change of an instance's memory, both in bytes.
+    pub(crate) fn memory_changed(&self, before: usize, now: usize) {
         if now != before {
             self.memory.fetch_add(now, Relaxed);
             self.memory.fetch_sub(before, Relaxed);
@@ -324,7 +384,7 @@ impl Tally {
     }
 }
 
-impl Drop for Spending<'_> {
+impl Drop for UsageGuard<'_> {
     fn drop(&mut self) {
         self.tally.cpu.fetch_add(
             self.meter.spent().as_nanos().try_into().unwrap_or(u64::MAX),

@@ -1,23 +1,26 @@
-//! Lowers the priority of a thread, so that any other of the process takes the core from it as soon as it has something to do.
+//! Lowers the priority of a thread, so that any other thread of the process preempts it as soon as that thread is
+//! runnable.
 //!
-//! A nice value alone does not do that: a thread that runs keeps its core for the rest of its slice, for milliseconds,
-//! whoever wakes meanwhile. Linux lets a thread with a shorter slice go before one with a longer, so these get the longest.
-//! (Before Linux 6.12 there are no slices of a thread's own, and the nice value decides.)
+//! A nice value alone does not achieve that: a running thread keeps its core for the rest of its time slice, which
+//! lasts milliseconds, whichever threads wake meanwhile. Linux lets a thread with a shorter slice preempt one with a
+//! longer slice, so these threads get the longest slice. (Before Linux 6.12 a thread can't set its slice, and only the
+//! nice value counts.)
 //!
-//! This is the third unsafe step of the crate, beside `precompiled.rs` and `pages.rs`: the C library has no function for the
-//! system call. It reads the structure that it is given, and changes nothing but how this thread is scheduled.
+//! This is one of the three unsafe modules of the crate, with `precompiled.rs` and `pages.rs`. It is unsafe because the
+//! C library has no function for the system call. The call reads the structure that it is given, and changes only how
+//! this thread is scheduled.
 
-#![allow(unsafe_code, reason = "there is no safe call for it: see above")]
+#![allow(unsafe_code, reason = "no safe function for this: see above")]
 
-/// How nice the threads are at least. Their weight is a tenth of the others': little enough to give way, and enough to leave a lock
-/// soon that another thread waits for.
+/// The minimum nice value of the threads. It gives them a tenth of the weight of others: little enough to be preempted,
+/// and enough to release soon a lock that another thread waits for.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
-/// The longest slice that there is, in nanoseconds.
+/// The longest slice that Linux allows, in nanoseconds.
 #[cfg(target_os = "linux")]
 const SLICE: u64 = 100_000_000;
 
-/// Lowers the priority of this thread as far as the system lets it; where it does not, all else goes on.
+/// Lowers the priority of this thread as far as the system allows. Failures are ignored.
 pub(crate) fn lower() {
     #[cfg(target_os = "linux")]
     {
@@ -32,7 +35,7 @@ pub(crate) fn lower() {
             sched_deadline: 0,
             sched_period: 0,
         };
-        // SAFETY: The kernel reads `size` bytes of the structure, all of which are there, and writes none. 0 is this thread.
+        // SAFETY: The kernel reads `size` bytes, which is the size of the structure, and writes none. 0 is this thread.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
 }
@@ -42,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_nicer_afterwards_and_the_others_are_as_they_were() {
+    fn only_the_calling_thread_gets_a_lower_priority() {
         let nice = || rustix::process::getpriority_process(None).unwrap();
         let before = nice();
         let lowered = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The three calls to a guest, each as a value that carries its arguments to the guest's thread.
+//! The three exports of a guest, each as a value that carries the arguments of a call to the guest's thread.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,36 +11,32 @@ use crate::bindings::exports::flyball::controller::guest::{self, Guest};
 use crate::plugin::{Delta, Outcome, RoutedKey};
 use crate::world::{State, owned};
 
-/// Bytes of a guest's sentence that are kept: it goes to logs and to people.
-const SENTENCE: usize = 4096;
+/// Maximum length of a guest's error message, in bytes. It goes to logs and events.
+const MAX_MESSAGE: usize = 4096;
 
 /// A call to a guest.
 pub(crate) trait Request: Send + Sync + 'static {
     /// What the guest returns.
-    type Answer: Send + 'static;
+    type Output: Send + 'static;
 
-    /// Makes the call.
     fn call(
         &self,
         guest: &Guest,
         store: &mut Store<State>,
-    ) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
+    ) -> impl Future<Output = wasmtime::Result<Self::Output>> + Send;
 
-    /// What is called, for an error's text.
-    fn what(&self) -> String;
+    /// Names the call in error messages.
+    fn label(&self) -> String;
 }
 
-/// `describe`.
 pub(crate) struct Describe;
 
-/// `reconcile`.
 pub(crate) struct Reconcile {
     pub(crate) queue: String,
     pub(crate) key: String,
     pub(crate) attempt: u32,
 }
 
-/// `route`.
 pub(crate) struct Route(Vec<guest::Delta>);
 
 impl Route {
@@ -50,19 +46,19 @@ impl Route {
 }
 
 impl Request for Describe {
-    type Answer = Vec<u8>;
+    type Output = Vec<u8>;
 
     async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Vec<u8>> {
         guest.call_describe(store).await
     }
 
-    fn what(&self) -> String {
+    fn label(&self) -> String {
         "describe".into()
     }
 }
 
 impl Request for Reconcile {
-    type Answer = Outcome;
+    type Output = Outcome;
 
     async fn call(&self, guest: &Guest, store: &mut Store<State>) -> wasmtime::Result<Outcome> {
         let outcome = guest
@@ -73,12 +69,12 @@ impl Request for Reconcile {
             guest::Outcome::RequeueAfter(ms) => {
                 Outcome::RequeueAfter(Duration::from_millis(ms.into()))
             }
-            guest::Outcome::Failed(message) => Outcome::Failed(sentence(message)),
-            guest::Outcome::Terminal(message) => Outcome::Terminal(sentence(message)),
+            guest::Outcome::Failed(message) => Outcome::Failed(error_message(message)),
+            guest::Outcome::Terminal(message) => Outcome::Terminal(error_message(message)),
         })
     }
 
-    fn what(&self) -> String {
+    fn label(&self) -> String {
         format!(
             "reconcile of `{}` (queue `{}`)",
             printable(&self.key),
@@ -88,30 +84,30 @@ impl Request for Reconcile {
 }
 
 impl Request for Route {
-    type Answer = Result<Vec<RoutedKey>, String>;
+    type Output = Result<Vec<RoutedKey>, String>;
 
     async fn call(
         &self,
         guest: &Guest,
         store: &mut Store<State>,
-    ) -> wasmtime::Result<Self::Answer> {
+    ) -> wasmtime::Result<Self::Output> {
         let routed = guest.call_route(store, &self.0).await?;
         Ok(routed
             .map(|keys| keys.into_iter().map(RoutedKey::from).collect())
-            .map_err(sentence))
+            .map_err(error_message))
     }
 
-    fn what(&self) -> String {
+    fn label(&self) -> String {
         format!("route of {} deltas", self.0.len())
     }
 }
 
-/// A guest's sentence on one line, its end cut off where it is too long.
-fn sentence(mut text: String) -> String {
-    if text.len() > SENTENCE {
-        text.truncate(text.floor_char_boundary(SENTENCE));
+/// Puts a guest's error message on one line and truncates it.
+fn error_message(mut text: String) -> String {
+    if text.len() > MAX_MESSAGE {
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE));
         text.shrink_to_fit();
-        text.push_str(" [and more]");
+        text.push_str(" [truncated]");
     }
     printable(&text)
 }
@@ -161,9 +157,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_sentence_is_cut_between_two_letters() {
-        assert_eq!(sentence("short\n\u{1b}[2Jone".into()), "short  [2Jone");
-        let long = sentence("ö".repeat(SENTENCE));
-        assert_eq!(long, "ö".repeat(SENTENCE / 2) + " [and more]");
+    fn a_long_message_is_truncated_between_two_characters() {
+        assert_eq!(error_message("short\n\u{1b}[2Jone".into()), r"short\n\u001b[2Jone");
+        let long = error_message("ö".repeat(MAX_MESSAGE));
+        assert_eq!(long, "ö".repeat(MAX_MESSAGE / 2) + " [truncated]");
     }
 }

@@ -1,25 +1,28 @@
-//! The settings of wasmtime: what all guests share. Compiled code depends on them, so a change recompiles every plugin.
+//! The settings of wasmtime, which all guests share. Compiled code depends on them, so a change recompiles every
+//! plugin.
 
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Addresses reserved for one linear memory: all that a 32-bit memory can have, so that compiled code needs no bounds checks.
+/// Address space reserved for one linear memory, in bytes: the maximum of a 32-bit memory, so that compiled code needs
+/// no bounds checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
-/// Addresses behind each memory that trap: what a load's constant offset can reach without a check.
+/// Address space behind each memory whose access traps, in bytes. A load with a constant offset up to this size needs
+/// no check.
 const MEMORY_GUARD: u64 = 32 << 20;
-/// Stack of a guest, in bytes: interpreters recurse deeply.
+/// Stack of a guest, in bytes. Interpreters recurse deeply.
 const GUEST_STACK: usize = 1 << 20;
-/// Stack of a call, in bytes: the guest's, and as much for the host functions that it calls.
+/// Stack of a call, in bytes: the guest's, and the same size for the host functions that it calls.
 const CALL_STACK: usize = 2 << 20;
-/// A guest in Python has 50 core instances.
+/// A Python guest has 50 core instances.
 const CORE_INSTANCES_PER_COMPONENT: u32 = 64;
-/// Tables counted for each memory that a component has.
-pub(crate) const TABLES_PER_SEAT: u32 = 8;
-/// Elements of a table. Python's, the largest seen, has 9,000.
+/// Tables in each instance slot.
+pub(crate) const TABLES_PER_SLOT: u32 = 8;
+/// Elements of a table. The largest table known, of a Python guest, has 9,000.
 const TABLE_ELEMENTS: usize = 32_768;
-/// Functions of a backtrace: more say nothing.
+/// Frames of a backtrace. More do not help to find a fault.
 const BACKTRACE_FRAMES: usize = 20;
 
-/// Settings that compiled code depends on.
+/// The settings that compiled code depends on.
 fn common() -> Config {
     let mut config = Config::new();
     config
@@ -29,7 +32,7 @@ fn common() -> Config {
         .memory_reservation(MEMORY_RESERVATION)
         .memory_guard_size(MEMORY_GUARD)
         .guard_before_linear_memory(false)
-        // A recorded call must replay to the last bit, on any machine.
+        // Floating point must be deterministic, so that a recorded call can be replayed on any machine.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES))
@@ -38,14 +41,14 @@ fn common() -> Config {
     config
 }
 
-/// Settings to run guests, with room for so many memories.
-pub(crate) fn running(seats: u32) -> Config {
+/// Settings of an engine that runs guests, with this number of instance slots.
+pub(crate) fn running(slots: u32) -> Config {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(seats)
-        .total_memories(seats)
-        .total_stacks(seats)
-        .total_tables(seats.saturating_mul(TABLES_PER_SEAT))
-        .total_core_instances(seats.saturating_mul(CORE_INSTANCES_PER_COMPONENT))
+    pool.total_component_instances(slots)
+        .total_memories(slots)
+        .total_stacks(slots)
+        .total_tables(slots.saturating_mul(TABLES_PER_SLOT))
+        .total_core_instances(slots.saturating_mul(CORE_INSTANCES_PER_COMPONENT))
         .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
         .max_component_instance_size(8 << 20)
         .max_core_instance_size(8 << 20)
@@ -58,7 +61,8 @@ pub(crate) fn running(seats: u32) -> Config {
     config
 }
 
-/// Settings to compile for any machine of this architecture and system: no feature of this processor is assumed.
+/// Settings to compile for any machine of this architecture and operating system. They assume no feature of this
+/// processor.
 pub(crate) fn portable() -> wasmtime::Result<Config> {
     let mut config = common();
     if cfg!(target_os = "linux") {

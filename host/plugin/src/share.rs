@@ -1,35 +1,37 @@
-//! A plugin's share of the cores: so much computing per second, over all of its calls, with a small burst. A limit on each
-//! call stops who never returns; this one slows who always returns in time and is called again at once.
+//! A plugin's CPU quota: CPU time per second for all of its calls together, with a small burst. The limit on each call
+//! stops a guest that never returns. The quota slows down a guest that always returns in time and is called again at
+//! once.
 //!
-//! Each poll of a call, which lasts a tick at most while the guest computes, begins with a turn: no more polls run at once
-//! than the share has cores, rounded up, and none begins while the plugin has used more than its share. So a call waits
-//! before it starts, and again at its ticks. Turns are given in the order in which they were asked for.
+//! Each poll of a call first acquires a turn. (While the guest computes, a poll lasts at most one tick.) No more polls
+//! run at once than the quota has cores, rounded up, and no poll starts while the plugin has overdrawn its quota. So a
+//! call waits before it starts, and again at its ticks. Turns are granted in the order in which they were requested.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cpu_time::ThreadTime;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::limits::Limits;
 
-/// What a call costs the host beside the guest's own time: a task, a journal, a line of the log and the queue's bookkeeping.
-/// Charged with the share, so that a guest that returns at once and is called again at once does not own the host's threads
-/// instead.
-pub(crate) const CALL: Duration = Duration::from_micros(30);
+/// The host's CPU time for one call: a task, a journal, a log line and the queue's bookkeeping. It is charged to the
+/// quota too, because a guest that returns at once and is called again at once would otherwise occupy the host's
+/// threads.
+pub(crate) const CALL_COST: Duration = Duration::from_micros(30);
 
-/// The share of one plugin.
+/// The CPU quota of one plugin.
 #[derive(Debug)]
 pub(crate) struct Share {
-    /// None where the plugin may use all cores.
+    /// None if the plugin may use all cores.
     limited: Option<Limited>,
 }
 
 #[derive(Debug)]
 struct Limited {
-    /// Nanoseconds on a core per nanosecond.
+    /// Nanoseconds of CPU time earned per nanosecond.
     rate: f64,
-    /// The most that may be saved up, in nanoseconds.
+    /// The maximum balance, in nanoseconds.
     burst: f64,
     balance: Mutex<Balance>,
     /// One permit for each poll that may run at once.
@@ -38,8 +40,9 @@ struct Limited {
 
 #[derive(Debug)]
 struct Balance {
-    /// Nanoseconds on a core; below zero, so much was used in advance.
+    /// CPU time in nanoseconds; negative if the plugin has overdrawn its quota.
     left: f64,
+    /// When `left` was last updated.
     at: Instant,
 }
 
@@ -63,19 +66,19 @@ impl Share {
         Self { limited }
     }
 
-    /// Whether there is any.
+    /// True if the plugin has a CPU quota.
     pub(crate) fn is_limited(&self) -> bool {
         self.limited.is_some()
     }
 
-    /// Whether less than half of what may be saved up is left.
+    /// True if less than half of the burst is left.
     pub(crate) fn is_low(&self) -> bool {
         self.limited
             .as_ref()
-            .is_some_and(|limited| limited.earn().left < limited.burst / 2.0)
+            .is_some_and(|limited| limited.balance().left < limited.burst / 2.0)
     }
 
-    /// A turn, if one can be had at once.
+    /// Returns a turn if one is available at once.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         let Some(limited) = &self.limited else {
             return Some(None);
@@ -87,7 +90,7 @@ impl Share {
     /// Waits for a turn.
     pub(crate) async fn turn(&self) -> Turn<'_> {
         let limited = self.limited.as_ref()?;
-        // It is never closed.
+        // The semaphore is never closed.
         let turn = limited.turns.acquire().await.ok()?;
         loop {
             let debt = limited.debt();
@@ -98,18 +101,30 @@ impl Share {
         }
     }
 
-    /// Takes what was used out of the share.
+    /// Runs work on this thread within the quota, and charges it.
+    pub(crate) async fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.limited.is_none() {
+            return work();
+        }
+        let _turn = self.turn().await;
+        let clock = ThreadTime::now();
+        let result = work();
+        self.charge(clock.elapsed());
+        result
+    }
+
+    /// Deducts CPU time from the balance.
     pub(crate) fn charge(&self, used: Duration) {
         if let Some(limited) = &self.limited {
-            limited.earn().left -= used.as_nanos() as f64;
+            limited.balance().left -= used.as_nanos() as f64;
         }
     }
 }
 
 impl Limited {
-    /// How long it takes until what was used in advance is paid.
+    /// Returns how long it takes until the balance is no longer negative.
     fn debt(&self) -> Duration {
-        let left = self.earn().left;
+        let left = self.balance().left;
         if left >= 0.0 {
             Duration::ZERO
         } else {
@@ -117,9 +132,9 @@ impl Limited {
         }
     }
 
-    /// The balance as of now.
-    fn earn(&self) -> MutexGuard<'_, Balance> {
-        let mut balance = self.balance.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the balance, updated to the current time.
+    fn balance(&self) -> MutexGuard<'_, Balance> {
+        let mut balance = self.balance.lock();
         let now = Instant::now();
         let earned = now.saturating_duration_since(balance.at).as_nanos() as f64 * self.rate;
         balance.left = (balance.left + earned).min(self.burst);
@@ -144,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_saved_up_is_used_at_once_and_the_rest_at_the_rate() {
+    async fn the_burst_can_be_used_at_once_and_the_rest_at_the_rate() {
         let (share, start) = (share(250), Instant::now());
         for _ in 0..8 {
             assert!(share.try_turn().is_some());
@@ -165,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_is_saved_up_than_the_burst() {
+    async fn the_balance_never_exceeds_the_burst() {
         let share = share(250);
         tokio::time::advance(Duration::from_secs(3600)).await;
         share.charge(Duration::from_millis(41));
@@ -173,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn as_many_run_at_once_as_the_share_has_cores_rounded_up() {
+    async fn no_more_turns_exist_at_once_than_cores_rounded_up() {
         for (millicores, at_once) in [(1, 1), (250, 1), (1000, 1), (1001, 2), (4000, 4)] {
             let share = share(millicores);
             let turns: Vec<_> = std::iter::from_fn(|| share.try_turn()).collect();
@@ -182,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_wait_share_alike() {
+    async fn concurrent_calls_get_equal_parts_of_the_quota() {
         let share = Arc::new(share(250));
         let used: Vec<Arc<Mutex<u32>>> = (0..10).map(|_| Arc::default()).collect();
         let tasks = used.iter().map(|used| {
@@ -191,20 +206,20 @@ mod tests {
                 loop {
                     let _turn = share.turn().await;
                     share.charge(Duration::from_millis(5));
-                    *used.lock().unwrap() += 1;
+                    *used.lock() += 1;
                 }
             })
         });
         let tasks: Vec<_> = tasks.collect();
         tokio::time::sleep(Duration::from_secs(10)).await;
         tasks.iter().for_each(|task| task.abort());
-        let used: Vec<u32> = used.iter().map(|used| *used.lock().unwrap()).collect();
+        let used: Vec<u32> = used.iter().map(|used| *used.lock()).collect();
         let (least, most) = (used.iter().min().unwrap(), used.iter().max().unwrap());
         assert!(*least >= 40 && most - least <= 10, "{used:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_stops_waiting_keeps_no_other_from_its_turn() {
+    async fn a_cancelled_wait_does_not_block_later_ones() {
         let share = share(250);
         share.charge(Duration::from_secs(1));
         let waiting = tokio::time::timeout(Duration::from_millis(10), share.turn());
@@ -213,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_limit_nobody_waits() {
+    async fn a_call_without_a_quota_never_waits() {
         let share = Share::new(&Limits::default());
         share.charge(Duration::from_secs(1000));
         assert!(share.try_turn().is_some());

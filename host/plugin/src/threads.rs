@@ -1,8 +1,11 @@
-//! Where guests run. Calls of a plugin without a share of its own, such as a built-in, begin on the thread that asks for them,
-//! which is a hand-over less; one that computes for long moves to threads for guests. Those of a plugin with a share are
-//! there from the first; and one that has used up half of what its share lets it save up goes on at a lower priority until it
-//! has saved that up again: a call of another plugin then takes the core from it at once, where it would otherwise wait for
-//! the next tick.
+//! The threads that guests run on.
+//!
+//! A call of a plugin without a CPU quota, such as a built-in, starts on the thread that makes the call, which saves a
+//! hand-over between threads. If it computes for long, it moves to a guest thread.
+//!
+//! A call of a plugin with a CPU quota runs on a guest thread from the start. When the plugin has used up half of its
+//! burst, its running calls move to threads of a lower priority, and new calls start there until that half is earned
+//! again. A call of another plugin then preempts them at once instead of waiting for the next tick.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -19,31 +22,32 @@ use crate::error::CallFailure;
 use crate::priority;
 use crate::share::Share;
 
-/// For how long a call may compute in one go on the thread that asked for it. Others who wait for that thread go to another
-/// one; so long it may take until they do.
-const SHORT: Duration = Duration::from_millis(1);
+/// The longest poll after which a call may stay on the thread that made it. Other tasks of that thread may have to wait
+/// this long until another thread takes them over.
+const MAX_INLINE_POLL: Duration = Duration::from_millis(1);
 
-/// What a call returns, or why it failed and what it had used by then.
-pub(crate) type Answer<T> = Result<T, (CallFailure, Duration)>;
+/// What a call returns, or why it failed and the CPU time that it had used by then.
+pub(crate) type CallResult<T> = Result<T, (CallFailure, Duration)>;
 
 /// The threads of all guests.
 pub(crate) struct Threads {
-    usual: Runtime,
+    normal: Runtime,
+    /// Its threads have a lower priority.
     low: Runtime,
 }
 
-/// A call that runs elsewhere. Stopped when this is dropped.
-struct Task<T>(JoinHandle<Answer<T>>);
+/// A call that runs on another thread. Dropping it stops the call.
+struct Task<T>(JoinHandle<CallResult<T>>);
 
 type Call<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl Threads {
-    /// Starts so many threads of each kind.
+    /// Starts `count` threads of each priority.
     pub(crate) fn start(count: usize) -> std::io::Result<Self> {
-        let usual = Builder::new_multi_thread()
+        let normal = Builder::new_multi_thread()
             .worker_threads(count)
             .thread_name("flyball-guest")
-            // Only for loading: what is compiled uses all cores by itself.
+            // Used only to load components. Compiling uses all cores by itself.
             .max_blocking_threads(2)
             .enable_time()
             .build()?;
@@ -53,67 +57,71 @@ impl Threads {
             .on_thread_start(priority::lower)
             .enable_time()
             .build()?;
-        Ok(Self { usual, low })
+        Ok(Self { normal, low })
     }
 
-    /// Runs a call of the plugin that has this share to its end.
+    /// The threads of normal priority.
+    pub(crate) fn handle(&self) -> Handle {
+        self.normal.handle().clone()
+    }
+
+    /// Runs a call of the plugin with this CPU quota to its end.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         share: &Arc<Share>,
-        call: impl Future<Output = Answer<T>> + Send + 'static,
-    ) -> Answer<T> {
+        call: impl Future<Output = CallResult<T>> + Send + 'static,
+    ) -> CallResult<T> {
         if !share.is_limited() {
             let call = AssertUnwindSafe(call)
                 .catch_unwind()
-                .map(|ended| ended.unwrap_or_else(|panic| host(&*panic)));
-            let here = Leaving {
+                .map(|result| result.unwrap_or_else(|panic| host_panic(&*panic)));
+            let here = Movable {
                 call: Some(Box::pin(call)),
-                leaves: |computed| computed > SHORT,
+                must_move: |polled| polled > MAX_INLINE_POLL,
             };
             return match here.await {
-                Ok(answer) => answer,
-                Err(call) => Task(self.usual.spawn(call)).join().await,
+                Ok(result) => result,
+                Err(call) => Task(self.normal.spawn(call)).join().await,
             };
         }
         if share.is_low() {
             return Task(self.low.spawn(call)).join().await;
         }
         let (share, low): (_, Handle) = (share.clone(), self.low.handle().clone());
-        let task = self.usual.spawn(async move {
-            match (Leaving {
+        let task = self.normal.spawn(async move {
+            match (Movable {
                 call: Some(Box::pin(call)),
-                leaves: |_| share.is_low(),
+                must_move: |_| share.is_low(),
             })
             .await
             {
-                Ok(answer) => answer,
+                Ok(result) => result,
                 Err(call) => Task(low.spawn(call)).join().await,
             }
         });
         Task(task).join().await
     }
 
-    /// Runs what blocks, on a thread for that.
+    /// Runs blocking work on a thread for that.
     pub(crate) async fn block<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
-        self.usual.spawn_blocking(work).await
+        self.normal.spawn_blocking(work).await
     }
 
-    /// Ends the threads without waiting for them: who does may itself be a task.
+    /// Ends the threads without waiting for them, because the caller may run in a task.
     pub(crate) fn end(self) {
-        self.usual.shutdown_background();
+        self.normal.shutdown_background();
         self.low.shutdown_background();
     }
 }
 
 impl<T> Task<T> {
-    /// Waits for the call's end.
-    async fn join(mut self) -> Answer<T> {
+    async fn join(mut self) -> CallResult<T> {
         (&mut self.0)
             .await
-            .unwrap_or_else(|error| Err((end_of_task(error), Duration::ZERO)))
+            .unwrap_or_else(|error| Err((join_failure(error), Duration::ZERO)))
     }
 }
 
@@ -123,15 +131,15 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Polls a call until it returns, or gives it back once it has to leave this thread.
-struct Leaving<T, F> {
-    /// None once it was given back.
+/// Polls a call until it returns. Returns the call itself as the error if it must move to another thread.
+struct Movable<T, F> {
+    /// None once the call was returned.
     call: Option<Call<T>>,
-    /// Whether it leaves, after it has computed for so long and has not yet ended.
-    leaves: F,
+    /// Decides from the duration of a poll after which the call is still pending.
+    must_move: F,
 }
 
-impl<T, F: Fn(Duration) -> bool + Unpin> Future for Leaving<T, F> {
+impl<T, F: Fn(Duration) -> bool + Unpin> Future for Movable<T, F> {
     type Output = Result<T, Call<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -139,10 +147,10 @@ impl<T, F: Fn(Duration) -> bool + Unpin> Future for Leaving<T, F> {
             return Poll::Pending;
         };
         let start = Instant::now();
-        if let Poll::Ready(answer) = call.as_mut().poll(context) {
-            return Poll::Ready(Ok(answer));
+        if let Poll::Ready(result) = call.as_mut().poll(context) {
+            return Poll::Ready(Ok(result));
         }
-        match (self.leaves)(start.elapsed()) {
+        match (self.must_move)(start.elapsed()) {
             true => self
                 .call
                 .take()
@@ -152,8 +160,7 @@ impl<T, F: Fn(Duration) -> bool + Unpin> Future for Leaving<T, F> {
     }
 }
 
-/// How a call ended that did not return.
-fn end_of_task(error: JoinError) -> CallFailure {
+fn join_failure(error: JoinError) -> CallFailure {
     match error.try_into_panic() {
         Ok(panic) => CallFailure::Host(message(&*panic)),
         Err(_) => CallFailure::Shutdown,
@@ -161,7 +168,7 @@ fn end_of_task(error: JoinError) -> CallFailure {
 }
 
 /// The result of a call in which the host panicked.
-fn host<T>(panic: &(dyn Any + Send)) -> Answer<T> {
+fn host_panic<T>(panic: &(dyn Any + Send)) -> CallResult<T> {
     Err((CallFailure::Host(message(panic)), Duration::ZERO))
 }
 
@@ -177,8 +184,7 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
 
-    /// The name of this thread.
-    fn thread() -> String {
+    fn thread_name() -> String {
         std::thread::current()
             .name()
             .unwrap_or_default()
@@ -193,20 +199,20 @@ mod tests {
         }))
     }
 
-    /// Where a call runs that takes so many milliseconds of the share, before and after it has.
+    /// Returns the names of the threads on which a call runs before and after it uses this much of the CPU quota.
     async fn ran_on(threads: &Threads, share: &Arc<Share>, milliseconds: u64) -> [String; 2] {
         let used = share.clone();
         let call = async move {
-            let before = thread();
+            let before = thread_name();
             used.charge(Duration::from_millis(milliseconds));
             tokio::task::yield_now().await;
-            Ok([before, thread()])
+            Ok([before, thread_name()])
         };
         threads.call(share, call).await.unwrap()
     }
 
     #[tokio::test]
-    async fn a_plugin_that_has_used_half_of_its_burst_goes_on_at_a_lower_priority() {
+    async fn a_call_moves_to_a_lower_priority_when_half_of_the_burst_is_used() {
         let (threads, share) = (Threads::start(2).unwrap(), share(Some(1)));
         assert_eq!(
             ran_on(&threads, &share, 400).await,
@@ -224,23 +230,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_without_a_share_stays_where_it_was_asked_until_it_computes_for_long() {
+    async fn a_call_without_a_quota_stays_on_its_thread_until_it_computes_for_long() {
         let (threads, share) = (Threads::start(2).unwrap(), share(None));
         assert_eq!(
             ran_on(&threads, &share, 100_000).await,
-            [thread(), thread()]
+            [thread_name(), thread_name()]
         );
         let call = async {
-            std::thread::sleep(2 * SHORT);
+            std::thread::sleep(2 * MAX_INLINE_POLL);
             tokio::task::yield_now().await;
-            Ok(thread())
+            Ok(thread_name())
         };
         assert_eq!(threads.call(&share, call).await.unwrap(), "flyball-guest");
         threads.end();
     }
 
     #[tokio::test]
-    async fn a_panic_of_the_host_ends_the_call_wherever_it_runs() {
+    async fn a_panic_of_the_host_fails_the_call_on_any_thread() {
         let threads = Threads::start(2).unwrap();
         for cpu_share in [None, Some(1)] {
             let call = async { panic!("it is {}", "broken") };
@@ -257,36 +263,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_went_over_is_stopped_with_the_future_that_waits_for_it() {
-        /// Says when it is dropped.
-        struct Told(Option<tokio::sync::oneshot::Sender<()>>);
-        impl Drop for Told {
+    async fn dropping_the_future_stops_a_call_that_has_moved() {
+        /// Sends when it is dropped.
+        struct SendOnDrop(Option<tokio::sync::oneshot::Sender<()>>);
+        impl Drop for SendOnDrop {
             fn drop(&mut self) {
-                if let Some(told) = self.0.take() {
-                    let _ = told.send(());
+                if let Some(sender) = self.0.take() {
+                    let _ = sender.send(());
                 }
             }
         }
         let (threads, share) = (Threads::start(2).unwrap(), share(Some(1)));
-        let ((began, begins), (told, dropped)) = (
+        let ((started_on, started), (drop_sender, dropped)) = (
             tokio::sync::oneshot::channel(),
             tokio::sync::oneshot::channel(),
         );
         let used = share.clone();
         let call = async move {
-            let _told = Told(Some(told));
+            let _guard = SendOnDrop(Some(drop_sender));
             used.charge(Duration::from_secs(1));
             tokio::task::yield_now().await;
-            let _ = began.send(thread());
-            std::future::pending::<Answer<()>>().await
+            let _ = started_on.send(thread_name());
+            std::future::pending::<CallResult<()>>().await
         };
         {
             let call = threads.call(&share, call);
-            let began = tokio::select! {
+            let thread = tokio::select! {
                 _ = call => None,
-                began = begins => began.ok(),
+                thread = started => thread.ok(),
             };
-            assert_eq!(began.unwrap(), "flyball-guest-low");
+            assert_eq!(thread.unwrap(), "flyball-guest-low");
         }
         dropped.await.unwrap();
         threads.end();

@@ -1,40 +1,39 @@
-//! The thread that moves the engine's epoch: at each tick, guests that compute look at their limits and let others run.
-//! It sleeps while no guest runs.
+//! The thread that increments the engine's epoch. At each tick, guests that compute check their limits and yield. The
+//! thread sleeps while no guest runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Ticks without a guest after which the thread sleeps. Waking it costs a system call, which a busy host must not pay
-/// for each call.
+/// The number of ticks without a guest after which the thread sleeps. Waking it is a system call, which a busy host
+/// should not make for each call.
 const IDLE_TICKS: u32 = 50;
-/// While ticks find no guest they are rarer, up to so many periods apart: who begins to compute then is first interrupted
-/// that much later.
-const RARER: u32 = 10;
+/// The maximum time between two ticks while no guest runs, in periods. A guest that starts in this time is interrupted
+/// for the first time that much later.
+const MAX_IDLE_PERIODS: u32 = 10;
 
-/// The ticking thread. Dropping it ends and joins it.
+/// The ticking thread. Dropping this ends and joins it.
 pub(crate) struct Ticker {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread and the guests share.
 #[derive(Default)]
 struct State {
-    /// Guests on a core now.
+    /// Guests that are being polled.
     running: AtomicUsize,
-    /// Set while the thread sleeps: who starts a guest must wake it.
+    /// True while the thread sleeps and must be woken when a guest starts.
     asleep: AtomicBool,
     stop: AtomicBool,
 }
 
-/// A guest is on a core while this lives.
+/// Counts as a running guest while it lives.
 pub(crate) struct Running<'a>(&'a Ticker);
 
 impl Ticker {
-    /// Starts the thread, which calls `tick` every `period` while guests run. Ticks that the machine was too busy for are
-    /// skipped, not made up for.
+    /// Starts the thread, which calls `tick` every `period` while guests run. Ticks that are missed on a busy machine
+    /// are not made up for.
     pub(crate) fn start(
         period: Duration,
         tick: impl Fn() + Send + 'static,
@@ -50,9 +49,10 @@ impl Ticker {
         })
     }
 
-    /// Takes note that a guest goes on a core.
+    /// Counts a guest as running, and wakes the thread if it sleeps.
     pub(crate) fn enter(&self) -> Running<'_> {
-        // The order matters: the thread sets `asleep` and then reads `running`, so one of both sides sees the other.
+        // The order matters. The thread sets `asleep` before it reads `running`, so at least one side sees the other's
+        // change.
         self.state.running.fetch_add(1, SeqCst);
         if self.state.asleep.load(SeqCst) && self.state.asleep.swap(false, SeqCst) {
             self.wake();
@@ -102,7 +102,7 @@ fn run(state: &State, period: Duration, tick: impl Fn()) {
             state.asleep.store(false, SeqCst);
             idle = 0;
         }
-        thread::park_timeout(period * idle.clamp(1, RARER));
+        thread::park_timeout(period * idle.clamp(1, MAX_IDLE_PERIODS));
         tick();
     }
 }
@@ -113,8 +113,8 @@ mod tests {
 
     use super::*;
 
-    /// A ticker and what counts its ticks.
-    fn counting() -> (Ticker, Arc<AtomicUsize>) {
+    /// Returns a ticker and the number of its ticks.
+    fn counting_ticker() -> (Ticker, Arc<AtomicUsize>) {
         let ticks = Arc::new(AtomicUsize::new(0));
         let count = ticks.clone();
         let tick = move || {
@@ -126,18 +126,18 @@ mod tests {
         )
     }
 
-    /// Waits for a condition that another thread brings about.
+    /// Waits for a condition that another thread fulfils.
     fn until(condition: impl Fn() -> bool) {
         let start = Instant::now();
         while !condition() {
-            assert!(start.elapsed() < Duration::from_secs(20), "waited in vain");
+            assert!(start.elapsed() < Duration::from_secs(20), "timed out");
             thread::yield_now();
         }
     }
 
     #[test]
     fn the_ticker_sleeps_while_no_guest_runs_and_wakes_for_the_next() {
-        let (ticker, ticks) = counting();
+        let (ticker, ticks) = counting_ticker();
         for _ in 0..3 {
             until(|| ticker.state.asleep.load(SeqCst));
             let before = ticks.load(SeqCst);
@@ -149,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn dropping_the_ticker_ends_its_thread_asleep_or_awake() {
-        drop(counting());
-        let (ticker, _) = counting();
+    fn dropping_the_ticker_ends_its_thread_whether_asleep_or_awake() {
+        drop(counting_ticker());
+        let (ticker, _) = counting_ticker();
         until(|| ticker.state.asleep.load(SeqCst));
         drop(ticker);
     }

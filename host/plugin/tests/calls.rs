@@ -1,4 +1,4 @@
-//! Calls that return: what crosses the boundary, and how instances are made, reused and thrown away.
+//! Successful calls: what crosses the boundary, and how instances are created, reused and dropped.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn requeue(ms: u64) -> Outcome {
     Outcome::RequeueAfter(Duration::from_millis(ms))
 }
 
-/// Reconciles a key with nothing special about it.
+/// Reconciles a key with plain imports. The call must succeed.
 async fn reconcile(plugin: &Plugin, key: &str) -> Outcome {
     plugin.reconcile(plain(), "queue", key, 0).await.unwrap()
 }
@@ -28,7 +28,7 @@ async fn describe_returns_the_document_of_the_guest() {
 }
 
 #[tokio::test]
-async fn each_outcome_comes_back_as_it_is() {
+async fn each_outcome_is_returned() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "done").await, Outcome::Done);
     assert_eq!(reconcile(&plugin, "calls").await, requeue(2));
@@ -76,7 +76,7 @@ async fn route_turns_deltas_into_keys_or_fails_or_traps() {
 }
 
 #[tokio::test]
-async fn the_guest_reads_what_its_imports_answer() {
+async fn a_guest_receives_the_results_of_its_imports() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "get").await, requeue(14));
     let large = Fake::new(|fake| fake.object = vec![b' '; 3 << 20]);
@@ -87,7 +87,7 @@ async fn the_guest_reads_what_its_imports_answer() {
 }
 
 #[tokio::test]
-async fn a_batch_is_run_as_the_guest_made_it() {
+async fn a_batch_has_the_writes_that_the_guest_added() {
     let imports = plain();
     let outcome = plugin()
         .await
@@ -132,7 +132,7 @@ async fn instances_are_reused_until_a_call_fails() {
 }
 
 #[tokio::test]
-async fn an_instance_is_recycled_after_its_budget_of_calls() {
+async fn an_instance_is_dropped_after_its_maximum_number_of_calls() {
     let plugin = plugin_with(|limits| limits.recycle_calls = 2).await;
     let mut outcomes = Vec::new();
     for _ in 0..5 {
@@ -142,7 +142,7 @@ async fn an_instance_is_recycled_after_its_budget_of_calls() {
 }
 
 #[tokio::test]
-async fn an_instance_is_recycled_when_its_memory_has_grown() {
+async fn an_instance_is_dropped_when_its_memory_has_grown() {
     let plugin = plugin_with(|limits| limits.recycle_growth = 3 << 20).await;
     let grow = async |by| {
         plugin
@@ -170,7 +170,7 @@ async fn idle_instances_are_trimmed() {
 }
 
 #[tokio::test]
-async fn as_many_calls_run_at_once_as_the_plugin_may_make() {
+async fn max_instances_limits_the_calls_that_run_at_once() {
     let plugin = plugin_with(|limits| limits.max_instances = 4).await;
     let imports = Fake::new(|fake| fake.delay = Duration::from_millis(50));
     let calls = (0..12).map(|_| plugin.reconcile(imports.clone(), "queue", "raw", 1));
@@ -182,46 +182,47 @@ async fn as_many_calls_run_at_once_as_the_plugin_may_make() {
 }
 
 #[tokio::test]
-async fn idle_instances_make_way_where_another_plugin_needs_their_seats() {
+async fn idle_instances_are_evicted_when_another_plugin_needs_their_slots() {
     let engine = engine_with(|options| options.max_instances = 2);
     let first = plugin_of(&engine, |_| ()).await;
     let second = plugin_of(&engine, |_| ()).await;
     let slow = Fake::new(|fake| fake.delay = Duration::from_millis(20));
-    let both = || {
+    let calls_of_first = || {
         (0..6)
             .map(|_| first.reconcile(slow.clone(), "q", "raw", 1))
             .collect::<Vec<_>>()
     };
-    futures::future::join_all(both())
+    futures::future::join_all(calls_of_first())
         .await
         .into_iter()
         .for_each(|outcome| assert!(outcome.is_ok()));
     assert_eq!(first.stats().live, 2);
     assert_eq!(reconcile(&second, "calls").await, requeue(1));
-    // And where none is idle yet: one that ends its call makes way.
-    let (ours, theirs) = futures::join!(
-        futures::future::join_all(both()),
+    // If none is idle, the next instance that ends its call is dropped.
+    let (of_first, of_second) = futures::join!(
+        futures::future::join_all(calls_of_first()),
         second.reconcile(slow.clone(), "q", "raw", 3)
     );
-    assert_eq!(theirs.unwrap(), requeue(3));
-    ours.into_iter()
+    assert_eq!(of_second.unwrap(), requeue(3));
+    of_first
+        .into_iter()
         .for_each(|outcome| assert!(outcome.is_ok()));
     assert!(first.stats().live + second.stats().live <= 2);
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_stopped_and_its_instance_thrown_away() {
+async fn dropping_a_call_stops_it_and_drops_its_instance() {
     let plugin = plugin().await;
     let imports = Fake::new(|fake| fake.hangs = true);
     let call = plugin.reconcile(imports.clone(), "queue", "raw", 1);
-    let begun = async {
+    let started = async {
         while imports.raws.load(SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
-        _ = call => panic!("it hangs"),
-        () = begun => {}
+        _ = call => panic!("the call returned"),
+        () = started => {}
     }
     while plugin.stats().live > 0 || Arc::strong_count(&imports) > 1 {
         tokio::task::yield_now().await;
@@ -230,7 +231,7 @@ async fn a_dropped_call_is_stopped_and_its_instance_thrown_away() {
 }
 
 #[tokio::test]
-async fn imports_are_let_go_when_their_call_ends() {
+async fn imports_are_dropped_when_their_call_ends() {
     let plugin = plugin().await;
     let imports = plain();
     for key in ["done", "page", "keep", "unreachable", "write"] {
@@ -257,7 +258,7 @@ async fn reads_of_a_batch_run_concurrently_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn results_of_a_batch_beyond_the_limit_are_refused_one_by_one() {
+async fn each_result_of_a_batch_beyond_the_size_limit_is_an_error() {
     let plugin = plugin_with(|limits| limits.answer_bytes = 30).await;
     let imports = plain();
     let outcome = plugin.reconcile(imports.clone(), "queue", "all", 3).await;
@@ -267,7 +268,7 @@ async fn results_of_a_batch_beyond_the_limit_are_refused_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_cursor_does_not_outlive_its_call() {
+async fn a_cursor_can_not_be_used_after_its_call() {
     let plugin = plugin().await;
     assert_eq!(reconcile(&plugin, "keep").await, Outcome::Done);
     let error = plugin

@@ -1,5 +1,5 @@
-//! Guests that misbehave in every way that we know: the host goes on, other plugins are answered meanwhile, the memory
-//! comes back, and the error says what happened.
+//! Guests that misbehave in all known ways. The host and other plugins keep running, the memory is freed, and the error
+//! explains the fault.
 
 mod support;
 
@@ -13,7 +13,7 @@ use flyball_plugin::{
 use flyball_types::description::DeltaType;
 use support::{Fake, component, engine, engine_with, faulty, plain, plugin_of};
 
-/// The faulty guest beside one that does as it should.
+/// The faulty guest and a well-behaved one on the same engine.
 struct Neighbours {
     faulty: Plugin,
     other: Plugin,
@@ -37,7 +37,8 @@ impl Neighbours {
         }
     }
 
-    /// Runs a call of the faulty one, during which the other one is answered, and after which no memory is left behind.
+    /// Runs a call of the faulty guest. Meanwhile calls of the other guest must succeed. Afterwards all memory must be
+    /// freed.
     async fn during<T>(&self, call: impl Future<Output = T>) -> T {
         let ended = AtomicBool::new(false);
         let call = async {
@@ -45,17 +46,17 @@ impl Neighbours {
             ended.store(true, SeqCst);
             result
         };
-        let answered = async {
-            let mut answers = 0;
-            while !ended.load(SeqCst) || answers == 0 {
+        let others = async {
+            let mut count = 0;
+            while !ended.load(SeqCst) || count == 0 {
                 assert_eq!(
                     self.other.reconcile(plain(), "q", "done", 0).await.unwrap(),
                     Outcome::Done
                 );
-                answers += 1;
+                count += 1;
             }
         };
-        let (result, ()) = futures::join!(call, answered);
+        let (result, ()) = futures::join!(call, others);
         self.faulty.trim_idle(Duration::ZERO);
         assert_eq!(
             (self.faulty.stats().live, self.faulty.stats().memory),
@@ -69,15 +70,15 @@ impl Neighbours {
             .await
     }
 
-    async fn describe(&self, how: &'static str) -> Result<Vec<u8>, CallError> {
+    async fn describe(&self, fault: &'static str) -> Result<Vec<u8>, CallError> {
         self.during(
             self.faulty
-                .describe(Fake::new(|fake| fake.describe = Some(how))),
+                .describe(Fake::new(|fake| fake.describe = Some(fault))),
         )
         .await
     }
 
-    /// Routes a delta whose new object is this text.
+    /// Routes a delta with this new object. Returns the number of keys.
     async fn route(&self, object: &'static str) -> Result<usize, CallError> {
         let delta = Delta {
             watch: "v1/ConfigMap".into(),
@@ -95,38 +96,31 @@ impl Neighbours {
     }
 }
 
-/// What a guest does, what its error then says, and the limit that it has hit.
+/// Keys with a fault that fails the call: the key, a part of the error, and the limit that was hit.
 const FATAL: [(&str, &str, Option<Limit>); 13] = [
     ("spin", "was stopped: it used ", Some(Limit::Cpu)),
     ("logs", "was stopped: it used ", Some(Limit::Cpu)),
     ("events", "was stopped: it used ", Some(Limit::Cpu)),
     ("writes", "was stopped: it used ", Some(Limit::Cpu)),
-    // Rust keeps a stack of its own below all else in the memory.
+    // The stack of a Rust guest is at the start of its memory, so an overflow leaves the memory.
     ("recurse", "trapped: out of bounds memory access", None),
-    ("grow", "ran out of memory: it wanted ", Some(Limit::Memory)),
-    ("huge", "ran out of memory: it wanted ", Some(Limit::Memory)),
+    ("grow", OUT_OF_MEMORY, Some(Limit::Memory)),
+    ("huge", OUT_OF_MEMORY, Some(Limit::Memory)),
     (
         "handles",
         "holds more than its limit of 1024 cursors and batches",
         Some(Limit::Handles),
     ),
-    (
-        "long-answer",
-        "ran out of memory: it wanted ",
-        Some(Limit::Memory),
-    ),
-    (
-        "long-log",
-        "ran out of memory: it wanted ",
-        Some(Limit::Memory),
-    ),
+    ("long-answer", OUT_OF_MEMORY, Some(Limit::Memory)),
+    ("long-log", OUT_OF_MEMORY, Some(Limit::Memory)),
     ("utf-8", "trapped: invalid utf-8", None),
-    ("panic", "it does not know what to do with panic", None),
+    ("panic", "panic in reconcile of panic", None),
     ("unreachable", "unreachable", None),
 ];
+const OUT_OF_MEMORY: &str = "ran out of memory: it requested ";
 
 #[tokio::test]
-async fn each_fault_ends_its_call_alone_and_is_told() {
+async fn each_fault_fails_only_its_call_and_is_explained() {
     let neighbours = Neighbours::new(|_| ()).await;
     for (key, expected, limit) in FATAL {
         let before = limit.map(|limit| neighbours.hits(limit));
@@ -153,7 +147,7 @@ async fn each_fault_ends_its_call_alone_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_string_of_a_hundred_megabytes_is_not_taken() {
+async fn a_string_of_a_hundred_megabytes_is_rejected() {
     let neighbours = Neighbours::new(|limits| {
         limits.memory = 256 << 20;
         limits.cpu_per_call = Duration::from_secs(10);
@@ -170,31 +164,31 @@ async fn a_string_of_a_hundred_megabytes_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_long_sentence_is_cut() {
-    let Outcome::Failed(sentence) = Neighbours::new(|_| ())
+async fn a_long_error_message_is_truncated() {
+    let Outcome::Failed(message) = Neighbours::new(|_| ())
         .await
         .reconcile("wordy")
         .await
         .unwrap()
     else {
-        panic!("it fails");
+        panic!("the reconcile did not fail");
     };
     assert!(
-        sentence.len() < 5000 && sentence.ends_with("x [and more]"),
+        message.len() < 5000 && message.ends_with("x [truncated]"),
         "{} bytes",
-        sentence.len()
+        message.len()
     );
 }
 
 #[tokio::test]
-async fn a_fault_in_each_export_is_told() {
+async fn a_fault_in_each_export_is_explained() {
     let neighbours = Neighbours::new(|_| ()).await;
-    for (how, expected) in [
+    for (fault, expected) in [
         (
             "panic",
-            "describe trapped: wasm `unreachable` instruction executed; the guest said: ",
+            "describe trapped: wasm `unreachable` instruction executed; the guest's last error: ",
         ),
-        ("panic", "it can't say what it is"),
+        ("panic", "panic in describe"),
         (
             "unreachable",
             "describe trapped: wasm `unreachable` instruction executed",
@@ -203,27 +197,27 @@ async fn a_fault_in_each_export_is_told() {
         ("logs", "describe was stopped: it used "),
         ("long", "describe ran out of memory"),
     ] {
-        let error = neighbours.describe(how).await.unwrap_err().to_string();
-        assert!(error.contains(expected), "{how}: {error}");
+        let error = neighbours.describe(fault).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{fault}: {error}");
     }
     assert_eq!(
         neighbours.describe("malformed").await.unwrap(),
         br#"{"name": "fau"#
     );
-    for (deltas, expected) in [
+    for (object, expected) in [
         ("panic", "route of 1 deltas trapped: "),
-        ("panic", "it does not know where to go"),
+        ("panic", "panic in route"),
         ("spin", "route of 1 deltas was stopped: it used "),
         ("long", "route of 1 deltas ran out of memory"),
     ] {
-        let error = neighbours.route(deltas).await.unwrap_err().to_string();
-        assert!(error.contains(expected), "{deltas}: {error}");
+        let error = neighbours.route(object).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{object}: {error}");
     }
     assert_eq!(neighbours.route("many").await.unwrap(), 10_000);
 }
 
 #[tokio::test]
-async fn handles_that_are_never_dropped_cost_their_instance() {
+async fn an_instance_with_many_leaked_handles_is_dropped() {
     let neighbours = Neighbours::new(|_| ()).await;
     for _ in 0..20 {
         let outcome = neighbours
@@ -238,7 +232,7 @@ async fn handles_that_are_never_dropped_cost_their_instance() {
 }
 
 #[tokio::test]
-async fn one_that_works_ninety_nine_times_fails_the_hundredth_alone() {
+async fn a_guest_that_panics_every_hundredth_call_fails_only_those() {
     let neighbours = Neighbours::new(|_| ()).await;
     let mut failed = Vec::new();
     for call in 1..=250 {
@@ -258,7 +252,7 @@ async fn one_that_works_ninety_nine_times_fails_the_hundredth_alone() {
 }
 
 #[tokio::test]
-async fn one_that_is_called_again_and_again_keeps_to_its_share() {
+async fn a_guest_that_is_called_in_a_loop_stays_within_its_quota() {
     let burst = Duration::from_millis(20);
     let neighbours = Neighbours::new(|limits| {
         limits.cpu_share = Some(100);
@@ -278,7 +272,7 @@ async fn one_that_is_called_again_and_again_keeps_to_its_share() {
     });
     neighbours.during(futures::future::join_all(floods)).await;
     let (stats, elapsed) = (neighbours.faulty.stats(), start.elapsed());
-    // What each call costs the host is charged too. Ten polls may have begun before the first was charged.
+    // The host's cost of each call is charged too. Ten polls may have started before the first was charged.
     let charged = stats.cpu + Duration::from_micros(30) * 3000;
     assert!(
         charged <= burst + elapsed / 10 + Duration::from_millis(50),
@@ -291,7 +285,7 @@ async fn one_that_is_called_again_and_again_keeps_to_its_share() {
 }
 
 #[tokio::test]
-async fn one_that_computes_is_slowed_to_its_share_and_not_stopped_for_it() {
+async fn a_guest_that_computes_is_slowed_by_its_quota_and_not_stopped() {
     let neighbours = Neighbours::new(|limits| {
         limits.cpu_share = Some(100);
         limits.cpu_burst = Duration::from_millis(1);
@@ -300,7 +294,7 @@ async fn one_that_computes_is_slowed_to_its_share_and_not_stopped_for_it() {
     .await;
     let start = Instant::now();
     let error = neighbours.reconcile("spin").await.unwrap_err();
-    // 60 ms on a core take 600 ms, which is beyond the limit; but the waiting is the host's doing.
+    // 60 ms of CPU time take 600 ms, more than the wall-clock limit. But waiting for the quota does not count.
     assert!(
         matches!(error.failure, CallFailure::CpuLimit { .. }),
         "{error}"
@@ -314,7 +308,7 @@ async fn one_that_computes_is_slowed_to_its_share_and_not_stopped_for_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_is_stopped_at_its_wall_limit_whatever_its_share() {
+async fn a_call_that_hangs_is_stopped_at_its_wall_clock_limit_despite_its_quota() {
     let engine = engine();
     let plugin = plugin_of(&engine, |limits| {
         limits.cpu_share = Some(1);
@@ -335,14 +329,14 @@ async fn a_call_that_hangs_is_stopped_at_its_wall_limit_whatever_its_share() {
     assert_eq!(plugin.stats().hits.of(Limit::Wall), 1);
 }
 
-/// What becomes of a component: its load, and then its first call.
+/// Loads a component, and returns the error of its first call.
 async fn first_call(engine: &Engine, wasm: Vec<u8>) -> Result<CallError, LoadError> {
     let component = engine.load(wasm.into()).await?;
     let plugin = Plugin::new(engine, component, Limits::default())?;
     Ok(plugin.describe(plain()).await.unwrap_err())
 }
 
-/// A guest that does nothing, with something more in its module.
+/// A guest that does nothing, with additional definitions in its module.
 fn idle_with(more: &str) -> Vec<u8> {
     let memory = if more.contains("(memory") {
         ""
@@ -360,7 +354,7 @@ fn idle_with(more: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_table_that_starts_too_large_is_refused() {
+async fn a_component_with_too_large_or_too_many_tables_is_rejected() {
     let engine = engine();
     let error = first_call(&engine, idle_with("(table 100000000 funcref)"))
         .await
@@ -378,7 +372,7 @@ async fn a_table_that_starts_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_memory_that_starts_too_large_is_refused() {
+async fn a_too_large_initial_memory_is_refused() {
     let engine = engine();
     let error = first_call(&engine, idle_with(r#"(memory (export "memory") 65536)"#))
         .await
@@ -401,7 +395,7 @@ async fn a_start_function_that_never_ends_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_component_of_a_thousand_instances_is_refused() {
+async fn a_component_of_a_thousand_core_instances_is_rejected() {
     let instances = "(core instance (instantiate $m))".repeat(1000);
     let text = format!(
         r#"(component (core module $m (memory 1)) {instances}
@@ -418,7 +412,7 @@ async fn a_component_of_a_thousand_instances_is_refused() {
 }
 
 #[tokio::test]
-async fn all_of_them_at_once_leave_the_host_as_it_was() {
+async fn all_faults_at_once_do_not_harm_the_host() {
     let engine = engine_with(|options| options.max_instances = 12);
     let component = engine.load(faulty().into()).await.unwrap();
     let limits = Limits {

@@ -1,4 +1,4 @@
-//! What a guest can't do: compute without end, take memory without end, or keep others from running.
+//! The limits: a guest can't compute endlessly, allocate memory endlessly, or block others.
 
 mod support;
 
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use flyball_plugin::{CallError, CallFailure, Outcome, Plugin};
 use support::{Fake, engine_with, plain, plugin, plugin_of, plugin_with};
 
-/// Reconciles a key, which must fail, and then another, which must not.
+/// Reconciles a key, which must fail. The next reconcile must succeed.
 async fn fail(plugin: &Plugin, key: &str) -> CallError {
     let error = plugin
         .reconcile(plain(), "queue", key, 0)
         .await
         .unwrap_err();
-    assert_eq!(plugin.stats().live, 0, "the instance is thrown away");
+    assert_eq!(plugin.stats().live, 0, "the instance was not dropped");
     assert_eq!(
         plugin.reconcile(plain(), "queue", "done", 0).await.unwrap(),
         Outcome::Done
@@ -57,7 +57,7 @@ async fn a_loop_of_host_calls_is_stopped_at_the_cpu_limit() {
 }
 
 #[tokio::test]
-async fn waiting_for_the_host_uses_no_cpu_time() {
+async fn waiting_for_the_host_is_no_cpu_time() {
     let plugin = plugin_with(|limits| limits.cpu_per_call = Duration::from_millis(60)).await;
     let slow = Fake::new(|fake| fake.delay = Duration::from_millis(50));
     let start = Instant::now();
@@ -85,7 +85,7 @@ async fn a_loop_after_a_wait_is_stopped_too() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_without_end_is_stopped_at_the_wall_limit() {
+async fn a_call_that_waits_endlessly_is_stopped_at_the_wall_clock_limit() {
     let plugin = plugin_with(|limits| limits.wall_per_call = Duration::from_millis(100)).await;
     let imports = Fake::new(|fake| fake.hangs = true);
     let error = plugin
@@ -101,7 +101,7 @@ async fn a_call_that_waits_without_end_is_stopped_at_the_wall_limit() {
 }
 
 #[tokio::test]
-async fn memory_without_end_is_refused_and_named() {
+async fn endless_allocation_is_stopped_and_explained() {
     let limit = 4 << 20;
     let plugin = plugin_with(|limits| limits.memory = limit).await;
     let error = fail(&plugin, "memory").await;
@@ -116,7 +116,7 @@ async fn memory_without_end_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_the_guests_memory_is_named() {
+async fn a_result_that_does_not_fit_the_guests_memory_is_explained() {
     let plugin = plugin_with(|limits| limits.memory = 4 << 20).await;
     let large = Fake::new(|fake| fake.object = vec![0; 8 << 20]);
     let error = plugin
@@ -130,7 +130,7 @@ async fn an_answer_that_does_not_fit_the_guests_memory_is_named() {
 }
 
 #[tokio::test]
-async fn an_instance_that_starts_with_too_much_memory_is_not_made() {
+async fn a_too_large_initial_memory_is_refused() {
     let plugin = plugin_with(|limits| limits.memory = 65536).await;
     let error = plugin.describe(plain()).await.unwrap_err();
     assert!(
@@ -146,7 +146,7 @@ async fn an_instance_that_starts_with_too_much_memory_is_not_made() {
 }
 
 #[tokio::test]
-async fn an_answer_larger_than_the_plugin_may_get_is_an_error_to_it() {
+async fn a_result_beyond_the_size_limit_is_an_error_to_the_guest() {
     let plugin = plugin_with(|limits| limits.answer_bytes = 1000).await;
     let large = Fake::new(|fake| fake.object = vec![0; 1001]);
     for key in ["get", "page"] {
@@ -169,7 +169,7 @@ async fn an_answer_larger_than_the_plugin_may_get_is_an_error_to_it() {
 }
 
 #[tokio::test]
-async fn a_table_grows_no_further_than_the_pool_allows() {
+async fn a_table_does_not_grow_beyond_the_pools_limit() {
     let plugin = plugin().await;
     assert_eq!(
         plugin
@@ -181,7 +181,7 @@ async fn a_table_grows_no_further_than_the_pool_allows() {
 }
 
 #[tokio::test]
-async fn endless_recursion_ends_at_the_end_of_the_stack() {
+async fn endless_recursion_is_stopped_at_the_end_of_the_stack() {
     let error = fail(&plugin().await, "nest").await;
     assert!(error.to_string().contains("stack"), "{error}");
     assert!(
@@ -193,19 +193,19 @@ async fn endless_recursion_ends_at_the_end_of_the_stack() {
 }
 
 #[tokio::test]
-async fn a_trap_is_told_with_the_guests_last_words() {
+async fn a_trap_is_reported_with_the_guests_last_error() {
     let error = fail(&plugin().await, "unreachable").await;
     let text = error.to_string();
     assert_eq!(
         text,
         "reconcile of `unreachable` (queue `queue`) trapped: wasm `unreachable` instruction executed; \
-         the guest said: it went wrong"
+         the guest's last error: it went wrong"
     );
     assert!(error.can_retry());
 }
 
 #[tokio::test]
-async fn handles_without_end_are_refused() {
+async fn endless_creation_of_handles_is_stopped() {
     let error = fail(&plugin().await, "handles").await;
     assert!(
         error
@@ -216,7 +216,7 @@ async fn handles_without_end_are_refused() {
 }
 
 #[tokio::test]
-async fn a_batch_without_end_is_refused() {
+async fn an_endless_batch_is_stopped() {
     let error = fail(
         &plugin_with(|limits| limits.staged_bytes = 8 << 20).await,
         "batch",
@@ -231,13 +231,13 @@ async fn a_batch_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_string_that_reaches_beyond_the_memory_is_a_trap() {
+async fn a_string_beyond_the_memory_is_a_trap() {
     let error = fail(&plugin().await, "x").await;
     assert!(matches!(error.failure, CallFailure::Trap { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn guests_that_compute_share_a_thread_with_those_that_are_quick() {
+async fn a_guest_that_computes_does_not_block_others_on_its_thread() {
     let engine = engine_with(|options| options.threads = 1);
     let plugin = plugin_of(&engine, |limits| {
         limits.cpu_per_call = Duration::from_secs(2)
@@ -262,7 +262,7 @@ async fn guests_that_compute_share_a_thread_with_those_that_are_quick() {
         }
         assert!(
             spinning.load(SeqCst),
-            "twenty quick calls take a tick each, not the whole spin"
+            "twenty quick calls waited for the whole spin"
         );
     };
     let (error, ()) = futures::join!(spin, quick);
@@ -273,7 +273,7 @@ async fn guests_that_compute_share_a_thread_with_those_that_are_quick() {
 }
 
 #[tokio::test]
-async fn a_hundred_guests_that_misbehave_leave_the_host_as_it_was() {
+async fn a_hundred_misbehaving_calls_do_not_harm_the_host() {
     let plugin = plugin_with(|limits| {
         limits.cpu_per_call = Duration::from_millis(20);
         limits.memory = 4 << 20;

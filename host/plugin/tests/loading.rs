@@ -1,4 +1,4 @@
-//! From a file to a plugin: what is refused and why, and what is kept.
+//! Loading: which files are rejected and why, and the cache of compiled plugins.
 
 mod support;
 
@@ -19,11 +19,11 @@ const IDLE: &str = r#"(module
     (func (export "flyball:controller/guest@0.2.0#reconcile") (param i32 i32 i32 i32 i32) (result i32) (i32.const 0))
     (func (export "flyball:controller/guest@0.2.0#route") (param i32 i32) (result i32) (i32.const 0)))"#;
 
-/// What [`guest`] says of itself.
+/// The description of [`guest`].
 const GUEST: &[u8] = br#"{"name":"a guest"}"#;
 
-/// Loads bytes that must be refused.
-async fn refuse(bytes: Vec<u8>) -> LoadError {
+/// Returns the error of loading bytes.
+async fn load_error(bytes: Vec<u8>) -> LoadError {
     engine_with(|options| options.max_component_bytes = 100_000)
         .load(bytes.into())
         .await
@@ -31,33 +31,36 @@ async fn refuse(bytes: Vec<u8>) -> LoadError {
 }
 
 #[tokio::test]
-async fn what_is_no_controller_is_refused_in_one_sentence() {
+async fn a_file_that_is_no_component_is_rejected() {
     assert!(matches!(
-        refuse(b"hello".to_vec()).await,
+        load_error(b"hello".to_vec()).await,
         LoadError::NotWasm
     ));
     assert!(matches!(
-        refuse(wat::parse_str("(module)").unwrap()).await,
+        load_error(wat::parse_str("(module)").unwrap()).await,
         LoadError::CoreModule
     ));
     assert!(matches!(
-        refuse(vec![0; 100_001]).await,
+        load_error(vec![0; 100_001]).await,
         LoadError::TooLarge {
             size: 100_001,
             limit: 100_000
         }
     ));
-    let mut cut = guest();
-    cut.truncate(cut.len() / 2);
-    assert!(matches!(refuse(cut).await, LoadError::Malformed(_)));
+    let mut truncated = guest();
+    truncated.truncate(truncated.len() / 2);
+    assert!(matches!(
+        load_error(truncated).await,
+        LoadError::Malformed(_)
+    ));
 }
 
 #[tokio::test]
-async fn a_component_of_another_world_is_told_what_it_exports_and_what_is_expected() {
+async fn the_error_for_another_world_names_the_actual_and_the_expected_exports() {
     let module = r#"(module (func (export "test:other/run@2.0.0#run")))"#;
     let world =
         "package test:other@2.0.0; interface run { run: func(); } world other { export run; }";
-    let error = refuse(component(module, Some(("other", world))))
+    let error = load_error(component(module, Some(("other", world))))
         .await
         .to_string();
     assert!(
@@ -67,7 +70,7 @@ async fn a_component_of_another_world_is_told_what_it_exports_and_what_is_expect
 }
 
 #[tokio::test]
-async fn imports_that_the_host_does_not_offer_are_named() {
+async fn the_error_for_unknown_imports_names_them() {
     let module = IDLE.replacen(
         "(module",
         r#"(module (import "test:more/disk@1.0.0" "format" (func))"#,
@@ -75,7 +78,7 @@ async fn imports_that_the_host_does_not_offer_are_named() {
     );
     let world = "package test:more@1.0.0; interface disk { format: func(); }
         world more { include flyball:controller/controller@0.2.0; import disk; }";
-    let error = refuse(component(&module, Some(("more", world)))).await;
+    let error = load_error(component(&module, Some(("more", world)))).await;
     assert!(
         matches!(&error, LoadError::UnknownImports(names) if names == &["test:more/disk@1.0.0"]),
         "{error}"
@@ -83,7 +86,7 @@ async fn imports_that_the_host_does_not_offer_are_named() {
 }
 
 #[tokio::test]
-async fn a_component_whose_guest_has_other_types_is_refused() {
+async fn a_component_whose_exports_have_other_types_is_rejected() {
     let module = r#"(module (memory (export "memory") 1)
         (func (export "flyball:controller/guest@0.2.9#describe") (result i32) (i32.const 0)))"#;
     let world = "package flyball:controller@0.2.9; interface guest { describe: func() -> u32; } world w { export guest; }";
@@ -111,7 +114,7 @@ async fn a_component_whose_guest_has_other_types_is_refused() {
 }
 
 #[tokio::test]
-async fn the_smallest_controller_loads_and_is_known_by_its_digest() {
+async fn a_minimal_controller_loads_and_has_a_stable_digest() {
     let wasm = component(IDLE, None);
     let engine = engine();
     let component = engine.load(wasm.clone().into()).await.unwrap();
@@ -125,8 +128,8 @@ async fn the_smallest_controller_loads_and_is_known_by_its_digest() {
     assert_eq!(plugin.describe(plain()).await.unwrap(), b"");
 }
 
-/// The one compiled plugin in a cache.
-fn kept(cache: &Path) -> PathBuf {
+/// The only file in a cache.
+fn cached_file(cache: &Path) -> PathBuf {
     let mut files = fs::read_dir(cache)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -136,7 +139,7 @@ fn kept(cache: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_compiled_plugin_is_kept_and_a_broken_file_is_compiled_anew() {
+async fn a_compiled_plugin_is_cached_and_a_corrupted_file_is_compiled_again() {
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
     let start = || engine_with(|options| options.cache = Some(cache.clone()));
@@ -146,35 +149,35 @@ async fn a_compiled_plugin_is_kept_and_a_broken_file_is_compiled_anew() {
         assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
     };
     load(&start()).await;
-    let path = kept(&cache);
+    let path = cached_file(&cache);
     let whole = fs::read(&path).unwrap();
 
-    // A second start takes the file: it is not written again.
+    // A second start uses the file and does not write it again.
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
     let first = inode(&path);
     load(&start()).await;
     assert_eq!(inode(&path), first);
 
-    let mut rotten = whole.clone();
-    let middle = rotten.len() / 2;
-    rotten[middle] ^= 1;
-    for broken in [rotten, whole[..whole.len() - 100].to_vec(), Vec::new()] {
+    let mut corrupted = whole.clone();
+    let middle = corrupted.len() / 2;
+    corrupted[middle] ^= 1;
+    for broken in [corrupted, whole[..whole.len() - 100].to_vec(), Vec::new()] {
         fs::write(&path, broken).unwrap();
         load(&start()).await;
-        assert_eq!(fs::read(kept(&cache)).unwrap().len(), whole.len());
+        assert_eq!(fs::read(cached_file(&cache)).unwrap().len(), whole.len());
     }
 }
 
-/// Bytes of code that this process has resident of files with this path. Data is not counted: what unwinds a panic,
-/// here another test's, reads its tables at any time.
+/// Bytes of resident code that are mapped from this path. Data is not counted, because unwinding a panic of another
+/// test reads its tables at any time.
 #[cfg(target_os = "linux")]
 fn resident_code(path: &Path) -> usize {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
-    let mut is_its = false;
+    let mut is_code = false;
     let mut kib = 0;
     for line in maps.lines() {
         match line.strip_prefix("Rss:") {
-            Some(rss) if is_its => {
+            Some(rss) if is_code => {
                 kib += rss
                     .trim()
                     .trim_end_matches("kB")
@@ -184,7 +187,7 @@ fn resident_code(path: &Path) -> usize {
             }
             Some(_) => {}
             None if line.contains('-') && line.contains(' ') && !line.contains(": ") => {
-                is_its = line.contains(" r-xp ") && line.ends_with(path.to_str().unwrap());
+                is_code = line.contains(" r-xp ") && line.ends_with(path.to_str().unwrap());
             }
             None => {}
         }
@@ -194,22 +197,25 @@ fn resident_code(path: &Path) -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_idle_plugin_gives_the_pages_of_its_code_back_and_runs_them_again() {
+async fn an_idle_plugin_releases_the_memory_of_its_code_and_can_run_again() {
     use std::time::Duration;
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
     let engine = engine_with(|options| options.cache = Some(cache.clone()));
     let component = engine.load(guest().into()).await.unwrap();
-    let path = kept(&cache);
+    let path = cached_file(&cache);
     let plugin = Plugin::new(&engine, component.clone(), Limits::default()).unwrap();
     for _ in 0..3 {
         assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
         plugin.trim_idle(Duration::from_secs(60));
-        assert!(resident_code(&path) > 0, "it was used just now");
+        assert!(
+            resident_code(&path) > 0,
+            "the code was released although it has just run"
+        );
         plugin.trim_idle(Duration::ZERO);
         assert_eq!(resident_code(&path), 0);
     }
-    // The file may go meanwhile, and another plugin of the same code runs.
+    // The file may be deleted meanwhile, and other plugins may share the code.
     fs::remove_file(&path).unwrap();
     let other = Plugin::new(&engine, component, Limits::default()).unwrap();
     assert_eq!(other.describe(plain()).await.unwrap(), GUEST);
@@ -217,7 +223,7 @@ async fn an_idle_plugin_gives_the_pages_of_its_code_back_and_runs_them_again() {
 }
 
 #[tokio::test]
-async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew() {
+async fn embedded_code_is_used_unless_it_does_not_fit_the_engine() {
     let wasm: &'static [u8] = guest().leak();
     let cwasm: &'static [u8] = Engine::precompile(wasm).unwrap().leak();
     let home = tempfile::tempdir().unwrap();
@@ -233,7 +239,7 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
         wasm,
         cwasm,
     };
-    // A component that is not the one shows what is run: the code, whatever it was compiled from.
+    // The component is invalid, so that only the compiled code can have been used.
     check(
         engine
             .load_precompiled(Precompiled {
@@ -244,8 +250,8 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
             .unwrap(),
     )
     .await;
-    let kept = fs::read(kept(&cache)).unwrap();
-    assert!(kept.starts_with(cwasm), "it is mapped from the cache");
+    let cached = fs::read(cached_file(&cache)).unwrap();
+    assert!(cached.starts_with(cwasm), "the code is not in the cache");
     check(
         engine
             .load_precompiled(Precompiled {
@@ -267,7 +273,7 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
         .unwrap();
     let compiled = uncached
         .load_precompiled(Precompiled {
-            cwasm: b"from another time",
+            cwasm: b"of another version",
             ..code
         })
         .await
@@ -276,7 +282,7 @@ async fn what_the_build_compiled_is_taken_and_what_does_not_fit_is_compiled_anew
 }
 
 #[test]
-fn options_that_make_no_sense_are_named() {
+fn the_error_for_an_invalid_option_names_it() {
     let error = Engine::new(EngineOptions {
         max_instances: 0,
         ..EngineOptions::default()
@@ -295,7 +301,7 @@ fn options_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn the_default_room_can_be_reserved() {
+fn the_default_instance_slots_can_be_reserved() {
     Engine::new(EngineOptions::default()).unwrap();
 }
 
@@ -303,7 +309,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_damaged_file_is_refused_or_loaded_but_never_ends_the_host(
+    fn a_damaged_file_is_rejected_or_loaded_without_a_panic(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         static ENGINE: std::sync::LazyLock<Engine> = std::sync::LazyLock::new(engine);

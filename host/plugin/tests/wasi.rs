@@ -1,4 +1,4 @@
-//! Guests of stock toolchains import WASI: it starts them and gives them nothing but what the call's imports answer.
+//! Guests of stock toolchains import WASI. They start, and WASI gives them access only through the imports of the call.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{Fake, component, engine, faulty, plain};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// What a guest may find of WASI, as far as these tests go.
+/// The world of the guest, with the parts of WASI that the tests use.
 const WORLD: &str = "
     package test:stock@1.0.0;
     world stock {
@@ -75,8 +75,9 @@ const WORLD: &str = "
         }
     }";
 
-/// Does what the first letter of its key says: `c` the clocks and randomness, `e` exit, `n` what should be nothing, `p` a
-/// panic, `s` a socket, `l` the looking up of a name. Answers by a requeue after a sum that only the right answers give.
+/// A guest that does what the first letter of its key names: `c` reads the clocks and randomness, `e` exits, `n` reads
+/// the environment and the directories, `p` panics, `s` opens a socket, `l` looks up a name. It returns the results as
+/// the delay of a requeue.
 const GUEST: &str = r#"(module
     (import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))
     (import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))
@@ -138,7 +139,7 @@ fn requeue(ms: u64) -> Outcome {
 }
 
 #[tokio::test]
-async fn clocks_and_randomness_are_those_of_the_imports() {
+async fn clocks_and_randomness_come_from_the_imports() {
     let plugin = stock().await;
     for _ in 0..2 {
         assert_eq!(
@@ -149,7 +150,7 @@ async fn clocks_and_randomness_are_those_of_the_imports() {
 }
 
 #[tokio::test]
-async fn there_is_no_environment_and_no_file() {
+async fn there_are_no_environment_variables_and_no_files() {
     assert_eq!(
         stock()
             .await
@@ -161,7 +162,7 @@ async fn there_is_no_environment_and_no_file() {
 }
 
 #[tokio::test]
-async fn there_is_no_socket_and_no_name_means_anything() {
+async fn sockets_and_name_lookups_are_denied() {
     // WASI's `access-denied` and `permanent-resolver-failure`.
     for (key, code) in [("socket", 1), ("localhost", 20)] {
         assert_eq!(
@@ -172,7 +173,7 @@ async fn there_is_no_socket_and_no_name_means_anything() {
     }
 }
 
-/// Answers one request, and says whether another came within a while.
+/// Serves one request. Returns whether another connection was made within 500 ms.
 async fn serve_one(listener: TcpListener) -> bool {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut request = [0; 1024];
@@ -192,7 +193,7 @@ async fn serve_one(listener: TcpListener) -> bool {
 }
 
 #[tokio::test]
-async fn a_guest_is_answered_by_the_server_that_it_was_granted_alone() {
+async fn a_guest_can_send_requests_only_to_granted_servers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let served = tokio::spawn(serve_one(listener));
@@ -205,17 +206,17 @@ async fn a_guest_is_answered_by_the_server_that_it_was_granted_alone() {
     .unwrap();
     let runtime = tokio::runtime::Handle::current();
     let granted = Fake::new(|fake| fake.server = Some((format!("http://{address}"), runtime)));
-    let said = |text: String| Outcome::Failed(format!("{address} says {text}"));
     let key = format!("http/{address}");
     assert_eq!(
         plugin.reconcile(granted, "q", &key, 0).await.unwrap(),
-        said("hello".into())
+        Outcome::Failed(format!("{address} responded hello"))
     );
     let denied = plugin.reconcile(plain(), "q", &key, 0).await.unwrap();
-    assert_eq!(denied, said("nothing: ErrorCode::HttpRequestDenied".into()));
+    let no_response = format!("no response from {address}: ErrorCode::HttpRequestDenied");
+    assert_eq!(denied, Outcome::Failed(no_response));
     assert!(
         !served.await.unwrap(),
-        "a request that is denied reached the server"
+        "a denied request reached the server"
     );
 }
 
@@ -234,7 +235,7 @@ async fn exit_ends_the_call_and_not_the_host() {
 }
 
 #[tokio::test]
-async fn what_is_printed_is_logged_and_explains_a_panic() {
+async fn output_is_logged_and_explains_a_panic() {
     let imports = plain();
     let error = stock()
         .await
@@ -243,7 +244,7 @@ async fn what_is_printed_is_logged_and_explains_a_panic() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.ends_with("; the guest said: panicked at 'it is broken' note: run it again"),
+        error.ends_with("; the guest's last error: panicked at 'it is broken' note: run it again"),
         "{error}"
     );
     let lines = imports.lines.lock().unwrap();

@@ -1,14 +1,33 @@
 //! The health checks of the running parts, and reports of their results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+/// The name of the check that always succeeds.
+const PING: &str = "ping";
+
 /// A check: `Ok` if the part is healthy, else a sentence for the log. It should return quickly, and
 /// may be called from several threads.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The text of a note; none if there is nothing to note at present.
+type NoteText = Arc<dyn Fn() -> Option<&'static str> + Send + Sync>;
+
+/// The name of a check or of a note. A plugin's is never another plugin's, nor one of the host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckName {
+    /// A part of the host.
+    Host(&'static str),
+    /// A built-in controller, which has the name of its check in kube-controller-manager.
+    Controller(String),
+    /// The informers of a controller or plugin: `informers/NAME`.
+    Informers(String),
+    /// A dropped-in plugin: `plugins/NAME`.
+    Plugin(String),
+}
 
 /// The checks by name. Clones share the checks.
 ///
@@ -21,8 +40,8 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 /// ```
 #[derive(Clone, Default)]
 pub struct HealthChecks {
-    checks: Arc<RwLock<BTreeMap<String, (Scope, Check)>>>,
-    notes: Arc<RwLock<BTreeMap<String, Arc<str>>>>,
+    checks: Arc<RwLock<BTreeMap<CheckName, (Scope, Check)>>>,
+    notes: Arc<RwLock<BTreeMap<CheckName, NoteText>>>,
 }
 
 /// Which endpoints run a check.
@@ -35,7 +54,7 @@ enum Scope {
 /// Removes its check when it is dropped.
 #[must_use = "the check is removed when this is dropped"]
 pub struct Registration {
-    name: String,
+    name: CheckName,
     check: Check,
     checks: HealthChecks,
 }
@@ -43,8 +62,8 @@ pub struct Registration {
 /// Removes its note when it is dropped.
 #[must_use = "the note is removed when this is dropped"]
 pub struct Note {
-    name: String,
-    text: Arc<str>,
+    name: CheckName,
+    text: NoteText,
     checks: HealthChecks,
 }
 
@@ -61,7 +80,7 @@ impl HealthChecks {
     /// same name. While it fails, a kubelet may restart the process.
     pub fn add(
         &self,
-        name: impl Into<String>,
+        name: impl Into<CheckName>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Registration {
         self.insert(Scope::All, name.into(), Arc::new(check))
@@ -70,7 +89,7 @@ impl HealthChecks {
     /// As [`add`](Self::add), but for `/readyz` only: for a failure that a restart would not fix.
     pub fn add_readiness(
         &self,
-        name: impl Into<String>,
+        name: impl Into<CheckName>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Registration {
         self.insert(Scope::Ready, name.into(), Arc::new(check))
@@ -78,8 +97,19 @@ impl HealthChecks {
 
     /// Adds a note to `/readyz?verbose` until it is dropped. Replaces a note of the same name. A
     /// note is not a check: it never fails. Everyone may read it.
-    pub fn note(&self, name: impl Into<String>, text: &str) -> Note {
-        let (name, text): (String, Arc<str>) = (name.into(), text.into());
+    pub fn note(&self, name: impl Into<CheckName>, text: &'static str) -> Note {
+        self.note_while(name, text, || true)
+    }
+
+    /// As [`note`](Self::note), but the note is shown only while `is_so`, which should return
+    /// quickly.
+    pub fn note_while(
+        &self,
+        name: impl Into<CheckName>,
+        text: &'static str,
+        is_so: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Note {
+        let (name, text): (_, NoteText) = (name.into(), Arc::new(move || is_so().then_some(text)));
         self.notes.write().insert(name.clone(), text.clone());
         Note {
             name,
@@ -88,12 +118,16 @@ impl HealthChecks {
         }
     }
 
-    /// Runs one check; `None` if there is no such check.
+    /// Runs one check, which has the name that reports show; `None` if there is no such check.
     pub fn check(&self, name: &str) -> Option<Result<(), String>> {
-        if name == "ping" {
+        if name == PING {
             return Some(Ok(()));
         }
-        let check = self.checks.read().get(name).map(|(_, check)| check.clone());
+        let check = {
+            let checks = self.checks.read();
+            let mut named = checks.iter().filter(|(own, _)| own.to_string() == name);
+            named.next().map(|(_, (_, check))| check.clone())
+        };
         check.map(|check| check())
     }
 
@@ -105,10 +139,10 @@ impl HealthChecks {
             let checks = self.checks.read();
             let included = checks.iter().filter(|(_, (scope, _))| is_included(scope));
             included
-                .map(|(name, (_, check))| (name.clone(), check.clone()))
+                .map(|(name, (_, check))| (name.to_string(), check.clone()))
                 .collect()
         };
-        let ping: (String, Check) = ("ping".to_owned(), Arc::new(|| Ok(())));
+        let ping: (String, Check) = (PING.to_owned(), Arc::new(|| Ok(())));
         let mut unmatched: BTreeSet<&str> = excluded.iter().map(String::as_str).collect();
         let mut report = Report {
             endpoint: endpoint.to_owned(),
@@ -131,10 +165,12 @@ impl HealthChecks {
             }
         }
         if endpoint == "readyz" {
-            let notes = self.notes.read();
-            notes
-                .iter()
-                .for_each(|(name, text)| report.line(format_args!("[i]{name}: {text}")));
+            let notes = self.notes.read().clone();
+            for (name, text) in notes {
+                if let Some(text) = text() {
+                    report.line(format_args!("[i]{name}: {text}"));
+                }
+            }
         }
         if !unmatched.is_empty() {
             let names: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();
@@ -146,7 +182,7 @@ impl HealthChecks {
         report
     }
 
-    fn insert(&self, scope: Scope, name: String, check: Check) -> Registration {
+    fn insert(&self, scope: Scope, name: CheckName, check: Check) -> Registration {
         self.checks
             .write()
             .insert(name.clone(), (scope, check.clone()));
@@ -154,6 +190,23 @@ impl HealthChecks {
             name,
             check,
             checks: self.clone(),
+        }
+    }
+}
+
+impl From<&'static str> for CheckName {
+    fn from(name: &'static str) -> Self {
+        Self::Host(name)
+    }
+}
+
+impl fmt::Display for CheckName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(name) => f.write_str(name),
+            Self::Controller(name) => f.write_str(name),
+            Self::Informers(name) => write!(f, "informers/{name}"),
+            Self::Plugin(name) => write!(f, "plugins/{name}"),
         }
     }
 }
@@ -216,14 +269,15 @@ mod tests {
     #[test]
     fn a_note_is_shown_by_readyz_and_fails_nothing() {
         let health = HealthChecks::default();
-        let note = health.note("plugin-hello", "does not run");
+        let name = || CheckName::Plugin("hello".to_owned());
+        let note = health.note(name(), "does not run");
         let report = health.report("readyz", &[]);
         assert_eq!(
             report.text(true),
-            "[+]ping ok\n[i]plugin-hello: does not run\nreadyz check passed\n"
+            "[+]ping ok\n[i]plugins/hello: does not run\nreadyz check passed\n"
         );
         assert!(!health.report("healthz", &[]).text(true).contains("hello"));
-        let newer = health.note("plugin-hello", "a newer version is held up");
+        let newer = health.note(name(), "a newer version is held up");
         drop(note);
         assert!(
             health
@@ -233,6 +287,62 @@ mod tests {
         );
         drop(newer);
         assert!(!health.report("readyz", &[]).text(true).contains("hello"));
+    }
+
+    #[test]
+    fn a_note_is_shown_while_it_is_so() {
+        let health = HealthChecks::default();
+        let is_so = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let seen = is_so.clone();
+        let name = CheckName::Informers("hello".to_owned());
+        let _note = health.note_while(name, "not synced", move || {
+            seen.load(std::sync::atomic::Ordering::Relaxed)
+        });
+        let text = || health.report("readyz", &[]).text(true);
+        assert_eq!(
+            text(),
+            "[+]ping ok\n[i]informers/hello: not synced\nreadyz check passed\n"
+        );
+        is_so.store(false, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(text(), "[+]ping ok\nreadyz check passed\n");
+    }
+
+    #[test]
+    fn no_plugin_replaces_the_check_of_another_or_of_the_host() {
+        let health = HealthChecks::default();
+        let fails = || Err("the host's own".to_owned());
+        let own = ["leaderElection", "shutdown", "a"];
+        let _own = own.map(|name| health.add_readiness(name, fails));
+        let informers = CheckName::Informers("a".to_owned());
+        let _informers = health.add_readiness(informers, || Err("of a".to_owned()));
+        let names = [
+            "ping",
+            "leaderElection",
+            "shutdown",
+            "readyz",
+            "a",
+            "a-informers",
+            "informers/a",
+            "informers",
+        ];
+        let _plugins = names.map(|name| {
+            let plugin = health.add(CheckName::Plugin(name.to_owned()), || Ok(()));
+            let note = health.note(CheckName::Informers(name.to_owned()), "not synced");
+            (plugin, note)
+        });
+        for name in own {
+            assert_eq!(health.check(name), Some(fails()));
+        }
+        assert_eq!(health.check("informers/a"), Some(Err("of a".to_owned())));
+        assert_eq!(health.check("plugins/leaderElection"), Some(Ok(())));
+        assert_eq!(health.check("readyz"), None);
+        let report = health.report("readyz", &[]);
+        let failed: Vec<&str> = report
+            .failed()
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(failed, ["a", "leaderElection", "shutdown", "informers/a"]);
     }
 
     #[test]

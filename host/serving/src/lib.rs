@@ -6,13 +6,14 @@
 //! help to diagnose faults.
 //!
 //! A request passes through these files in this order: `server.rs` accepts the connection (`tls.rs`
-//! has the certificates), `authentication.rs` determines the user, `authorization.rs` whether the
+//! has the certificates, `connections.rs` the bounds), `authentication.rs` determines the user, `authorization.rs` whether the
 //! user may send the request (both use reviews by the API server: `review.rs`), and `handler.rs`
 //! responds from `health.rs`, `metrics/` and `debug.rs`.
 
 mod authentication;
 mod authorization;
 mod cache;
+mod connections;
 pub mod debug;
 mod handler;
 pub mod health;

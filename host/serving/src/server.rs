@@ -8,21 +8,23 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Duration, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::connections::{Connection, Connections};
 use crate::handler::Endpoints;
 use crate::tls::{CertificateError, ServedCertificate, TlsOptions, server_config};
 
-/// The maximum number of connections. More wait.
-const MAX_CONNECTIONS: usize = 256;
 /// The timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The timeout of a request's headers, and of an idle connection.
+/// The timeout of a request's headers, and of a connection without requests.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of a request's headers, in bytes.
+const MAX_HEADER_BYTES: u16 = 16 * 1024;
+/// Maximum number of a request's headers.
+const MAX_HEADERS: usize = 100;
 /// The age at which a connection is closed after its requests, so that no client occupies one
 /// forever.
 const MAX_AGE: Duration = Duration::from_secs(600);
@@ -100,23 +102,20 @@ impl Bound {
         let stop = shutdown.clone();
         tasks.spawn(async move { authentication.run(stop).await });
 
-        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connections = Arc::new(Connections::default());
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(IDLE_TIMEOUT);
+            .header_read_timeout(IDLE_TIMEOUT)
+            .max_buf_size(MAX_HEADER_BYTES.into())
+            .max_headers(MAX_HEADERS);
         http.http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.http2_max_streams)
+            .max_header_list_size(MAX_HEADER_BYTES.into())
             .keep_alive_interval(IDLE_TIMEOUT)
             .keep_alive_timeout(HANDSHAKE_TIMEOUT);
-        while let Some(Ok(slot)) = shutdown
-            .run_until_cancelled(slots.clone().acquire_owned())
-            .await
-        {
-            let Some(accepted) = shutdown.run_until_cancelled(self.listener.accept()).await else {
-                break;
-            };
+        while let Some(accepted) = shutdown.run_until_cancelled(self.listener.accept()).await {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -129,13 +128,15 @@ impl Bound {
             let (acceptor, http, endpoints) =
                 (self.acceptor.clone(), http.clone(), endpoints.clone());
             let shutdown = shutdown.clone();
+            let connection = connections.open(peer.ip());
             tasks.spawn(async move {
-                connection(stream, acceptor, http, endpoints, shutdown)
-                    .await
-                    .unwrap_or_else(|error| {
-                        tracing::debug!(error, %peer, "a connection ended early");
-                    });
-                drop(slot);
+                let ended = tokio::select! {
+                    ended = serve(stream, &connection, acceptor, http, endpoints, shutdown) => ended,
+                    () = connection.evicted() => Err("it waited longest when there were too many".into()),
+                };
+                if let Err(error) = ended {
+                    tracing::debug!(error, %peer, "a connection ended early");
+                }
             });
         }
         tasks.close();
@@ -143,14 +144,19 @@ impl Bound {
     }
 }
 
-async fn connection(
+async fn serve(
     stream: TcpStream,
+    connection: &Connection,
     acceptor: TlsAcceptor,
     http: auto::Builder<TokioExecutor>,
     endpoints: Endpoints,
     shutdown: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let stream = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await??;
+    let handshake = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+    let Some(stream) = shutdown.run_until_cancelled(handshake).await else {
+        return Ok(());
+    };
+    let stream = stream??;
     let certificates: Arc<[_]> = stream
         .get_ref()
         .1
@@ -161,19 +167,20 @@ async fn connection(
         .collect();
     let service = service_fn(|request| {
         let (endpoints, certificates) = (endpoints.clone(), certificates.clone());
-        async move { endpoints.handle(&certificates, request).await }
+        let in_progress = connection.request();
+        async move {
+            let _in_progress = in_progress;
+            endpoints.handle(&certificates, request).await
+        }
     });
     let serving = http.serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
-    let end = async {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(MAX_AGE) => {}
-        }
-    };
     tokio::select! {
         served = serving.as_mut() => return served,
-        () = end => serving.as_mut().graceful_shutdown(),
+        () = shutdown.cancelled() => {}
+        () = connection.idle(IDLE_TIMEOUT) => {}
+        () = tokio::time::sleep(MAX_AGE) => {}
     }
+    serving.as_mut().graceful_shutdown();
     timeout(DRAIN_TIMEOUT, serving).await?
 }

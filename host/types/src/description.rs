@@ -87,7 +87,8 @@ pub struct Description {
     /// Default number of keys that are reconciled at once; 0 means 1. The operator may set another.
     #[serde(default)]
     pub concurrency: u32,
-    /// Value of `source.component` in the plugin's events; empty for the plugin's name.
+    /// Value of `source.component` in a built-in's events; empty for the plugin's name. The events of other plugins
+    /// always have the plugin's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub event_source: String,
     /// Version of the memo's schema. A reload with another version empties the memo.

@@ -2,17 +2,22 @@
 
 use std::error::Error;
 
-/// Returns the error and its causes, separated by `: `. A cause whose text an outer error already contains is left out.
+/// Returns the error and its causes on one line, separated by `: `. Of each, this is the first line without a final full
+/// stop. A cause whose text an outer error already contains is left out.
 pub fn error_chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        next = error.source();
         let cause = error.to_string();
-        if !text.contains(&cause) {
+        let first = cause.lines().next().unwrap_or_default();
+        let first = first.trim().trim_end_matches('.');
+        if text.is_empty() {
+            text.push_str(first);
+        } else if !text.contains(first) {
             text.push_str(": ");
-            text.push_str(&cause);
+            text.push_str(first);
         }
-        source = error.source();
     }
     text
 }
@@ -59,6 +64,14 @@ mod tests {
         assert_eq!(
             chain(&["cannot list pods: refused", "refused", "os error 111"]),
             "cannot list pods: refused: os error 111"
+        );
+    }
+
+    #[test]
+    fn the_text_is_one_line() {
+        assert_eq!(
+            chain(&["cannot read the policy.", "it is not TOML\n1 | ab\n  | ^"]),
+            "cannot read the policy: it is not TOML"
         );
     }
 }

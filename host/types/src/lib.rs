@@ -32,7 +32,7 @@ pub use field_selector::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use kind::{Kind, KindError, KindPattern};
 pub use mask::{Mask, MaskError, Node};
 pub use path::{FieldPath, Filter, PathError, Step};
-pub use printable::printable;
+pub use printable::{printable, printable_json, quoted};
 pub use prune::{MetadataSink, Prune, PruneError, separate};
 pub use query::{ALL_KINDS, Projection, Query};
 pub use reference::{Reference, ReferenceError};

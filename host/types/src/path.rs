@@ -471,7 +471,7 @@ mod tests {
     fn a_path_that_no_object_is_deep_enough_for_is_refused() {
         let of = |steps: usize| vec!["a"; steps].join(".").parse::<FieldPath>();
         assert!(of(MAX_STEPS).is_ok());
-        for steps in [MAX_STEPS + 1, 1_000_000] {
+        for steps in [MAX_STEPS + 1, 2000] {
             assert!(of(steps).unwrap_err().problem.contains("levels"));
         }
     }

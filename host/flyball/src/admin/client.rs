@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
 use flyball_manager::PluginDescription;
+use flyball_types::{printable, printable_json};
+use serde::Serialize;
 
 use super::{Request, Response, default_socket, table};
 use crate::tools::Format;
@@ -92,7 +94,7 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
                 return Err(unexpected_response());
             };
             let text = match output {
-                Format::Json => serde_json::to_string_pretty(&plugins)? + "\n",
+                Format::Json => json(&plugins)?,
                 Format::Text => table::status(&plugins),
             };
             if !watch {
@@ -119,7 +121,7 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
                 return Err(unexpected_response());
             };
             match output {
-                Format::Json => print(&(serde_json::to_string_pretty(&reconciles)? + "\n")),
+                Format::Json => print(&json(&reconciles)?),
                 Format::Text if reconciles.is_empty() => {
                     print(&format!("none of the last reconciles concerned {object}\n"))
                 }
@@ -138,7 +140,7 @@ pub(crate) fn run(command: AdminCommand) -> anyhow::Result<()> {
                 print(
                     &lines
                         .iter()
-                        .map(|line| format!("{line}\n"))
+                        .map(|line| printable(line) + "\n")
                         .collect::<String>(),
                 )?;
             }
@@ -181,7 +183,7 @@ impl Host {
 
     fn perform(&self, request: &Request) -> anyhow::Result<String> {
         match self.send(request)? {
-            Response::Done(sentence) => Ok(sentence),
+            Response::Done(sentence) => Ok(printable(&sentence)),
             _ => Err(unexpected_response()),
         }
     }
@@ -221,6 +223,10 @@ fn connect(path: &Path) -> anyhow::Result<UnixStream> {
 
 fn unexpected_response() -> anyhow::Error {
     anyhow!("the host sent an unexpected response: it may be of another version")
+}
+
+fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(printable_json(&serde_json::to_string_pretty(value)?) + "\n")
 }
 
 /// Prints the text. A closed pipe (`| head`) ends the process successfully.

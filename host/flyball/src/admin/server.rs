@@ -108,20 +108,26 @@ async fn converse(mut stream: UnixStream, admin: &AdminHandle, recent: &Recent) 
             return send(&mut writing, &response).await;
         }
     };
-    let follow = match &request {
+    let plugin = match &request {
         Request::Logs {
             plugin,
             follow: true,
-        } => Some(recent.follow(plugin)),
-        _ => None,
+        } => plugin.clone(),
+        _ => return send(&mut writing, &handle(request, admin, recent).await).await,
     };
-    send(&mut writing, &handle(request, admin, recent).await).await?;
-    if let Some(mut lines) = follow {
-        while let Some(line) = lines.recv().await {
-            send(&mut writing, &Response::Logs(vec![line])).await?;
-        }
+    if let Err(error) = admin.describe(&plugin).await {
+        return send(&mut writing, &Response::Error(error.to_string())).await;
     }
-    Ok(())
+    match recent.follow(&plugin) {
+        Ok((lines, mut further)) => {
+            send(&mut writing, &Response::Logs(lines)).await?;
+            while let Some(line) = further.recv().await {
+                send(&mut writing, &Response::Logs(vec![line])).await?;
+            }
+            Ok(())
+        }
+        Err(error) => send(&mut writing, &Response::Error(error.to_string())).await,
+    }
 }
 
 async fn handle(request: Request, admin: &AdminHandle, recent: &Recent) -> Response {

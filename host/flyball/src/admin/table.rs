@@ -1,9 +1,15 @@
-//! Responses of the host as text tables.
+//! Responses of the host as text tables. What plugins and the API server say in them looks like no row or cell of its
+//! own.
 
 use flyball_manager::{PluginState, PluginStatus, Reconciled};
+use flyball_types::{printable, quoted};
 
 /// Aligns the columns. The last column is not padded.
 fn columns(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|text| cell(text)).collect())
+        .collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         rows.iter()
@@ -13,7 +19,7 @@ fn columns(rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..count).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             line.push_str(&format!("{cell:<width$}  "));
@@ -22,6 +28,20 @@ fn columns(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Quotes a text that would look like more than one cell.
+fn cell(text: &str) -> String {
+    if text.contains("  ") || text.trim_matches(' ') != text {
+        quoted(text)
+    } else {
+        printable(text)
+    }
+}
+
+/// A text on one line, after an empty one.
+fn paragraph(text: &str) -> String {
+    format!("\n{}\n", printable(text))
 }
 
 /// Returns a table with a line for each plugin; below it, why a plugin does not run, and its last error.
@@ -64,11 +84,12 @@ pub(super) fn status(plugins: &[PluginStatus]) -> String {
     }
     let mut text = columns(&rows);
     for plugin in plugins {
+        let name = &plugin.name;
         if let Some(reason) = &plugin.reason {
-            text.push_str(&format!("\n{}: {reason}\n", plugin.name));
+            text.push_str(&paragraph(&format!("{name}: {reason}")));
         }
         if let Some(error) = &plugin.performance.last_error {
-            text.push_str(&format!("\n{}: last error: {error}\n", plugin.name));
+            text.push_str(&paragraph(&format!("{name}: last error: {error}")));
         }
     }
     text
@@ -165,5 +186,47 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("failed: no"), "{text}");
+    }
+
+    #[test]
+    fn what_a_plugin_says_is_no_row_or_cell_of_its_own() {
+        let done = |key: &str, failed: &str| Reconciled {
+            at: "2026-01-01T00:00:00Z".into(),
+            plugin: "hello".into(),
+            queue: "hello".into(),
+            key: key.into(),
+            why: "Pod demo/web-1 added".into(),
+            coalesced: 0,
+            attempt: 0,
+            queued_ms: 0.1,
+            took_ms: 12.3,
+            failed: Some(failed.into()),
+            wrote: Vec::new(),
+        };
+        let text = why(&[
+            done("a  b", "no\n2026-01-01T00:00:00Z  other"),
+            done("\u{202e}a", "\u{1b}[2J\u{9b}A"),
+            done("a\tb ", "\u{200b}"),
+        ]);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert_eq!(
+            flyball_types::printable(&text.replace('\n', "")),
+            text.replace('\n', "")
+        );
+        for shown in [
+            r#"  "a  b"  "#,
+            r#"  "failed: no\n2026-01-01T00:00:00Z  other""#,
+            r"  \u202ea  ",
+            r"  failed: \u001b[2J\u009bA",
+            r#"  "a\tb "  "#,
+            r"  failed: \u200b",
+        ] {
+            assert!(text.contains(shown), "{shown} is not in {text}");
+        }
+
+        assert_eq!(
+            paragraph("a\nb: it said:\n\nother: all is well"),
+            "\na\\nb: it said:\\n\\nother: all is well\n"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The last lines of the log about each plugin.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
@@ -9,6 +9,8 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
+
+use super::line::Values;
 
 /// The fields that name the plugin that a line is about.
 const PLUGIN_FIELDS: [&str; 2] = ["controller", "plugin"];
@@ -24,8 +26,11 @@ const MAX_LAG: usize = 1024;
 /// The last lines about each plugin. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Recent {
-    plugins: Arc<Mutex<BTreeMap<String, Lines>>>,
+    plugins: Arc<Mutex<Plugins>>,
 }
+
+#[derive(Default)]
+struct Plugins(BTreeMap<String, Lines>);
 
 #[derive(Default)]
 struct Lines {
@@ -36,13 +41,14 @@ struct Lines {
 /// The layer that adds the log's lines to [`Recent`].
 pub(crate) struct RecentLayer(Recent);
 
-/// The parts of a line, collected from the fields of an event.
+/// The plugin that an event is about.
 #[derive(Default)]
-struct Line {
-    plugin: String,
-    message: String,
-    fields: String,
-}
+struct Plugin(String);
+
+/// The lines of so many plugins are kept already that no further one is followed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the log keeps the lines of {MAX_PLUGINS} plugins already, and none of this one")]
+pub(crate) struct TooManyPlugins;
 
 impl Recent {
     /// Returns the layer that adds the log's lines.
@@ -53,28 +59,30 @@ impl Recent {
     /// Returns the last lines about a plugin, the oldest first.
     pub(crate) fn lines(&self, plugin: &str) -> Vec<String> {
         self.all()
+            .0
             .get(plugin)
             .map(|lines| lines.last.iter().cloned().collect())
             .unwrap_or_default()
     }
 
-    /// Returns a channel that receives each further line about a plugin.
-    pub(crate) fn follow(&self, plugin: &str) -> mpsc::Receiver<String> {
-        let (sender, lines) = mpsc::channel(MAX_LAG);
-        self.all()
-            .entry(plugin.to_owned())
-            .or_default()
-            .followers
-            .push(sender);
-        lines
+    /// Returns the last lines about a plugin, the oldest first, and a channel that receives each further one.
+    pub(crate) fn follow(
+        &self,
+        plugin: &str,
+    ) -> Result<(Vec<String>, mpsc::Receiver<String>), TooManyPlugins> {
+        let mut all = self.all();
+        let lines = all.of(plugin).ok_or(TooManyPlugins)?;
+        let (sender, further) = mpsc::channel(MAX_LAG);
+        lines.followers.retain(|follower| !follower.is_closed());
+        lines.followers.push(sender);
+        Ok((lines.last.iter().cloned().collect(), further))
     }
 
-    fn add(&self, plugin: String, line: String) {
+    fn add(&self, plugin: &str, line: String) {
         let mut all = self.all();
-        if all.len() >= MAX_PLUGINS && !all.contains_key(&plugin) {
+        let Some(lines) = all.of(plugin) else {
             return;
-        }
-        let lines = all.entry(plugin).or_default();
+        };
         lines.followers.retain(|follower| !follower.is_closed());
         lines
             .followers
@@ -86,8 +94,30 @@ impl Recent {
         lines.last.push_back(line);
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Lines>> {
+    fn all(&self) -> MutexGuard<'_, Plugins> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plugins {
+    /// Returns the lines of a plugin; none if there are too many plugins and this is a new one.
+    fn of(&mut self, plugin: &str) -> Option<&mut Lines> {
+        if !self.0.contains_key(plugin) {
+            if self.0.len() >= MAX_PLUGINS {
+                // Those that were only followed.
+                self.0.retain(|_, lines| !lines.is_unused());
+            }
+            if self.0.len() >= MAX_PLUGINS {
+                return None;
+            }
+        }
+        Some(self.0.entry(plugin.to_owned()).or_default())
+    }
+}
+
+impl Lines {
+    fn is_unused(&self) -> bool {
+        self.last.is_empty() && self.followers.iter().all(mpsc::Sender::is_closed)
     }
 }
 
@@ -100,15 +130,12 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
         {
             return;
         }
-        let mut line = Line::default();
-        event.record(&mut line);
-        let time = jiff::Timestamp::now();
-        let mut text = format!(
-            "{time:.3} {:>5} {}{}",
-            event.metadata().level(),
-            line.message,
-            line.fields
-        );
+        let mut plugin = Plugin::default();
+        event.record(&mut plugin);
+        let mut values = Values::of(event);
+        values.remove(&PLUGIN_FIELDS);
+        let (time, level) = (jiff::Timestamp::now(), event.metadata().level());
+        let mut text = format!("{time:.3} {level:>5} {values}");
         if text.len() > MAX_LINE_BYTES {
             let end = (0..=MAX_LINE_BYTES)
                 .rev()
@@ -117,24 +144,20 @@ impl<S: Subscriber> Layer<S> for RecentLayer {
             text.truncate(end);
             text.push('…');
         }
-        self.0.add(line.plugin, text);
+        self.0.add(&plugin.0, text);
     }
 }
 
-impl Visit for Line {
+impl Visit for Plugin {
     fn record_str(&mut self, field: &Field, value: &str) {
-        match field.name() {
-            name if PLUGIN_FIELDS.contains(&name) => self.plugin = value.to_owned(),
-            "message" => self.message = value.to_owned(),
-            name => drop(write!(self.fields, " {name}={value:?}")),
+        if PLUGIN_FIELDS.contains(&field.name()) {
+            value.clone_into(&mut self.0);
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        match field.name() {
-            name if PLUGIN_FIELDS.contains(&name) => self.plugin = format!("{value:?}"),
-            "message" => self.message = format!("{value:?}"),
-            name => drop(write!(self.fields, " {name}={value:?}")),
+        if PLUGIN_FIELDS.contains(&field.name()) {
+            self.0 = format!("{value:?}");
         }
     }
 }
@@ -148,7 +171,8 @@ mod tests {
     #[test]
     fn lines_are_kept_by_plugin() {
         let recent = Recent::default();
-        let mut followed = recent.follow("hello");
+        let (before, mut followed) = recent.follow("hello").expect("it is followed");
+        assert_eq!(before, [""; 0]);
         tracing::subscriber::with_default(
             tracing_subscriber::registry().with(recent.layer()),
             || {
@@ -161,7 +185,7 @@ mod tests {
         let lines = recent.lines("hello");
         assert_eq!(lines.len(), 2);
         assert!(
-            lines[0].ends_with(" INFO greeted key=\"demo/web\""),
+            lines[0].ends_with(" INFO \"greeted\" key=\"demo/web\""),
             "{}",
             lines[0]
         );
@@ -173,7 +197,7 @@ mod tests {
     #[test]
     fn the_oldest_lines_are_dropped() {
         let recent = Recent::default();
-        (0..MAX_LINES + 1).for_each(|number| recent.add("hello".into(), number.to_string()));
+        (0..MAX_LINES + 1).for_each(|number| recent.add("hello", number.to_string()));
         assert_eq!(
             (
                 recent.lines("hello").len(),
@@ -181,5 +205,29 @@ mod tests {
             ),
             (MAX_LINES, "1")
         );
+    }
+
+    #[test]
+    fn following_adds_no_plugin_beyond_the_maximum() {
+        let recent = Recent::default();
+        (1..MAX_PLUGINS).for_each(|number| recent.add(&number.to_string(), "a line".to_owned()));
+        let (_, idle) = recent.follow("idle").expect("it is followed");
+        assert_eq!(recent.follow("another").map(drop), Err(TooManyPlugins));
+        recent.add("another", "a line".to_owned());
+        assert_eq!(recent.lines("another"), [""; 0]);
+        let (lines, _further) = recent.follow("1").expect("it is known");
+        assert_eq!(lines, ["a line"]);
+        // The entry of a plugin that was only followed makes place.
+        drop(idle);
+        assert_eq!(recent.follow("another").map(drop), Ok(()));
+        assert_eq!(recent.all().0.len(), MAX_PLUGINS);
+    }
+
+    #[test]
+    fn those_who_no_longer_follow_a_silent_plugin_are_forgotten() {
+        let recent = Recent::default();
+        (0..10).for_each(|_| drop(recent.follow("silent")));
+        let count = recent.all().0["silent"].followers.len();
+        assert_eq!(count, 1);
     }
 }

@@ -1,10 +1,11 @@
 //! Output formats of the commands: indented JSON, and documents of YAML.
 
+use flyball_types::printable_json;
 use serde_json::Value;
 
 /// A value as indented JSON with a newline at its end.
 pub(super) fn pretty_json(value: &Value) -> String {
-    format!("{value:#}\n")
+    printable_json(&format!("{value:#}\n"))
 }
 
 /// Values as documents of one YAML stream.

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flyball_manager::policy::Policy;
+use flyball_types::{error_chain, printable};
 use serde_json::{Value, json};
 
 use super::load::engine;
 use super::{Done, Format, output};
-use crate::sentence;
 
 /// Checks each file on its own.
 pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::Result<Done> {
@@ -39,9 +39,15 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
         Format::Text => {
             for (file, checked) in &results {
                 match checked {
-                    Ok(valid) => out.push_str(&format!("{}: {}\n", file.display(), summary(valid))),
+                    Ok(valid) => {
+                        let summary = printable(&summary(valid));
+                        out.push_str(&format!("{}: {summary}\n", file.display()));
+                    }
                     // The error names the file.
-                    Err(error) => err.push_str(&format!("{}\n", sentence(error))),
+                    Err(error) => {
+                        err.push_str(&printable(&error_chain(error.as_ref())));
+                        err.push('\n');
+                    }
                 }
             }
         }
@@ -55,7 +61,7 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
                         document["valid"] = true.into();
                         document
                     }
-                    Err(error) => json!({"file": file, "valid": false, "problem": sentence(error)}),
+                    Err(error) => json!({"file": file, "valid": false, "problem": error_chain(error.as_ref())}),
                 }
             });
             out = output::pretty_json(&documents.collect());

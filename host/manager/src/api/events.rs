@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_cache::source::PROTOBUF_METADATA;
+use flyball_cache::{ApiResource, PathSegmentError};
 use flyball_plugin::ObjectReference;
 use flyball_types::{ApiError, EventOptions, EventReference, Kind};
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use self::correlator::{Correlated, Correlator};
 use crate::api::client::{ApiClient, ApiRequest};
+use crate::limits::rate::RateGate;
 
 /// The longest options of an event, in bytes.
 const OPTIONS: usize = 8192;
@@ -44,6 +46,8 @@ pub(crate) struct Recorder {
     plugin: Arc<str>,
     /// Whether malformed options were logged: once is enough.
     warned: AtomicBool,
+    /// Lines of the log about dropped events.
+    drops: RateGate,
 }
 
 impl Recorder {
@@ -60,6 +64,7 @@ impl Recorder {
             task: tokio::spawn(sending.run(receiver)),
             plugin,
             warned: AtomicBool::new(false),
+            drops: RateGate::new(1.0, 10),
         }
     }
 
@@ -86,7 +91,9 @@ impl Recorder {
 
     /// Records an event, or drops it if too many are waiting.
     pub(crate) fn emit(&self, event: Event) {
-        if let Err(error) = self.sender.try_send(event) {
+        if let Err(error) = self.sender.try_send(event)
+            && self.drops.pass()
+        {
             let event = error.into_inner();
             tracing::warn!(
                 plugin = &*self.plugin,
@@ -155,11 +162,13 @@ impl Sending {
             &event.about.namespace
         };
         let time = format_time(event.at);
-        let collection = format!("/api/v1/namespaces/{namespace}/events");
+        let events = ApiResource::new(Kind::new("", "v1", "Event"), "events", true);
+        let invalid = |error: PathSegmentError| ApiError::invalid(error.to_string());
+        let collection = events.collection(namespace).map_err(invalid)?;
         if let Some(name) = &correlated.known_as {
             let patch =
                 json!({"count": correlated.count, "lastTimestamp": time, "message": event.message});
-            let path = format!("{collection}/{name}");
+            let path = events.object(namespace, name, "").map_err(invalid)?;
             let call = ApiRequest::patch(
                 path,
                 "application/strategic-merge-patch+json",

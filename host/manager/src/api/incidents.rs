@@ -1,5 +1,6 @@
-//! Counts what plugins are denied, and records it as an event about the plugin's account, so that an operator sees what a
-//! policy lacks, or what a plugin should not have tried.
+//! Reports what an operator should know of a plugin: what it is denied, and what its `route` fails on. Each is counted, and
+//! recorded as an event about the plugin's account, so that an operator sees what a policy lacks, or what a plugin should
+//! not have tried.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,18 +10,21 @@ use flyball_serving::metrics::Counter;
 use flyball_types::{ApiError, EventOptions, HostReason};
 
 use crate::api::events::{Event, Recorder};
+use crate::limits::host_limits::HostLimits;
 
-/// Counts and reports what one plugin is denied.
-pub(crate) struct Denials {
+/// Counts and reports the incidents of one plugin.
+pub(crate) struct Incidents {
     pub(crate) plugin: Arc<str>,
     pub(crate) count: Counter,
     /// The host's own, because the plugin may have no right to record events.
     pub(crate) recorder: Arc<Recorder>,
     /// The namespace and the name of the plugin's service account. Without one, no event is recorded.
     pub(crate) account: Option<(String, String)>,
+    /// The plugin's own: a flood of incidents is no more than a flood of log lines and events.
+    pub(crate) limits: Arc<HostLimits>,
 }
 
-impl Denials {
+impl Incidents {
     /// Returns the result of a call, and reports it if the call was denied.
     pub(crate) fn seen<T>(&self, answer: Result<T, ApiError>) -> Result<T, ApiError> {
         if let Err(error) = &answer
@@ -33,8 +37,24 @@ impl Denials {
 
     fn denied(&self, message: &str) {
         self.count.inc();
-        tracing::debug!(plugin = &*self.plugin, message, "denied");
-        if let Some((namespace, name)) = &self.account {
+        if tracing::enabled!(tracing::Level::DEBUG) && self.limits.log_lines.pass() {
+            tracing::debug!(plugin = &*self.plugin, message, "denied");
+        }
+        self.record("PluginDenied", message);
+    }
+
+    /// Reports that the guest's `route` failed on a delta of this object.
+    pub(crate) fn route_failed(&self, object: &str, error: &str) {
+        self.record(
+            "RouteFailed",
+            &format!("`route` failed on {object}: {error}"),
+        );
+    }
+
+    fn record(&self, reason: &str, message: &str) {
+        if let Some((namespace, name)) = &self.account
+            && self.limits.events.pass()
+        {
             self.recorder.emit(Event {
                 about: ObjectReference {
                     kind: "v1/ServiceAccount".into(),
@@ -43,8 +63,8 @@ impl Denials {
                     uid: String::new(),
                 },
                 event_type: "Warning".into(),
-                reason: "PluginDenied".into(),
-                message: format!("plugin {}: {message}", self.plugin),
+                reason: reason.into(),
+                message: format!("plugin {}: {message:.900}", self.plugin),
                 options: EventOptions::default(),
                 at: SystemTime::now(),
             });

@@ -2,7 +2,7 @@
 //! calls and its workers share them. Counts how often each limit was reached.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use flyball_types::ApiError;
 
@@ -24,10 +24,38 @@ pub(crate) struct HostLimits {
     pub(crate) log_lines: RateGate,
     pub(crate) events: RateGate,
     pub(crate) quarantine: Quarantine,
+    pub(crate) route: RouteLoad,
     /// 0 for no limit.
     queued_keys: u32,
     refused_keys: AtomicU64,
     full_memo: AtomicU64,
+}
+
+/// The deltas that wait for the guest's `route`, as of the last call.
+#[derive(Default)]
+pub(crate) struct RouteLoad {
+    waiting: AtomicUsize,
+    failing: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl RouteLoad {
+    /// Sets how many objects wait and how many of them fail, and counts changes that were refused.
+    pub(crate) fn set(&self, waiting: usize, failing: usize, refused: u64) {
+        self.waiting.store(waiting, Relaxed);
+        self.failing.store(failing, Relaxed);
+        self.refused.fetch_add(refused, Relaxed);
+    }
+
+    /// Objects whose changes wait for `route`.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// Objects on which `route` fails.
+    pub(crate) fn failing(&self) -> usize {
+        self.failing.load(Relaxed)
+    }
 }
 
 impl HostLimits {
@@ -46,6 +74,7 @@ impl HostLimits {
             ),
             events: gate(policy.events_per_second, policy.events_burst, EVENTS),
             quarantine: Quarantine::default(),
+            route: RouteLoad::default(),
             queued_keys: policy
                 .queued_keys
                 .unwrap_or(if is_builtin { 0 } else { QUEUED_KEYS }),
@@ -84,12 +113,13 @@ impl HostLimits {
     }
 
     /// Returns how often each limit was reached, by its key in the policy.
-    pub(crate) fn hits(&self) -> [(&'static str, u64); 4] {
+    pub(crate) fn hits(&self) -> [(&'static str, u64); 5] {
         [
             ("log-lines-per-second", self.log_lines.dropped()),
             ("events-per-second", self.events.dropped()),
             ("queued-keys", self.refused_keys.load(Relaxed)),
             ("memo", self.full_memo.load(Relaxed)),
+            ("route-backlog", self.route.refused.load(Relaxed)),
         ]
     }
 

@@ -40,6 +40,7 @@ struct Families {
     memory: GaugeVec,
     instances: GaugeVec,
     quarantined: GaugeVec,
+    route_failing: GaugeVec,
     cpu: CounterVec,
     throttled: CounterVec,
     calls: CounterVec,
@@ -64,6 +65,11 @@ impl Families {
             quarantined: metrics.gauge(
                 "flyball_plugin_quarantined",
                 "1 while the plugin is held back because it fails on every key.",
+                label,
+            )?,
+            route_failing: metrics.gauge(
+                "flyball_plugin_route_failing_objects",
+                "Objects whose changes the plugin's `route` fails on.",
                 label,
             )?,
             cpu: metrics.counter(
@@ -134,6 +140,10 @@ impl Source {
             .quarantined
             .with_label_values(plugin)
             .set(if is_running { 0.0 } else { 1.0 });
+        families
+            .route_failing
+            .with_label_values(plugin)
+            .set(self.limits.route.failing() as f64);
         let hits = self.hits(&stats);
         let mut exported = self.exported.lock();
         let count = |family: &CounterVec, labels: &[&str], more: f64| {
@@ -191,6 +201,7 @@ impl Drop for PluginMetrics {
             &self.source.families.memory,
             &self.source.families.instances,
             &self.source.families.quarantined,
+            &self.source.families.route_failing,
         ] {
             // Fails only if the series was removed before.
             let _ = vec.remove_label_values(&[&*self.source.name]);

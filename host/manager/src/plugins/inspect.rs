@@ -44,7 +44,7 @@ pub async fn inspect(
         ..Grants::default()
     };
     let (mut plugin, component) = dropped_in(engine, origin, wasm.clone()).await?;
-    let config = grants.config_for(plugin.name(), &plugin.digest);
+    let config = grants.config_for(plugin.name(), plugin.file());
     if !config.is_empty() {
         plugin = describe_with(config, &plugin, engine, &component).await?;
     }

@@ -13,11 +13,14 @@ use flyball_types::description::{Description, DescriptionError};
 use crate::limits::rate::RateGate;
 use crate::plugins::describe::DescribeImports;
 use crate::policy::LimitPolicy;
+use crate::policy::grant::PluginFile;
 
 /// CPU time of a `describe`.
 const DESCRIBE_CPU: Duration = Duration::from_secs(10);
 /// How much of that it may use at once; the rest within its CPU quota.
 const DESCRIBE_BURST: Duration = Duration::from_secs(1);
+/// The most instances of a dropped-in plugin if its policy does not say how many.
+const DROPPED_IN_INSTANCES: usize = 100;
 /// The CPU quota of a dropped-in plugin if its policy sets none, in thousandths of a core.
 const DROPPED_IN_SHARE: u32 = 250;
 
@@ -35,8 +38,10 @@ pub struct BuiltIn {
 pub(crate) enum Origin {
     /// The host's own binary.
     BuiltIn(&'static str),
-    /// A file that the operator dropped in, or a package that the policy names: then its address.
+    /// A file that the operator dropped in.
     File(PathBuf),
+    /// A package that the policy names, by its address.
+    Package(String),
 }
 
 /// A plugin that was compiled and has described itself: all that decides on whether it runs. Its compiled code is kept
@@ -125,11 +130,23 @@ impl Origin {
         match self {
             Self::BuiltIn(name) => (*name).into(),
             Self::File(path) => path.display().to_string().into(),
+            Self::Package(source) => source.as_str().into(),
         }
     }
 }
 
 impl LoadedPlugin {
+    /// The file that a policy is checked against.
+    pub(crate) fn file(&self) -> PluginFile<'_> {
+        PluginFile {
+            digest: &self.digest,
+            package: match &self.origin {
+                Origin::Package(source) => Some(source),
+                Origin::BuiltIn(_) | Origin::File(_) => None,
+            },
+        }
+    }
+
     /// The name that it gives itself.
     pub(crate) fn name(&self) -> &str {
         &self.description.name
@@ -203,7 +220,7 @@ async fn describe(
 ) -> Result<LoadedPlugin, PluginError> {
     let text = origin.text();
     // Its own limits are in its policy, which is found by its name.
-    let cpu_share = matches!(origin, Origin::File(_)).then_some(DROPPED_IN_SHARE);
+    let cpu_share = (!matches!(origin, Origin::BuiltIn(_))).then_some(DROPPED_IN_SHARE);
     let limits = Limits {
         cpu_per_call: DESCRIBE_CPU,
         max_instances: 1,
@@ -258,7 +275,12 @@ pub(crate) fn limits(
         .cpu_share
         .unwrap_or(if is_builtin { 0 } else { DROPPED_IN_SHARE });
     // One more for `route`.
-    let instances = concurrency as usize * queues + 1;
+    let instances = (concurrency as usize).saturating_mul(queues) + 1;
+    let instances = if is_builtin {
+        instances
+    } else {
+        instances.min(DROPPED_IN_INSTANCES)
+    };
     Limits {
         cpu_per_call: policy.cpu.unwrap_or(default.cpu_per_call),
         cpu_share: (cpu_share > 0).then_some(cpu_share),
@@ -269,6 +291,8 @@ pub(crate) fn limits(
             .map_or(instances, |instances| instances.max(1) as usize),
         answer_bytes: bytes(policy.answer, default.answer_bytes),
         staged_bytes: bytes(policy.staged, default.staged_bytes),
+        held_bytes: bytes(policy.held, default.held_bytes),
+        is_reserved: is_builtin,
         ..default
     }
 }
@@ -287,8 +311,13 @@ mod tests {
             limits(&none, 5, 2, true),
             Limits {
                 max_instances: 11,
+                is_reserved: true,
                 ..Limits::default()
             }
+        );
+        assert_eq!(
+            limits(&none, 100, 32, false).max_instances,
+            DROPPED_IN_INSTANCES
         );
         assert_eq!(limits(&none, 5, 2, false).cpu_share, Some(DROPPED_IN_SHARE));
     }

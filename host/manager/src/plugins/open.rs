@@ -1,7 +1,7 @@
 //! Opens a version of a plugin: instantiates its component, resolves the kinds that it watches, reviews whether its account
 //! may read them, and opens its informers. `start.rs` starts what is open.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use flyball_cache::{ApiResource, DiscoveryError, Informer};
@@ -168,4 +168,19 @@ impl Opened {
             informer.synced().await;
         }
     }
+
+    /// Which of these informers are not synced yet, as a sentence; none if all are.
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        waits_for(&self.informers)
+    }
+}
+
+/// Which informers are not synced yet, as a sentence; none if all are.
+pub(crate) fn waits_for(informers: &[(usize, Informer)]) -> Option<String> {
+    let unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
+    let kinds: BTreeSet<String> = unsynced
+        .map(|(_, informer)| informer.resource().kind.to_string())
+        .collect();
+    let kinds = Vec::from_iter(kinds).join(", ");
+    (!kinds.is_empty()).then(|| format!("waits until its caches are synced: {kinds}"))
 }

@@ -71,7 +71,7 @@ impl Package {
     }
 
     async fn try_load(&self, engine: &Engine, options: &Options) -> Result<Pulled, PluginError> {
-        let origin = Origin::File(PathBuf::from(&self.source));
+        let origin = Origin::Package(self.source.clone());
         let failed = |source| PluginError::Pull {
             origin: origin.text(),
             source,

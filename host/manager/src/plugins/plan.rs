@@ -228,7 +228,7 @@ fn describe_again(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     let kept = kept.map(|(digest, source)| (SourceKey::Kept(digest.clone()), source));
     let stale = of_paths.chain(kept).filter_map(|(key, source)| {
         let plugin = source.plugin.as_ref().filter(|_| !source.is_loading)?;
-        let config = inputs.grants.config_for(plugin.name(), &plugin.digest);
+        let config = inputs.grants.config_for(plugin.name(), plugin.file());
         let is_tried = source.described_with.as_ref() == Some(&config);
         (plugin.config != config && !is_tried).then_some(Action::Describe(key, config))
     });

@@ -5,23 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flyball_cache::Informer;
+use flyball_serving::HealthChecks;
 use flyball_serving::debug::PageRegistration;
-use flyball_serving::health::Registration;
+use flyball_serving::health::{CheckName, Note, Registration};
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
 use flyball_types::description::{Description, MetricType};
 
 use crate::api::client::ApiClient;
 use crate::api::cluster::Cluster;
-use crate::api::denial::Denials;
 use crate::api::events::Recorder;
+use crate::api::incidents::Incidents;
 use crate::limits::host_limits::HostLimits;
 use crate::limits::plugin_metrics::PluginMetrics;
 use crate::limits::quarantine::State;
 use crate::limits::rate::RateLimiter;
-use crate::plugins::open::Opened;
+use crate::plugins::open::{Opened, waits_for};
 use crate::plugins::plan::Version;
 use crate::plugins::{PluginOptions, Telemetry};
 use crate::policy::PluginPolicy;
+use crate::policy::grant::Grant;
 use crate::reads::cached::{CachedReads, Seen};
 use crate::reads::live::LiveReads;
 use crate::runtime::context::{PluginContext, Reads, Settings};
@@ -51,9 +53,19 @@ pub(crate) struct RunningVersion {
     pub(crate) tasks: PluginTasks,
     pub(crate) version: Version,
     running: GaugeVec,
-    _checks: [Registration; 2],
+    waits_for: WaitsFor,
+    _checks: Checks,
     _graph: Option<PageRegistration>,
     _metrics: PluginMetrics,
+}
+
+/// Returns what keeps a version from its work as a sentence; none if nothing does.
+type WaitsFor = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What shows a version in the health endpoints.
+struct Checks {
+    _registrations: Vec<Registration>,
+    _note: Option<Note>,
 }
 
 impl Starter {
@@ -98,7 +110,9 @@ impl Starter {
             discovered,
         } = opened;
         let name = context.name().to_owned();
-        let checks = self.checks(&name, &informers, discovered.as_ref());
+        let waits_for = unsynced(&informers, discovered.as_ref());
+        let health = &self.telemetry.health;
+        let checks = checks(health, &name, version.grant.is_builtin, waits_for.clone());
         let page = discovered.is_some().then(|| {
             let cached = context.reads.cached.clone();
             self.telemetry
@@ -129,40 +143,13 @@ impl Starter {
             tasks,
             version,
             running: self.running.clone(),
+            waits_for,
             _checks: checks,
             _graph: page,
             _metrics: metrics,
         };
         running.show_leading(is_leading);
         Ok(running)
-    }
-
-    /// A liveness check that never fails, and a readiness check that waits for the informers.
-    fn checks(
-        &self,
-        name: &str,
-        informers: &[(usize, Informer)],
-        discovered: Option<&DiscoveredInformers>,
-    ) -> [Registration; 2] {
-        let informers = informers.to_vec();
-        let discovered_ready = discovered.map(DiscoveredInformers::ready);
-        let are_synced = move || {
-            let mut unsynced = informers.iter().filter(|(_, own)| !own.is_synced());
-            if let Some((_, informer)) = unsynced.next() {
-                return Err(format!("{} is not synced", informer.resource().kind));
-            }
-            match &discovered_ready {
-                Some(ready) if !ready.load(Ordering::Acquire) => {
-                    Err("not all discovered kinds are synced".into())
-                }
-                _ => Ok(()),
-            }
-        };
-        let health = &self.telemetry.health;
-        [
-            health.add(name, || Ok(())),
-            health.add_readiness(format!("{name}-informers"), are_synced),
-        ]
     }
 
     fn context(
@@ -205,9 +192,10 @@ impl Starter {
             Some(same) => same.memo.clone(),
             None => Arc::new(Memo::new(policy.limits.memo)),
         };
-        let event_source = match description.event_source.is_empty() {
-            true => &description.name,
-            false => &description.event_source,
+        // A dropped-in plugin can't speak for another component.
+        let event_source = match &*description.event_source {
+            source if grant.is_builtin && !source.is_empty() => source,
+            _ => &description.name,
         };
         let live = LiveReads::new(
             client.clone(),
@@ -216,13 +204,15 @@ impl Starter {
             self.rate_limiter(&policy),
             opened.plugin.limits().answer_bytes,
         );
+        let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin);
         let telemetry = PluginTelemetry {
-            recorder: Recorder::start(client, name.clone(), event_source.clone()),
-            denials: Denials {
+            recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
+            incidents: Incidents {
                 count: self.denied.with_label_values(&[&*name]),
                 recorder: self.recorder.clone(),
                 account: grant.account.clone(),
                 plugin: name.clone(),
+                limits: limits.clone(),
             },
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
             metrics: CustomMetrics::new(name.clone(), self.declare_metrics(description)),
@@ -234,7 +224,7 @@ impl Starter {
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
             signing_keys: SigningKeys::new(self.options.signer.clone(), policy.clone()),
-            limits: HostLimits::new(name, &policy.limits, grant.is_builtin),
+            limits,
             telemetry,
             runtime: tokio::runtime::Handle::current(),
             settings: Settings {
@@ -248,14 +238,18 @@ impl Starter {
     /// The client for the plugin's requests, with the credentials of its account.
     fn client(&self, version: &Version, before: Option<&RunningVersion>) -> ApiClient {
         let (name, grant) = (&version.plugin.description.name, &version.grant);
-        let has_account = !grant.is_builtin || self.options.use_service_account_credentials;
-        let account = grant.account.as_ref().filter(|_| has_account);
-        match (account, before) {
+        let identity = |grant: &'_ Grant| {
+            let identity = grant.identity(self.options.use_service_account_credentials);
+            identity.cloned()
+        };
+        match (identity(grant), before) {
             // The tokens of the version before remain valid for this one.
-            (Some(_), Some(before)) if before.version.grant.account.as_ref() == account => {
+            (Some(account), Some(before))
+                if identity(&before.version.grant) == Some(account.clone()) =>
+            {
                 before.tasks.context().writer.client().clone()
             }
-            (Some((namespace, account)), _) => self.cluster.client_as(namespace, account, name),
+            (Some((namespace, account)), _) => self.cluster.client_as(&namespace, &account, name),
             (None, _) => self.cluster.client(name, self.cluster.fence.clone()),
         }
     }
@@ -305,7 +299,48 @@ impl Starter {
     }
 }
 
+/// Tells which informers of a version are not synced yet.
+fn unsynced(informers: &[(usize, Informer)], discovered: Option<&DiscoveredInformers>) -> WaitsFor {
+    let informers = informers.to_vec();
+    let discovered_ready = discovered.map(DiscoveredInformers::ready);
+    Arc::new(move || {
+        waits_for(&informers).or_else(|| match &discovered_ready {
+            Some(ready) if !ready.load(Ordering::Acquire) => {
+                Some("waits until the caches of all discovered kinds are synced".to_owned())
+            }
+            _ => None,
+        })
+    })
+}
+
+/// Adds the checks of a version. A built-in has a liveness check that never fails, with the name that it has in
+/// kube-controller-manager, and the host is not ready until its informers are synced. A dropped-in plugin has names of
+/// its own, and its informers are only noted: a watch that never syncs must not keep the host from being ready.
+fn checks(health: &HealthChecks, name: &str, is_builtin: bool, waits_for: WaitsFor) -> Checks {
+    let (own, informers) = (name.to_owned(), CheckName::Informers(name.to_owned()));
+    if is_builtin {
+        let synced = move || waits_for().map_or(Ok(()), Err);
+        let alive = health.add(CheckName::Controller(own), || Ok(()));
+        Checks {
+            _registrations: vec![alive, health.add_readiness(informers, synced)],
+            _note: None,
+        }
+    } else {
+        let is_waiting = move || waits_for().is_some();
+        let alive = health.add(CheckName::Plugin(own), || Ok(()));
+        Checks {
+            _registrations: vec![alive],
+            _note: Some(health.note_while(informers, "not synced", is_waiting)),
+        }
+    }
+}
+
 impl RunningVersion {
+    /// Why the plugin does not work yet, as a sentence; none if it does.
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        (self.waits_for)()
+    }
+
     /// Why the plugin is quarantined, as a sentence; none if it isn't.
     pub(crate) fn quarantine(&self) -> Option<String> {
         match self.tasks.context().limits.quarantine.state() {
@@ -329,5 +364,66 @@ impl RunningVersion {
         self.running
             .with_label_values(&labels)
             .set(if leads { 1.0 } else { 0.0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting() -> WaitsFor {
+        Arc::new(|| Some("waits until its caches are synced: v1/Pod".to_owned()))
+    }
+
+    fn ready(health: &HealthChecks) -> (bool, String) {
+        let report = health.report("readyz", &[]);
+        (report.is_healthy(), report.text(true))
+    }
+
+    #[test]
+    fn a_built_in_is_alive_and_not_ready_until_its_informers_are_synced() {
+        let health = HealthChecks::default();
+        let checks = checks(&health, "job-controller", true, waiting());
+        assert_eq!(health.check("job-controller"), Some(Ok(())));
+        assert!(health.report("healthz", &[]).is_healthy());
+        let report = health.report("readyz", &[]);
+        assert_eq!(
+            report.failed(),
+            [(
+                "informers/job-controller".to_owned(),
+                waiting()().expect("it waits")
+            )]
+        );
+        drop(checks);
+        assert!(ready(&health).0);
+    }
+
+    #[test]
+    fn a_watch_of_a_plugin_that_never_syncs_names_the_plugin_and_leaves_the_host_ready() {
+        let health = HealthChecks::default();
+        let checks = checks(&health, "hello", false, waiting());
+        assert_eq!(
+            ready(&health),
+            (
+                true,
+                "[+]ping ok\n[+]plugins/hello ok\n[i]informers/hello: not synced\nreadyz check passed\n".to_owned()
+            )
+        );
+        drop(checks);
+        assert_eq!(ready(&health).1, "[+]ping ok\nreadyz check passed\n");
+    }
+
+    #[test]
+    fn no_plugin_hides_the_checks_of_a_built_in() {
+        let health = HealthChecks::default();
+        let _own = checks(&health, "a", true, waiting());
+        let nothing = || -> WaitsFor { Arc::new(|| None) };
+        let names = ["a", "a-informers", "informers", "ping", "readyz"];
+        let _others = names.map(|name| checks(&health, name, false, nothing()));
+        assert_eq!(
+            health.check("informers/a"),
+            Some(Err(waiting()().expect("it waits")))
+        );
+        assert!(!ready(&health).0);
     }
 }

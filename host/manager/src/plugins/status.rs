@@ -45,6 +45,12 @@ pub struct PluginStatus {
     pub rolled_back: bool,
     /// Keys in its queues.
     pub queued: usize,
+    /// Objects whose changes wait for its `route`.
+    #[serde(default)]
+    pub route_waiting: usize,
+    /// Those of them on which `route` fails.
+    #[serde(default)]
+    pub route_failing: usize,
     #[serde(flatten)]
     pub performance: Performance,
     /// Linear memory of all instances, in bytes.
@@ -70,6 +76,8 @@ impl PluginStatus {
             reason: Some(problem.to_owned()),
             rolled_back: false,
             queued: 0,
+            route_waiting: 0,
+            route_failing: 0,
             performance: Performance::default(),
             memory: 0,
             memo: 0,

@@ -51,6 +51,22 @@ impl PluginPolicy {
         rules.any(|rule| rule.namespaces.is_empty() && rule.fields.is_empty())
     }
 
+    /// Fails with `Denied` if the plugin may not record events about objects of this kind in this namespace. It may if it
+    /// may read or write such objects, or create events there.
+    pub(crate) fn check_event(&self, kind: &Kind, namespace: &str) -> Result<(), ApiError> {
+        let (name, event) = (kind.to_string(), Kind::new("", "v1", "Event"));
+        let mut rules = self.allow.iter();
+        if rules.any(|rule| rule.is_of(&name) && rule.is_for(namespace))
+            || self.check("create", &event, "", namespace).is_ok()
+        {
+            return Ok(());
+        }
+        Err(ApiError::denied(format!(
+            "the policy does not let this plugin record events about {name} in the namespace `{}`",
+            namespace.escape_debug()
+        )))
+    }
+
     /// Whether it may watch this kind, in some namespace at least if none is named.
     pub(crate) fn may_watch(&self, kind: &Kind, namespace: &str) -> bool {
         let mut rules = self.reading(&["watch"], kind, "");
@@ -412,6 +428,33 @@ mod tests {
                 .unwrap_err()
                 .contains("`fields` limit what is read")
         );
+    }
+
+    #[test]
+    fn events_are_recorded_about_what_the_plugin_may_read_or_write() {
+        let rule = |kind: &str, verb: &str| {
+            format!(
+                "[[plugins.a.allow]]\nkinds = [\"{kind}\"]\nverbs = [\"{verb}\"]\nnamespaces = [\"demo\"]\n"
+            )
+        };
+        let (pod, node) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Node"));
+        let check = |text: &str, kind: &Kind, namespace: &str| {
+            parse(text).unwrap().plugins["a"]
+                .check_event(kind, namespace)
+                .is_ok()
+        };
+        let pods = rule("v1/Pod", "watch");
+        assert!(check(&pods, &pod, "demo"));
+        for (kind, namespace) in [
+            (&pod, "other"),
+            (&pod, ""),
+            (&node, "demo"),
+            (&pod, "demo/pods/p/proxy"),
+        ] {
+            assert!(!check(&pods, kind, namespace), "{kind} {namespace}");
+        }
+        assert!(check(&rule("v1/Event", "create"), &node, "demo"));
+        assert!(!check("[plugins.a]", &pod, "demo"));
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub enum PolicyError {
     },
 }
 
+/// The most keys that a policy lets a plugin reconcile at once.
+const MAX_CONCURRENCY: u32 = 10_000;
+
 impl Policy {
     /// Reads a file, or all `*.toml` files of a folder.
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
@@ -167,6 +170,9 @@ impl PluginPolicy {
         }
         if !self.signer_keys.is_empty() && !self.imports.contains("signer") {
             return Err("`signer-keys` does nothing without `imports = [\"signer\"]`".into());
+        }
+        if self.concurrency.is_some_and(|keys| keys > MAX_CONCURRENCY) {
+            return Err(format!("`concurrency` is greater than {MAX_CONCURRENCY}"));
         }
         if self.digest.is_some() && self.source.is_some() {
             return Err(

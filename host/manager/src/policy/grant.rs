@@ -56,6 +56,15 @@ pub struct Grants {
     pub builtin_names: BTreeSet<String>,
 }
 
+/// What a policy may bind a grant to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PluginFile<'a> {
+    /// The SHA-256, in hex.
+    pub(crate) digest: &'a str,
+    /// The address of the package that holds the file; none if it lies in a plugin folder.
+    pub(crate) package: Option<&'a str>,
+}
+
 /// What a plugin runs under.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Grant {
@@ -68,6 +77,15 @@ pub(crate) struct Grant {
     pub(crate) is_builtin: bool,
 }
 
+impl Grant {
+    /// The service account that the plugin's requests are made as, if the flag
+    /// `--use-service-account-credentials` has this value. None for the host's own credentials.
+    pub(crate) fn identity(&self, builtins_use_accounts: bool) -> Option<&(String, String)> {
+        let uses_account = !self.is_builtin || builtins_use_accounts;
+        self.account.as_ref().filter(|_| uses_account)
+    }
+}
+
 /// Why a plugin may not run. The others do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -78,14 +96,18 @@ pub(crate) enum Refusal {
     )]
     NoPolicy { name: String, wants: String },
     /// The policy applies to another file.
-    #[error(
-        "pending: the policy for `{name}` applies only to the file {granted}, and this one is sha256:{digest}"
-    )]
+    #[error("pending: the policy for `{name}` applies only to {granted}, and this one is {found}")]
     OtherFile {
         name: String,
         granted: String,
-        digest: String,
+        found: String,
     },
+    /// The policy gives signing keys to whatever file has the plugin's name.
+    #[error(
+        "pending: the policy gives `{name}` signing keys, and must say which file gets them: add `digest = \"sha256:{digest}\"`, \
+         or a `source`"
+    )]
+    UnboundKeys { name: String, digest: String },
     /// The policy does not grant it a watch, which it can't work without.
     #[error("pending: the policy does not let it {0}")]
     Watch(String),
@@ -102,6 +124,11 @@ pub(crate) enum Refusal {
     )]
     BuiltIn { name: String },
 }
+
+/// The most keys that a dropped-in plugin reconciles at once if its policy does not say how many...
+const CONCURRENCY_WITH_POLICY: u32 = 100;
+/// ...and if it has no policy of its own, because all plugins are trusted.
+const CONCURRENCY_WITHOUT_POLICY: u32 = 10;
 
 /// Namespace of a dropped-in plugin's service account, unless its policy names another account.
 pub const ACCOUNTS_NAMESPACE: &str = "flyball-system";
@@ -221,12 +248,12 @@ impl Grants {
         self.granted(description, policy, account, true)
     }
 
-    /// The operator's configuration for a plugin of this name from the file with this digest. It is empty if the policy
+    /// The operator's configuration for a plugin of this name from this file. It is empty if the policy
     /// does not grant the name to this file: then the values are not the plugin's to see.
-    pub(crate) fn config_for(&self, name: &str, digest: &str) -> BTreeMap<String, String> {
+    pub(crate) fn config_for(&self, name: &str, file: PluginFile<'_>) -> BTreeMap<String, String> {
         let policy = self.plugins.plugins.get(name);
         let replaces_builtin = policy.is_some_and(|policy| policy.replaces_builtin);
-        let is_for_file = policy.is_none_or(|policy| policy.is_for_file(digest));
+        let is_for_file = policy.is_none_or(|policy| policy.is_for(file));
         if !is_for_file || (self.builtin_names.contains(name) && !replaces_builtin) {
             return BTreeMap::new();
         }
@@ -242,11 +269,11 @@ impl Grants {
         config
     }
 
-    /// The grant of a dropped-in plugin from the file with this digest. `before` is what the version that ran last asked for.
+    /// The grant of a dropped-in plugin from this file. `before` is what the version that ran last asked for.
     pub(crate) fn dropped_in(
         &self,
         description: &Description,
-        digest: &str,
+        file: PluginFile<'_>,
         before: Option<&Asks>,
     ) -> Result<Grant, Refusal> {
         let name = description.name.clone();
@@ -271,13 +298,26 @@ impl Grants {
                 wants: asks.to_string(),
             });
         };
-        if let Some(granted) = &policy.digest
-            && !policy.is_for_file(digest)
-        {
+        if !policy.is_for(file) {
+            let granted = match (&policy.source, &policy.digest) {
+                (Some(source), _) => format!("the package {source}"),
+                (None, Some(digest)) => format!("the file {digest}"),
+                (None, None) => "a file".to_owned(),
+            };
+            let found = match file.package {
+                Some(package) => format!("the package {package}"),
+                None => format!("the file sha256:{}", file.digest),
+            };
             return Err(Refusal::OtherFile {
                 name,
-                granted: granted.clone(),
-                digest: digest.to_owned(),
+                granted,
+                found,
+            });
+        }
+        if !policy.signer_keys.is_empty() && policy.digest.is_none() && policy.source.is_none() {
+            return Err(Refusal::UnboundKeys {
+                name,
+                digest: file.digest.to_owned(),
             });
         }
         let beyond = asks.beyond(policy);
@@ -306,10 +346,16 @@ impl Grants {
         account: Option<(String, String)>,
         is_builtin: bool,
     ) -> Grant {
+        // What a description asks for is no grant: without the operator's word it has a bound.
+        let most = match (is_builtin, account.is_some()) {
+            (true, _) => u32::MAX,
+            (false, true) => CONCURRENCY_WITH_POLICY,
+            (false, false) => CONCURRENCY_WITHOUT_POLICY,
+        };
         let concurrency = self.concurrency.get(&description.name).copied();
         let concurrency = concurrency
             .or(policy.concurrency)
-            .unwrap_or(description.concurrency)
+            .unwrap_or(description.concurrency.min(most))
             .max(1);
         Grant {
             config: self.config(&description.name, Some(&policy)),
@@ -369,6 +415,15 @@ mod tests {
 
     const DIGEST: &str = "4a5b6c7d8e9f00112233445566778899aabbccddeeff00112233445566778899";
 
+    const FILE: PluginFile<'static> = file(DIGEST);
+
+    const fn file(digest: &str) -> PluginFile<'_> {
+        PluginFile {
+            digest,
+            package: None,
+        }
+    }
+
     fn plugin(permissions: &str) -> Description {
         let text = format!(
             r#"{{"format": 1, "name": "hello", "queues": [{{"name": "hello"}}],
@@ -395,7 +450,7 @@ mod tests {
     #[test]
     fn without_a_policy_a_plugin_waits_and_what_it_asks_for_is_told() {
         let refused = grants("")
-            .dropped_in(&plugin(CREATES), DIGEST, None)
+            .dropped_in(&plugin(CREATES), FILE, None)
             .unwrap_err()
             .to_string();
         assert!(
@@ -406,7 +461,7 @@ mod tests {
             trust: true,
             ..Grants::default()
         };
-        let granted = trusting.dropped_in(&plugin(CREATES), DIGEST, None).unwrap();
+        let granted = trusting.dropped_in(&plugin(CREATES), FILE, None).unwrap();
         assert_eq!(granted.account, None);
         assert!(
             granted
@@ -416,9 +471,29 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_asks_for_no_more_workers_than_the_operator_allows() {
+        let greedy = Description {
+            concurrency: 100_000_000,
+            ..plugin(CREATES)
+        };
+        let trusting = Grants {
+            trust: true,
+            ..Grants::default()
+        };
+        let concurrency = |grants: &Grants| {
+            let grant = grants.dropped_in(&greedy, FILE, None);
+            grant.expect("it is granted").concurrency
+        };
+        assert_eq!(concurrency(&trusting), 10);
+        assert_eq!(concurrency(&grants(WATCHES)), 100);
+        let word = format!("[plugins.hello]\nconcurrency = 500\n{WATCHES}");
+        assert_eq!(concurrency(&grants(&word)), 500);
+    }
+
+    #[test]
     fn what_the_operator_left_out_is_denied_and_the_plugin_runs() {
         let granted = grants(WATCHES)
-            .dropped_in(&plugin(CREATES), DIGEST, None)
+            .dropped_in(&plugin(CREATES), FILE, None)
             .unwrap();
         assert!(
             !granted
@@ -435,19 +510,19 @@ mod tests {
     fn what_it_watches_must_be_granted() {
         let other = WATCHES.replace("v1/Namespace", "v1/Pod");
         let refused = grants(&other)
-            .dropped_in(&plugin(CREATES), DIGEST, None)
+            .dropped_in(&plugin(CREATES), FILE, None)
             .unwrap_err();
         assert_eq!(refused, Refusal::Watch("watch v1/Namespace".into()));
         let narrow = format!("{WATCHES}fields = [\"metadata.labels\"]");
         assert!(
             grants(&narrow)
-                .dropped_in(&plugin(CREATES), DIGEST, None)
+                .dropped_in(&plugin(CREATES), FILE, None)
                 .is_err()
         );
         let wide = format!("{WATCHES}fields = [\"metadata\"]");
         assert!(
             grants(&wide)
-                .dropped_in(&plugin(CREATES), DIGEST, None)
+                .dropped_in(&plugin(CREATES), FILE, None)
                 .is_ok()
         );
     }
@@ -457,11 +532,11 @@ mod tests {
         let before = Asks::of(&plugin(CREATES));
         assert!(
             grants(WATCHES)
-                .dropped_in(&plugin(CREATES), DIGEST, Some(&before))
+                .dropped_in(&plugin(CREATES), FILE, Some(&before))
                 .is_ok()
         );
         let refused = grants(WATCHES)
-            .dropped_in(&plugin(DELETES), DIGEST, Some(&before))
+            .dropped_in(&plugin(DELETES), FILE, Some(&before))
             .unwrap_err();
         assert!(
             refused.to_string().contains("to delete v1/ConfigMap;"),
@@ -472,7 +547,7 @@ mod tests {
         );
         assert!(
             grants(&more)
-                .dropped_in(&plugin(DELETES), DIGEST, Some(&before))
+                .dropped_in(&plugin(DELETES), FILE, Some(&before))
                 .is_ok()
         );
     }
@@ -482,12 +557,12 @@ mod tests {
         let bound = format!("[plugins.hello]\ndigest = \"sha256:{DIGEST}\"\n{WATCHES}");
         assert!(
             grants(&bound)
-                .dropped_in(&plugin(CREATES), DIGEST, None)
+                .dropped_in(&plugin(CREATES), FILE, None)
                 .is_ok()
         );
         let other = DIGEST.replace('4', "5");
         let refused = grants(&bound)
-            .dropped_in(&plugin(CREATES), &other, None)
+            .dropped_in(&plugin(CREATES), file(&other), None)
             .unwrap_err();
         assert!(refused.to_string().contains(&other), "{refused}");
     }
@@ -499,7 +574,7 @@ mod tests {
             ..grants
         };
         let refused = with_builtin(grants(WATCHES))
-            .dropped_in(&plugin(CREATES), DIGEST, None)
+            .dropped_in(&plugin(CREATES), FILE, None)
             .unwrap_err();
         assert!(
             refused.to_string().contains("replaces-builtin"),
@@ -508,7 +583,7 @@ mod tests {
         let replacing = format!("[plugins.hello]\nreplaces-builtin = true\n{WATCHES}");
         assert!(
             with_builtin(grants(&replacing))
-                .dropped_in(&plugin(CREATES), DIGEST, None)
+                .dropped_in(&plugin(CREATES), FILE, None)
                 .is_ok()
         );
         let trusting = Grants {
@@ -517,7 +592,7 @@ mod tests {
         };
         assert!(
             with_builtin(trusting)
-                .dropped_in(&plugin(CREATES), DIGEST, None)
+                .dropped_in(&plugin(CREATES), FILE, None)
                 .is_err()
         );
     }
@@ -534,10 +609,69 @@ mod tests {
         };
         let expected = [("from", "flag"), ("token", "secret")];
         let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        assert_eq!(grants.config_for("hello", DIGEST), expected.into());
+        assert_eq!(grants.config_for("hello", FILE), expected.into());
         let other = DIGEST.replace('4', "5");
-        assert!(grants.config_for("hello", &other).is_empty());
+        assert!(grants.config_for("hello", file(&other)).is_empty());
         grants.builtin_names.insert("hello".to_owned());
-        assert!(grants.config_for("hello", DIGEST).is_empty());
+        assert!(grants.config_for("hello", FILE).is_empty());
+    }
+
+    #[test]
+    fn a_policy_with_a_source_accepts_no_file_and_no_other_package() {
+        let source = format!("oci://example.com/hello@sha256:{DIGEST}");
+        let bound = format!("[plugins.hello]\nsource = \"{source}\"\n{WATCHES}");
+        let grant = |package: Option<&str>| {
+            let file = PluginFile {
+                digest: DIGEST,
+                package,
+            };
+            let granted = grants(&bound).dropped_in(&plugin(CREATES), file, None);
+            granted.map_err(|refusal| refusal.to_string())
+        };
+        assert!(grant(Some(&source)).is_ok());
+        let refused = grant(None).unwrap_err();
+        assert!(
+            refused.contains(&format!("only to the package {source}")),
+            "{refused}"
+        );
+        assert!(grant(Some("oci://example.com/other")).is_err());
+        // The values of the policy are not a file's to see either.
+        let with_config = format!("{bound}\n[plugins.hello.config]\ntoken = \"secret\"");
+        assert!(grants(&with_config).config_for("hello", FILE).is_empty());
+    }
+
+    #[test]
+    fn signing_keys_are_given_only_to_a_file_or_package_that_the_policy_names() {
+        let keys = "[plugins.hello]\nimports = [\"signer\"]\nsigner-keys = [\"a\"]\n";
+        let grant = |bound: &str| {
+            let text = format!("{keys}{bound}{WATCHES}");
+            grants(&text).dropped_in(&plugin(CREATES), FILE, None)
+        };
+        let refused = grant("").unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!("`digest = \"sha256:{DIGEST}\"`").replace('`', "")),
+            "{refused}"
+        );
+        assert!(grant(&format!("digest = \"sha256:{DIGEST}\"\n")).is_ok());
+    }
+
+    #[test]
+    fn a_plugin_has_the_identity_of_its_account_even_where_built_ins_have_the_hosts() {
+        let account = Some(("kube-system".to_owned(), "a".to_owned()));
+        let grant = |is_builtin| Grant {
+            policy: Arc::default(),
+            account: account.clone(),
+            config: BTreeMap::new(),
+            concurrency: 1,
+            is_builtin,
+        };
+        for builtins_use_accounts in [false, true] {
+            assert_eq!(
+                grant(false).identity(builtins_use_accounts),
+                account.as_ref()
+            );
+        }
+        assert_eq!(grant(true).identity(true), account.as_ref());
+        assert_eq!(grant(true).identity(false), None);
     }
 }

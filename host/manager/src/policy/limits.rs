@@ -52,6 +52,13 @@ pub struct LimitPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub staged: Option<u64>,
+    /// What the host may hold for all calls together: cursors, batches, and answers while they are read.
+    #[serde(
+        deserialize_with = "bytes",
+        serialize_with = "write_bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub held: Option<u64>,
     /// What the memo may hold.
     #[serde(
         deserialize_with = "bytes",

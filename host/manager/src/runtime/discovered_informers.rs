@@ -9,6 +9,7 @@ use std::time::Duration;
 use flyball_cache::{ApiResource, Catalogue, Discovery, DiscoveryError, Informer, InformerFactory};
 use flyball_types::description::{Description, Discovered, Watch};
 use flyball_types::{Kind, Mask, MaskError, duration, error_chain};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -72,10 +73,11 @@ impl DiscoveredInformers {
     }
 
     /// Follows discovery until `finish`, and ends when all routes have ended. `route` handles the deltas of one kind; it
-    /// lowers the number that it gets once it has routed the initial objects. `ready` is called when the first kinds have.
+    /// runs on `threads`, and lowers the number that it gets once it has routed the initial objects. `ready` is called when the first kinds have.
     pub(crate) async fn run<R>(
         mut self,
         context: Arc<PluginContext>,
+        threads: &Handle,
         route: impl Fn(Informer, watch::Sender<usize>) -> R,
         ready: impl FnOnce(),
         finish: CancellationToken,
@@ -98,7 +100,7 @@ impl DiscoveredInformers {
         let (left, mut routed) = watch::channel(self.informers.len());
         let missing = missing.len();
         let spawn = |informer: &Informer, left: &watch::Sender<usize>| {
-            AbortOnDropHandle::new(tokio::spawn(route(informer.clone(), left.clone())))
+            AbortOnDropHandle::new(threads.spawn(route(informer.clone(), left.clone())))
         };
         let mut routes: BTreeMap<Kind, AbortOnDropHandle<()>> = self
             .informers

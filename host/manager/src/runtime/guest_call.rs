@@ -107,7 +107,7 @@ impl GuestCall {
         async move {
             context
                 .telemetry
-                .denials
+                .incidents
                 .seen(running.await.unwrap_or_else(|error| Err(failed(error))))
         }
         .boxed()
@@ -124,7 +124,7 @@ impl Imports for GuestCall {
     ) -> Result<Option<Bytes>, ApiError> {
         self.context
             .telemetry
-            .denials
+            .incidents
             .seen(self.context.reads.cached.get(kind, namespace, name, fields))
     }
 
@@ -136,14 +136,14 @@ impl Imports for GuestCall {
     ) -> Result<Page, ApiError> {
         self.context
             .telemetry
-            .denials
+            .incidents
             .seen(self.context.reads.cached.list(query, projection, limit))
     }
 
     fn lister_count(&self, query: &Query) -> Result<u32, ApiError> {
         self.context
             .telemetry
-            .denials
+            .incidents
             .seen(self.context.reads.cached.count(query))
     }
 
@@ -215,7 +215,7 @@ impl Imports for GuestCall {
             let results = running.await.unwrap_or_else(|_| vec![stopped(); count]);
             results
                 .into_iter()
-                .map(|result| context.telemetry.denials.seen(result))
+                .map(|result| context.telemetry.incidents.seen(result))
                 .collect()
         }
         .boxed()
@@ -239,6 +239,13 @@ impl Imports for GuestCall {
             name: object,
             uid,
         } = &about;
+        let checked = kind
+            .parse()
+            .map_err(|error| ApiError::invalid(format!("{error}")))
+            .and_then(|kind| self.context.settings.policy.check_event(&kind, namespace));
+        if self.context.telemetry.incidents.seen(checked).is_err() {
+            return;
+        }
         let event = Event {
             about: ObjectReference {
                 kind: name(kind),
@@ -357,7 +364,7 @@ impl Imports for GuestCall {
     fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
         self.context
             .telemetry
-            .denials
+            .incidents
             .seen(self.context.settings.policy.check_server(server))?;
         Ok(self.context.runtime.clone())
     }
@@ -365,14 +372,14 @@ impl Imports for GuestCall {
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
         self.context
             .telemetry
-            .denials
+            .incidents
             .seen(self.context.signing_keys.sign_jwt(key, claims))
     }
 
     fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError> {
         self.context
             .telemetry
-            .denials
+            .incidents
             .seen(self.context.signing_keys.verify_jwt(key, token))
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runtime::context::PluginContext;
 use crate::runtime::discovered_informers::DiscoveredInformers;
+use crate::runtime::guest_route::GuestRoute;
 use crate::runtime::route::WatchRoute;
 use crate::runtime::tickers::tick;
 use crate::runtime::worker::Worker;
@@ -68,12 +69,17 @@ impl PluginTasks {
             stop: CancellationToken::new(),
             finish: CancellationToken::new(),
         };
+        let guest = Arc::new(GuestRoute::default());
+        let producer = guest.producer();
         for (watch, informer) in informers {
-            tasks.route(*watch, informer.clone(), left.clone());
+            tasks.route(&guest, *watch, informer.clone(), left.clone());
         }
         if let Some(discovered) = discovered {
-            tasks.route_discovered(discovered, left);
+            tasks.route_discovered(&guest, discovered, left);
         }
+        let route = guest.run(tasks.plugin.clone(), tasks.context.clone());
+        tasks.routes.spawn(route);
+        drop(producer);
         let (leading, takes_over) = match *begin {
             Begin::Leading(leading) => (leading, false),
             Begin::TakingOver(leading) => (leading, true),
@@ -85,22 +91,46 @@ impl PluginTasks {
         tasks
     }
 
-    fn route(&mut self, watch: usize, informer: Informer, left: watch::Sender<usize>) {
-        let finish = self.finish.clone();
-        let route = WatchRoute::run(&self.plugin, &self.context, watch, informer, left, finish);
-        self.routes.spawn(route);
+    fn route(
+        &mut self,
+        guest: &Arc<GuestRoute>,
+        watch: usize,
+        informer: Informer,
+        left: watch::Sender<usize>,
+    ) {
+        let (plugin, context, finish) = (&self.plugin, &self.context, self.finish.clone());
+        let route = WatchRoute::run(plugin, context, guest, watch, informer, left, finish);
+        self.routes.spawn_on(route, &self.plugin.threads());
     }
 
-    fn route_discovered(&mut self, discovered: DiscoveredInformers, left: watch::Sender<usize>) {
-        let (plugin, context) = (self.plugin.clone(), self.context.clone());
+    fn route_discovered(
+        &mut self,
+        guest: &Arc<GuestRoute>,
+        discovered: DiscoveredInformers,
+        left: watch::Sender<usize>,
+    ) {
+        let (plugin, context, guest) = (self.plugin.clone(), self.context.clone(), guest.clone());
         let (watch, finish) = (discovered.watch(), self.finish.clone());
+        let producer = guest.producer();
         self.routes.spawn(async move {
+            let _producer = producer;
             let each = finish.clone();
             let route = |informer, left| {
-                WatchRoute::run(&plugin, &context, watch, informer, left, each.clone())
+                WatchRoute::run(
+                    &plugin,
+                    &context,
+                    &guest,
+                    watch,
+                    informer,
+                    left,
+                    each.clone(),
+                )
             };
             let ready = || left.send_modify(|left| *left -= 1);
-            discovered.run(context.clone(), route, ready, finish).await;
+            let threads = plugin.threads();
+            discovered
+                .run(context.clone(), &threads, route, ready, finish)
+                .await;
         });
     }
 

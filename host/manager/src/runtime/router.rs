@@ -141,6 +141,11 @@ impl Router {
             .any(|pair| self.changes.count(pair[0], pair[1]))
     }
 
+    /// Whether any delta goes to the guest's `route`.
+    pub(crate) fn has_guest_route(&self) -> bool {
+        !self.guest_predicates.is_empty()
+    }
+
     /// Whether a delta goes to the guest's `route`.
     pub(crate) fn asks_guest(&self, delta: &Delta) -> bool {
         let delta_type = delta.delta_type();

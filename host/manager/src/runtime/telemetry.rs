@@ -7,8 +7,8 @@ use flyball_plugin::LogLevel;
 use flyball_serving::metrics::{Group, MetricsError};
 use flyball_types::printable;
 
-use crate::api::denial::Denials;
 use crate::api::events::Recorder;
+use crate::api::incidents::Incidents;
 use crate::runtime::history::History;
 
 /// Bytes of a guest's message that one line of the log takes, and of each of its fields.
@@ -17,7 +17,7 @@ const LINE: usize = 8192;
 /// What one plugin shows of itself.
 pub(crate) struct PluginTelemetry {
     pub(crate) recorder: Recorder,
-    pub(crate) denials: Denials,
+    pub(crate) incidents: Incidents,
     /// Shared by all versions.
     pub(crate) history: Arc<History>,
     pub(crate) metrics: CustomMetrics,

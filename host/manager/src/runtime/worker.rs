@@ -125,11 +125,13 @@ impl Worker {
             .max_retries
             .is_some_and(|most| queue.keys.num_requeues(&key) >= most)
         {
-            tracing::warn!(
-                controller = self.context.name(),
-                key = &*key,
-                "gave up until something changes"
-            );
+            if self.context.limits.log_lines.pass() {
+                tracing::warn!(
+                    controller = self.context.name(),
+                    key = &*key,
+                    "gave up until something changes"
+                );
+            }
             queue.keys.forget(&key);
         } else {
             queue
@@ -148,6 +150,9 @@ impl Worker {
     ) {
         let is_well = matches!(result, Ok(Outcome::Done | Outcome::RequeueAfter(_)));
         if is_well && !tracing::enabled!(target: "flyball::reconcile", tracing::Level::DEBUG) {
+            return;
+        }
+        if !self.context.limits.log_lines.pass() {
             return;
         }
         let (controller, key) = (self.context.name(), &**item.key());

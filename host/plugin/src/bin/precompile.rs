@@ -1,5 +1,6 @@
-//! `precompile OUT COMPONENT…`: compiles components for the machine that it runs on, for a host that embeds them: beside a
-//! copy of each `NAME.wasm` it writes `NAME.cwasm` and, in `NAME.sha256`, its digest into the folder OUT.
+//! `precompile OUT COMPONENT…`: compiles components for a host that embeds them. For each `NAME.wasm` it writes three
+//! files into the folder OUT: a copy of the component, the compiled code as `NAME.cwasm`, and the digest as
+//! `NAME.sha256`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,8 +14,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     for component in arguments {
-        if let Err(problem) = precompile(&out, &component) {
-            eprintln!("can't precompile {}: {problem}", component.display());
+        if let Err(error) = precompile(&out, &component) {
+            eprintln!("can't precompile {}: {error}", component.display());
             return ExitCode::FAILURE;
         }
     }

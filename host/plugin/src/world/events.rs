@@ -1,4 +1,4 @@
-//! `events`: Events about objects. Emitting never waits.
+//! `events`: Kubernetes events about objects. Emitting never waits.
 
 use super::State;
 use crate::bindings::flyball::controller::events::{self, Host};

@@ -1,5 +1,5 @@
-//! `wasi:http`, to the servers that the operator granted and to no other. Connections are driven by the runtime that the
-//! running call's imports name: the guests' threads drive none.
+//! `wasi:http`: requests to the servers that the operator granted. The runtime that the call's imports return drives
+//! the connections, so that no guest thread does.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use wasmtime_wasi_http::{
 use super::State;
 use super::wasi::Wasi;
 
-/// The result of an outgoing request: a response, and what drives its connection.
+/// The result of an outgoing request: a response, and the future that drives its connection.
 type Sent = Result<
     (
         http::Response<WasiBody>,
@@ -27,16 +27,16 @@ type Sent = Result<
     Error,
 >;
 
-/// The `wasi:http` of one instance.
+/// The `wasi:http` state of one instance.
 pub(super) struct Http {
     context: WasiHttpCtx,
     gate: Gate,
 }
 
-/// Whether a request may go to this server; returns what drives its connection.
+/// Checks whether a request may go to this server. Returns the runtime that drives the connection.
 pub(super) type Allow = dyn Fn(&str) -> Result<Handle, ApiError> + Send + Sync;
 
-/// Lets requests pass that the operator granted.
+/// Rejects requests to servers that are not granted.
 struct Gate {
     allow: Arc<Allow>,
 }
@@ -50,7 +50,6 @@ impl Http {
     }
 }
 
-/// Links what guests import of it.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
@@ -76,22 +75,22 @@ impl WasiHttpHooks for Gate {
         match server(request.uri()).and_then(|server| (self.allow)(&server)) {
             Ok(runtime) => Box::new(async move {
                 let sent = runtime.spawn(async move {
-                    let (answer, connection) = default_send_request(request, options).await?;
+                    let (response, connection) = default_send_request(request, options).await?;
                     let connection: Box<dyn Future<Output = Result<(), Error>> + Send> =
                         Box::new(connection);
-                    Ok((answer.map(BodyExt::boxed_unsync), connection))
+                    Ok((response.map(BodyExt::boxed_unsync), connection))
                 });
                 sent.await.unwrap_or(Err(Error::ConnectionTerminated))
             }),
             Err(denied) => {
-                tracing::debug!(%denied, "a request is not sent");
+                tracing::debug!(%denied, "a request of a guest was denied");
                 Box::new(async { Err(Error::HttpRequestDenied) })
             }
         }
     }
 }
 
-/// The server that a request goes to, as in `https://example.com:443`.
+/// The server that a request goes to, for example `https://example.com:443`.
 fn server(uri: &Uri) -> Result<String, ApiError> {
     let (scheme, port) = match uri.scheme() {
         Some(scheme) if *scheme == Scheme::HTTP => ("http", 80),
@@ -100,7 +99,7 @@ fn server(uri: &Uri) -> Result<String, ApiError> {
     let host = uri
         .host()
         .filter(|host| !host.is_empty())
-        .ok_or_else(|| ApiError::invalid("the request names no host"))?;
+        .ok_or_else(|| ApiError::invalid("the request has no host"))?;
     Ok(format!(
         "{scheme}://{}:{}",
         host.to_ascii_lowercase(),
@@ -123,15 +122,15 @@ mod tests {
             .boxed_unsync();
         let request = http::Request::get(uri).body(body).unwrap();
         let sent = Gate { allow }.send_request(request, None, Box::new(async { Ok(()) }));
-        let (answer, connection) = Box::into_pin(sent).await?;
-        let driven = tokio::spawn(Box::into_pin(connection));
-        let body = answer.into_body().collect().await?.to_bytes();
-        driven.abort();
+        let (response, connection) = Box::into_pin(sent).await?;
+        let driver = tokio::spawn(Box::into_pin(connection));
+        let body = response.into_body().collect().await?.to_bytes();
+        driver.abort();
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
     #[tokio::test]
-    async fn a_request_goes_to_a_granted_server_and_to_no_other() {
+    async fn only_requests_to_granted_servers_are_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = tokio::spawn(async move {
@@ -152,10 +151,10 @@ mod tests {
             true => Ok(Handle::current()),
             false => Err(ApiError::denied("no")),
         });
-        let answer = send(allow.clone(), &format!("http://{address}/path?query"))
+        let body = send(allow.clone(), &format!("http://{address}/path?query"))
             .await
             .unwrap();
-        assert_eq!(answer, "hello");
+        assert_eq!(body, "hello");
         let (request, listener) = served.await.unwrap();
         assert!(
             request.starts_with("GET /path?query HTTP/1.1\r\n"),
@@ -168,11 +167,11 @@ mod tests {
         );
         let next =
             tokio::time::timeout(std::time::Duration::from_millis(100), listener.accept()).await;
-        assert!(next.is_err(), "a request that is denied reached the server");
+        assert!(next.is_err(), "a denied request reached the server");
     }
 
     #[test]
-    fn a_server_is_named_by_its_scheme_host_and_port() {
+    fn a_server_is_identified_by_scheme_host_and_port() {
         for (uri, expected) in [
             ("https://Example.com/a", "https://example.com:443"),
             ("http://example.com/", "http://example.com:80"),

@@ -1,4 +1,4 @@
-//! `lister`: reads from the host's cache. They never wait.
+//! `lister`: cached reads. They never wait.
 
 use flyball_types::{ApiError, Projection, Query};
 use wasmtime::component::Resource;
@@ -20,7 +20,7 @@ pub struct OpenCursor {
 }
 
 impl OpenCursor {
-    /// Drops what it holds, because its call has ended.
+    /// Drops the snapshot at the end of the call.
     pub(super) fn end(&mut self) {
         *self = Self {
             rest: None,
@@ -43,7 +43,7 @@ impl Host for State {
                 .lister_get(&kind, &namespace, &name, &fields)
             {
                 Ok(None) => Ok(None),
-                Ok(Some(object)) => self.result(Ok(owned(object))).map(Some),
+                Ok(Some(object)) => self.check_size(Ok(owned(object))).map(Some),
                 Err(error) => Err(error.into()),
             },
         )
@@ -100,10 +100,10 @@ impl HostCursor for State {
 }
 
 impl State {
-    /// A page for the guest. Most lists fit one, so that no handle is created.
+    /// Converts a page for the guest. Creates a handle only if more pages follow, which is rare.
     fn page(&mut self, page: Page) -> wasmtime::Result<Result<lister::Page, Error>> {
         let Page { items, rest } = page;
-        let items = match self.result(Ok(items)) {
+        let items = match self.check_size(Ok(items)) {
             Ok(items) => items,
             Err(error) => return Ok(Err(error)),
         };
@@ -137,17 +137,16 @@ fn parse(query: lister::Query) -> Result<Query, ApiError> {
 }
 
 fn parse_projection(projection: lister::Projection) -> Result<Projection, ApiError> {
-    let some = |paths: Vec<String>| {
+    let non_empty = |paths: Vec<String>| {
         if paths.is_empty() {
-            let message =
-                "the projection of a query names no path: name at least one, or use `all`";
+            let message = "the projection of a query has no path: add at least one, or use `all`";
             return Err(ApiError::invalid(message));
         }
         Ok(paths)
     };
     Ok(match projection {
         lister::Projection::All => Projection::All,
-        lister::Projection::Fields(paths) => Projection::Fields(some(paths)?),
-        lister::Projection::Columns(paths) => Projection::Columns(some(paths)?),
+        lister::Projection::Fields(paths) => Projection::Fields(non_empty(paths)?),
+        lister::Projection::Columns(paths) => Projection::Columns(non_empty(paths)?),
     })
 }

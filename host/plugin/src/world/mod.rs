@@ -1,5 +1,6 @@
-//! What a guest imports: a module for each interface of the world, which translates it into [`Imports`], and the state of an
-//! instance, which they share. An error that a guest may see is a WIT error; a broken rule of the sandbox is a trap.
+//! The host's side of the world: a module for each interface, which translates it into [`Imports`], and the state of an
+//! instance, which they share. An error that a guest may handle is a WIT error. A violated rule of the sandbox is a
+//! trap.
 
 mod events;
 mod http;
@@ -20,6 +21,7 @@ use wasmtime::component::{HasSelf, Linker, ResourceTable, ResourceTableError};
 
 use crate::bindings::Controller;
 use crate::bindings::flyball::controller::types;
+use crate::budget::Charge;
 use crate::hits::Limit;
 use crate::imports::{Imports, ObjectReference};
 use crate::limits::{Limits, MemoryMeter};
@@ -27,24 +29,26 @@ use crate::meter::Meter;
 use crate::pool::Tally;
 use wasi::Wasi;
 
-/// Bytes of the guest's own words that are kept to explain its trap.
-const SAID: usize = 2048;
+/// Maximum length of the guest's last error, which explains a trap, in bytes.
+const MAX_LAST_ERROR: usize = 2048;
 
-/// The state of one instance, and of the call that it serves.
+/// The state of one instance and of its current call.
 pub(crate) struct State {
-    /// Of the running call.
+    /// None between two calls.
     imports: Option<Arc<dyn Imports>>,
     limits: Arc<Limits>,
     pub(crate) memory: MemoryMeter,
     pub(crate) meter: Arc<Meter>,
     tally: Arc<Tally>,
-    /// The cursors and batches that the guest holds.
+    /// The guest's cursors and batches.
     handles: ResourceTable,
-    /// Bytes that they hold together.
+    /// Bytes that the cursors and batches hold together.
     staged: usize,
+    /// The part of them in the plugin's budget.
+    held: Charge,
     /// The last error that the guest logged in this call.
-    said: Option<String>,
-    /// Created when the guest first calls a function of WASI; most never do.
+    last_error: Option<String>,
+    /// Created when the guest first calls a WASI function. Most guests never do.
     wasi: Option<Wasi>,
 }
 
@@ -63,36 +67,36 @@ impl State {
         handles.set_max_capacity(limits.handles);
         Self {
             imports: None,
-            memory: MemoryMeter::new(limits.memory),
+            memory: MemoryMeter::new(limits.memory, tally.shared_memory.clone()),
+            held: tally.budget.charge(),
             limits,
             meter,
             tally,
             handles,
             staged: 0,
-            said: None,
+            last_error: None,
             wasi: None,
         }
     }
 
-    /// Begins a call with these imports.
     pub(crate) fn begin_call(&mut self, imports: Arc<dyn Imports>) {
         self.meter.reset();
         self.memory.begin_call();
-        self.said = None;
+        self.last_error = None;
         if let Some(wasi) = &self.wasi {
             wasi.begin_call(imports.clone());
         }
         self.imports = Some(imports);
     }
 
-    /// Ends a call: nothing of it stays but the handles that the guest did not drop, which are emptied.
+    /// Discards the state of the call. Handles that the guest did not drop stay, but are emptied.
     pub(crate) fn end_call(&mut self) {
         self.imports = None;
         if let Some(wasi) = &self.wasi {
             wasi.end_call();
         }
         if self.staged > 0 || !self.handles.is_empty() {
-            self.staged = 0;
+            self.unstage(self.staged);
             for entry in self.handles.iter_mut() {
                 if let Some(cursor) = entry.downcast_mut::<lister::OpenCursor>() {
                     cursor.end();
@@ -105,8 +109,8 @@ impl State {
         }
     }
 
-    /// How many handles the guest holds.
-    pub(crate) fn held_handles(&mut self) -> usize {
+    /// The number of cursors and batches that the guest holds.
+    pub(crate) fn open_handles(&mut self) -> usize {
         if self.handles.is_empty() {
             0
         } else {
@@ -114,25 +118,26 @@ impl State {
         }
     }
 
-    /// The guest's own explanation of its failure, if it logged one.
-    pub(crate) fn said(&self) -> Option<String> {
-        let said = self.said.clone().or_else(|| self.wasi.as_ref()?.said())?;
-        Some(printable(&said))
+    /// The last error that the guest logged in this call, or else the end of its stderr.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let logged = self.last_error.clone();
+        let text = logged.or_else(|| self.wasi.as_ref()?.stderr_tail())?;
+        Some(printable(&text))
     }
 
-    /// How much of a core the call may use.
+    /// The CPU time that the call may use.
     pub(crate) fn cpu_limit(&self) -> Duration {
         self.limits.cpu_per_call
     }
 
-    /// The imports of the running call.
+    /// Returns the imports of the current call.
     fn imports(&self) -> wasmtime::Result<&Arc<dyn Imports>> {
         self.imports
             .as_ref()
             .ok_or_else(|| wasmtime::Error::msg("the guest called the host between two calls"))
     }
 
-    /// Counts bytes that the host holds for the guest.
+    /// Counts bytes that the host holds for the guest. Traps beyond the limit.
     fn stage(&mut self, bytes: usize) -> wasmtime::Result<()> {
         self.staged = self.staged.saturating_add(bytes);
         if self.staged > self.limits.staged_bytes {
@@ -142,16 +147,20 @@ impl State {
                 "its cursors and batches hold more than their limit of {limit} bytes"
             )));
         }
-        Ok(())
+        self.held.grow(bytes).map_err(|error| {
+            self.hit(Limit::Held);
+            trap(error.message)
+        })
     }
 
-    /// Counts them no more.
+    /// Stops counting bytes that the host no longer holds.
     fn unstage(&mut self, bytes: usize) {
         self.staged = self.staged.saturating_sub(bytes);
+        self.held.shrink(bytes);
     }
 
-    /// A result for the guest, unless it is larger than the plugin's limit.
-    fn result(&self, result: Result<Vec<u8>, ApiError>) -> Result<Vec<u8>, types::Error> {
+    /// Fails if a successful result is larger than the plugin's limit.
+    fn check_size(&self, result: Result<Vec<u8>, ApiError>) -> Result<Vec<u8>, types::Error> {
         let bytes = result.map_err(types::Error::from)?;
         let limit = self.limits.answer_bytes;
         if bytes.len() > limit {
@@ -165,7 +174,7 @@ impl State {
         Ok(bytes)
     }
 
-    /// Explains why a handle could not be created.
+    /// Converts the error of creating a handle into a trap.
     fn handle_error(&self, error: ResourceTableError) -> wasmtime::Error {
         match error {
             ResourceTableError::Full => {
@@ -179,14 +188,12 @@ impl State {
         }
     }
 
-    /// Counts a limit that the guest has hit.
     fn hit(&self, limit: Limit) {
         self.tally.hits.hit(limit);
     }
 
-    /// Keeps the last error that the guest logged.
-    fn say(&mut self, message: &str) {
-        self.said = Some(clip(message).into());
+    fn keep_last_error(&mut self, message: &str) {
+        self.last_error = Some(last_error_tail(message).into());
     }
 }
 
@@ -225,33 +232,33 @@ impl From<ApiError> for types::Error {
     }
 }
 
-/// A rule of the sandbox that the guest broke, as half a sentence about it.
+/// The guest violated a rule of the sandbox. The message is a clause whose subject is the guest or its data.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Broken(pub(crate) String);
+pub(crate) struct RuleViolation(pub(crate) String);
 
-/// Ends the call, because the guest broke a rule.
-fn trap(rule: String) -> wasmtime::Error {
-    wasmtime::Error::new(Broken(rule))
+/// Returns the error that ends the call because the guest violated a rule.
+fn trap(message: String) -> wasmtime::Error {
+    wasmtime::Error::new(RuleViolation(message))
 }
 
-/// The bytes for a guest; copied only if others hold them too.
+/// Converts bytes for a guest. Copies them only if they are shared.
 pub(crate) fn owned(bytes: Bytes) -> Vec<u8> {
     bytes.into()
 }
 
-/// Bytes that a list of texts holds.
-fn size_of_texts(texts: &[String]) -> usize {
-    texts
+/// Bytes that a list of strings holds.
+fn size_of_strings(strings: &[String]) -> usize {
+    strings
         .iter()
-        .map(|text| size_of::<String>() + text.len())
+        .map(|string| size_of::<String>() + string.len())
         .sum()
 }
 
-/// The end of a text, at most [`SAID`] bytes.
-fn clip(text: &str) -> &str {
+/// Returns the end of a text, at most [`MAX_LAST_ERROR`] bytes.
+fn last_error_tail(text: &str) -> &str {
     let text = text.trim();
-    let mut start = text.len().saturating_sub(SAID);
+    let mut start = text.len().saturating_sub(MAX_LAST_ERROR);
     while !text.is_char_boundary(start) {
         start += 1;
     }

@@ -1,17 +1,17 @@
-//! `reader` and `discovery`: reads that ask the API server. The guest's thread serves others meanwhile.
+//! `reader` and `discovery`: live reads. While a call waits for the API server, its thread runs other calls.
 
 use flyball_types::{ApiError, Catalogue, ServedKind};
 use futures::StreamExt;
 use wasmtime::component::Resource;
 
 use super::staged::Staged;
-use super::{State, owned, size_of_texts};
+use super::{State, owned, size_of_strings};
 use crate::bindings::flyball::controller::reader::{Error, Host, HostBatch, Parameter};
 use crate::bindings::flyball::controller::{discovery, types};
 use crate::hits::Limit;
 use crate::imports::Read;
 
-/// How many reads of one batch run at once: as many as writes.
+/// The number of reads of a batch that run at once. The same as for writes.
 const CONCURRENCY: usize = 16;
 
 /// A batch of reads that a guest holds.
@@ -103,8 +103,8 @@ impl HostBatch for State {
 
 fn too_large(size: usize, limit: usize) -> ApiError {
     ApiError::full(format!(
-        "a result of {size} bytes makes the results of the batch larger than the plugin's limit of {limit} bytes: read \
-         fewer objects or fields at once"
+        "with this result of {size} bytes, the results of the batch exceed the plugin's limit of {limit} bytes: read fewer \
+         objects or fields at once"
     ))
 }
 
@@ -117,13 +117,13 @@ impl State {
 
 /// Bytes that a read holds.
 fn size(read: &Read) -> usize {
-    let texts = match read {
+    let strings = match read {
         Read::Get {
             kind,
             namespace,
             name,
             fields,
-        } => kind.len() + namespace.len() + name.len() + size_of_texts(fields),
+        } => kind.len() + namespace.len() + name.len() + size_of_strings(fields),
         Read::List {
             kind,
             namespace,
@@ -134,11 +134,11 @@ fn size(read: &Read) -> usize {
                 .iter()
                 .map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len())
                 .sum();
-            kind.len() + namespace.len() + parameters + size_of_texts(fields)
+            kind.len() + namespace.len() + parameters + size_of_strings(fields)
         }
         Read::Raw { path } => path.len(),
     };
-    size_of::<Read>() + texts
+    size_of::<Read>() + strings
 }
 
 impl discovery::Host for State {

@@ -1,4 +1,4 @@
-//! The small services: `clock`, `random`, `log`, `metrics`, `config`, `memo` and `signer`. None waits.
+//! The small services: `clock`, `random`, `log`, `metrics`, `config`, `memo` and `signer`. None of them waits.
 
 use std::time::UNIX_EPOCH;
 
@@ -7,8 +7,8 @@ use crate::bindings::flyball::controller::types::Time;
 use crate::bindings::flyball::controller::{clock, config, log, memo, metrics, random, signer};
 use crate::imports::LogLevel;
 
-/// Random bytes that one call may ask for: names and jitter need few.
-const RANDOM_BYTES: u32 = 65_536;
+/// Maximum number of random bytes that one import returns. Names and jitter need few.
+const MAX_RANDOM_BYTES: u32 = 65_536;
 
 impl clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<Time> {
@@ -27,9 +27,9 @@ impl clock::Host for State {
 
 impl random::Host for State {
     fn bytes(&mut self, count: u32) -> wasmtime::Result<Vec<u8>> {
-        if count > RANDOM_BYTES {
+        if count > MAX_RANDOM_BYTES {
             return Err(trap(format!(
-                "it asked for {count} random bytes at once, and may ask for {RANDOM_BYTES}"
+                "it requested {count} random bytes at once, more than the limit of {MAX_RANDOM_BYTES}"
             )));
         }
         let mut bytes = vec![0; count as usize];
@@ -46,7 +46,7 @@ impl log::Host for State {
         fields: Vec<log::Field>,
     ) -> wasmtime::Result<()> {
         if level == log::Level::Error {
-            self.say(&message);
+            self.keep_last_error(&message);
         }
         let fields: Vec<_> = fields
             .into_iter()

@@ -1,10 +1,10 @@
-//! A batch that a guest fills call by call and runs as a whole: what `reader.batch` and `writer.batch` have in common.
+//! The common part of `reader.batch` and `writer.batch`: a guest adds items one by one and then runs them together.
 
 use wasmtime::component::Resource;
 
 use super::{State, trap};
 
-/// What a guest has put into a batch.
+/// The items that a guest has added to a batch.
 #[allow(
     unreachable_pub,
     reason = "the bindings name it in public, in a private module"
@@ -14,12 +14,12 @@ pub struct Staged<T> {
     pub(super) items: T,
     /// Bytes that the items hold.
     bytes: usize,
-    /// Its call has ended.
+    /// True once the call that created the batch has ended.
     ended: bool,
 }
 
 impl<T: Default> Staged<T> {
-    /// Empties it, because its call has ended.
+    /// Empties the batch at the end of the call.
     pub(super) fn end(&mut self) {
         *self = Self {
             ended: true,
@@ -37,7 +37,7 @@ impl State {
             .map_err(|error| self.handle_error(error))
     }
 
-    /// Returns the items of a batch. Traps if the batch is of an earlier call.
+    /// Returns the items of a batch. Traps if the batch belongs to an earlier call.
     pub(super) fn batch_items<T: Send + 'static>(
         &mut self,
         batch: &Resource<Staged<T>>,
@@ -57,7 +57,7 @@ impl State {
         Ok(&mut batch.items)
     }
 
-    /// Empties a batch, and returns what it held.
+    /// Empties a batch and returns its items.
     pub(super) fn take_batch<T: Default + Send + 'static>(
         &mut self,
         batch: &Resource<Staged<T>>,

@@ -1,14 +1,15 @@
-//! WASI, so that guests of stock toolchains start: no arguments, no environment, no files, no sockets, nothing to read.
-//! Requests over HTTP go to granted servers alone: see `http.rs`.
-//! The time and the randomness are those that the running call's [`Imports`] gives; what is printed goes to the log.
+//! A restricted WASI, so that guests of stock toolchains start. There are no arguments, no environment, no files and no
+//! sockets, and stdin is empty. HTTP requests go only to granted servers (see `http.rs`). The time and the randomness
+//! come from the [`Imports`] of the current call. Output to stdout and stderr goes to the log.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_types::ApiError;
+use parking_lot::Mutex;
 use rand_core::TryRng;
 use tokio::io::AsyncWrite;
 use wasmtime::component::ResourceTable;
@@ -17,17 +18,17 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
 use super::http::Http;
-use super::{SAID, State, clip};
+use super::{MAX_LAST_ERROR, State, last_error_tail};
 use crate::imports::{Imports, LogLevel};
 
-/// Streams and pollables that an instance may hold.
+/// Maximum number of streams and pollables of an instance.
 const HANDLES: usize = 1024;
-/// Bytes that a guest may print at once, or ask for as random ones.
+/// Maximum number of bytes that a guest may print or request as random bytes at once.
 const CHUNK: usize = 65_536;
-/// A printed line is cut here.
-const LINE: usize = 4096;
+/// Maximum length of a line of output, in bytes. Longer lines are split.
+const MAX_LINE: usize = 4096;
 
-/// The WASI of one instance.
+/// The WASI state of one instance.
 pub(super) struct Wasi {
     context: WasiCtx,
     pub(super) http: Http,
@@ -35,21 +36,22 @@ pub(super) struct Wasi {
     shared: Arc<Shared>,
 }
 
-/// What the clocks, the randomness, the streams and the requests of an instance share.
+/// The state that the clocks, randomness, streams and HTTP requests of an instance share.
 struct Shared {
     call: Mutex<Call>,
-    /// The last monotonic time, in nanoseconds: the wall clock that it comes from may go back.
-    last: AtomicU64,
+    /// The last monotonic time, in nanoseconds. It is needed because the time comes from the wall clock, which may go
+    /// back.
+    last_time: AtomicU64,
 }
 
-/// What belongs to the running call.
+/// The state of the current call.
 #[derive(Default)]
 struct Call {
     imports: Option<Arc<dyn Imports>>,
     /// The unfinished lines of stdout and stderr.
     lines: [Vec<u8>; 2],
-    /// The end of what was written to stderr.
-    said: String,
+    /// The end of the output to stderr.
+    stderr_tail: String,
 }
 
 impl Wasi {
@@ -59,7 +61,7 @@ impl Wasi {
                 imports,
                 ..Call::default()
             }),
-            last: AtomicU64::new(0),
+            last_time: AtomicU64::new(0),
         });
         let context = WasiCtx::builder()
             .allow_tcp(false)
@@ -69,7 +71,7 @@ impl Wasi {
             .monotonic_clock(Clock(shared.clone()))
             .secure_random(Random(shared.clone()))
             .insecure_random(Random(shared.clone()))
-            // Seeds hash tables only; the same in each instance, so that a call can be replayed.
+            // It only seeds hash tables. The same in each instance, so that a call can be replayed.
             .insecure_random_seed(0x0066_6c79_6261_6c6c)
             .max_random_size(CHUNK as u64)
             .stdout(Stream {
@@ -83,11 +85,11 @@ impl Wasi {
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
-        let asked = shared.clone();
-        let http = Http::new(Arc::new(move |server: &str| match asked.imports() {
+        let for_http = shared.clone();
+        let http = Http::new(Arc::new(move |server: &str| match for_http.imports() {
             Some(imports) => imports.http(server),
             None => Err(ApiError::invalid(
-                "no request can be sent between two calls",
+                "a guest can't send a request between two calls",
             )),
         }));
         Self {
@@ -99,7 +101,7 @@ impl Wasi {
     }
 
     pub(super) fn begin_call(&self, imports: Arc<dyn Imports>) {
-        *self.shared.call() = Call {
+        *self.shared.call.lock() = Call {
             imports: Some(imports),
             ..Call::default()
         };
@@ -107,25 +109,25 @@ impl Wasi {
 
     pub(super) fn end_call(&self) {
         self.flush();
-        self.shared.call().imports = None;
+        self.shared.call.lock().imports = None;
     }
 
-    /// Logs lines that were not ended.
+    /// Logs the unfinished lines.
     fn flush(&self) {
         (0..2).for_each(|number| self.shared.flush(number));
     }
 
-    /// The end of what the guest wrote to stderr in this call.
-    pub(super) fn said(&self) -> Option<String> {
-        let call = self.shared.call();
-        let said = clip(&call.said);
-        (!said.is_empty()).then(|| said.into())
+    /// The end of the guest's output to stderr in this call.
+    pub(super) fn stderr_tail(&self) -> Option<String> {
+        let call = self.shared.call.lock();
+        let tail = last_error_tail(&call.stderr_tail);
+        (!tail.is_empty()).then(|| tail.into())
     }
 }
 
 impl Drop for Wasi {
     fn drop(&mut self) {
-        // A call that failed has not ended.
+        // `end_call` is not called after a failed call.
         self.flush();
     }
 }
@@ -148,15 +150,11 @@ impl WasiView for State {
 }
 
 impl Shared {
-    fn call(&self) -> MutexGuard<'_, Call> {
-        self.call.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn imports(&self) -> Option<Arc<dyn Imports>> {
-        self.call().imports.clone()
+        self.call.lock().imports.clone()
     }
 
-    /// The time since 1970.
+    /// The time since the Unix epoch.
     fn now(&self) -> Duration {
         self.imports()
             .map(|imports| {
@@ -168,15 +166,15 @@ impl Shared {
             .unwrap_or_default()
     }
 
-    /// Takes what was printed and logs the lines that are whole.
+    /// Adds output, and logs each completed line.
     fn print(&self, number: usize, bytes: &[u8]) {
         let mut lines = Vec::new();
         let imports = {
-            let mut call = self.call();
+            let mut call = self.call.lock();
             if number == 1 {
-                call.said.push_str(&String::from_utf8_lossy(bytes));
-                if call.said.len() > 4 * SAID {
-                    call.said = clip(&call.said).to_string() + "\n";
+                call.stderr_tail.push_str(&String::from_utf8_lossy(bytes));
+                if call.stderr_tail.len() > 4 * MAX_LAST_ERROR {
+                    call.stderr_tail = last_error_tail(&call.stderr_tail).to_string() + "\n";
                 }
             }
             let line = &mut call.lines[number];
@@ -184,7 +182,7 @@ impl Shared {
                 if byte != b'\n' {
                     line.push(byte);
                 }
-                if byte == b'\n' || line.len() >= LINE {
+                if byte == b'\n' || line.len() >= MAX_LINE {
                     lines.push(std::mem::take(line));
                 }
             }
@@ -195,10 +193,10 @@ impl Shared {
         }
     }
 
-    /// Logs what is left of the last line.
+    /// Logs the unfinished line.
     fn flush(&self, number: usize) {
         let (line, imports) = {
-            let mut call = self.call();
+            let mut call = self.call.lock();
             (
                 std::mem::take(&mut call.lines[number]),
                 call.imports.clone(),
@@ -221,7 +219,7 @@ fn log(imports: &dyn Imports, number: usize, line: &[u8]) {
     }
 }
 
-/// The time of the running call.
+/// The clock of the current call.
 struct Clock(Arc<Shared>);
 
 impl HostWallClock for Clock {
@@ -241,11 +239,11 @@ impl HostMonotonicClock for Clock {
 
     fn now(&self) -> u64 {
         let now = u64::try_from(self.0.now().as_nanos()).unwrap_or(u64::MAX);
-        self.0.last.fetch_max(now, Relaxed).max(now)
+        self.0.last_time.fetch_max(now, Relaxed).max(now)
     }
 }
 
-/// The randomness of the running call.
+/// The randomness of the current call.
 struct Random(Arc<Shared>);
 
 impl TryRng for Random {

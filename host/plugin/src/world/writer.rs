@@ -1,9 +1,9 @@
-//! `writer`: writes to the API server, in batches. Only `run` makes calls; they go on if the guest is stopped.
+//! `writer`: batches of writes. Only `run` sends requests to the API server. They continue if the guest is stopped.
 
 use wasmtime::component::Resource;
 
 use super::staged::Staged;
-use super::{State, owned, size_of_texts, trap};
+use super::{State, owned, size_of_strings, trap};
 use crate::bindings::flyball::controller::writer::{self, Error, Host, HostBatch};
 use crate::hits::Limit;
 use crate::imports::{Batch, Operation, Target, Write};
@@ -158,7 +158,7 @@ impl HostBatch for State {
         }
         let results = imports.writer_run(batch).await;
         let limit = self.limits.answer_bytes;
-        // The writes have taken effect, so that an error in place of a result would be wrong.
+        // The writes have taken effect, so an error in place of a result would be wrong.
         let size: usize = results.iter().flatten().map(|result| result.len()).sum();
         if size > limit {
             self.hit(Limit::Answer);
@@ -236,5 +236,5 @@ fn size(write: &Write) -> usize {
             field_selector,
         } => label_selector.len() + field_selector.len(),
     };
-    size_of::<Write>() + target + operation + write.options.len() + size_of_texts(&write.returns)
+    size_of::<Write>() + target + operation + write.options.len() + size_of_strings(&write.returns)
 }

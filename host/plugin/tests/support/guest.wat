@@ -1,6 +1,6 @@
-;; A guest whose `reconcile` does what the first letter of its key says. Written by hand against the canonical ABI, so that
-;; the runtime's tests need no SDK. Addresses: 0 the outcome, 64 the results of imports, 256 texts, 1024 routed keys,
-;; 4096 the heap.
+;; A guest whose `reconcile` does what the first letter of its key selects. It is written by hand against the canonical
+;; ABI, so that the runtime's tests need no SDK. Addresses: 0 the outcome, 64 the results of imports, 256 strings, 1024
+;; routed keys, 4096 the heap.
 (module $guest
   (import "flyball:controller/lister@0.2.0" "get"
     (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -31,7 +31,7 @@
   (data (i32.const 304) "{\"name\":\"a guest\"}")
   (data (i32.const 336) "/slow")
 
-  ;; Takes from the end of the heap, growing the memory where it must. Each call starts with an empty heap.
+  ;; Allocates at the end of the heap, and grows the memory if necessary. Each call starts with an empty heap.
   (func $realloc (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
     (local $at i32)
     (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 15)) (i32.const -16)))
@@ -48,9 +48,9 @@
     (i32.store (i32.const 4) (i32.const 18))
     (i32.const 0))
 
-  ;; Each delta becomes a key, its new object, after 7 ms; `!…` traps, and `?…` fails. A delta takes 40 bytes: the watch at 0,
-  ;; the type at 8, the old object at 12, the new object at 24 (its bytes at 28 and 32), and at 36 whether it is initial. A key
-  ;; takes 20.
+  ;; Returns the new object of each delta as a key with a delay of 7 ms. `!…` traps, and `?…` fails. A delta has 40
+  ;; bytes: the watch at 0, the type at 8, the old object at 12, the new object at 24 (its bytes at 28 and 32), and
+  ;; `initial` at 36. A key has 20 bytes.
   (func (export "flyball:controller/guest@0.2.0#route") (param $deltas i32) (param $length i32) (result i32)
     (local $at i32)
     (local $key i32)
@@ -92,47 +92,47 @@
     (local.set $do (i32.load8_u (local.get $key)))
     ;; calls: requeue after the number of calls that this instance has served
     (if (i32.eq (local.get $do) (i32.const 99)) (then (call $requeue (global.get $calls))))
-    ;; fail, terminal
-    (if (i32.eq (local.get $do) (i32.const 102)) (then (call $say (i32.const 2))))
-    (if (i32.eq (local.get $do) (i32.const 116)) (then (call $say (i32.const 3))))
+    ;; fail, terminal: return this outcome with a message
+    (if (i32.eq (local.get $do) (i32.const 102)) (then (call $fail (i32.const 2))))
+    (if (i32.eq (local.get $do) (i32.const 116)) (then (call $fail (i32.const 3))))
     ;; get: requeue after the length of the object, plus 1,000,000 for an error
     (if (i32.eq (local.get $do) (i32.const 103)) (then (call $read-one)))
     ;; page: requeue after the length of the page, plus 1,000,000 for an error
     (if (i32.eq (local.get $do) (i32.const 112)) (then (call $read-page)))
-    ;; write: requeue after the number of answers
+    ;; write: requeue after the number of results
     (if (i32.eq (local.get $do) (i32.const 119)) (then (call $write (i32.const 3) (i32.const 7))))
-    ;; spin, for ever
+    ;; spin: loop forever
     (if (i32.eq (local.get $do) (i32.const 115)) (then (loop $again (br $again))))
-    ;; grow, until it is refused
+    ;; memory: grow it until that fails, then trap
     (if (i32.eq (local.get $do) (i32.const 109)) (then (call $grow-memory)))
-    ;; Grow by so many MiB as the attempt says
+    ;; Grow: grow the memory by `attempt` MiB
     (if (i32.eq (local.get $do) (i32.const 71)) (then (drop (memory.grow (i32.mul (local.get $attempt) (i32.const 16))))))
-    ;; Table: grow it until it is refused, which is no error
+    ;; Table: grow it until that fails, which is no error
     (if (i32.eq (local.get $do) (i32.const 84)) (then (call $grow-table)))
-    ;; unreachable, after a word on it
+    ;; unreachable: log an error, then trap
     (if (i32.eq (local.get $do) (i32.const 117))
       (then (call $log (i32.const 4) (i32.const 288) (i32.const 13) (i32.const 0) (i32.const 0)) unreachable))
-    ;; nest, until the stack ends
+    ;; nest: recurse until the stack overflows
     (if (i32.eq (local.get $do) (i32.const 110)) (then (drop (call $nest (i32.const 0)))))
-    ;; handles, without end
+    ;; handles: create endlessly many
     (if (i32.eq (local.get $do) (i32.const 104))
       (then (loop $again (drop (call $batch)) (br $again))))
-    ;; batch, without end
+    ;; batch: add endlessly many writes
     (if (i32.eq (local.get $do) (i32.const 98)) (then (call $write (i32.const -1) (i32.const 65536))))
-    ;; keep a cursor over the call, and use it in the next
+    ;; keep: keep a cursor after the call, and use it in the next call
     (if (i32.eq (local.get $do) (i32.const 107)) (then (call $keep)))
-    ;; raw read, as often as the attempt says; then requeue after the number
+    ;; raw: `attempt` raw reads one after another, then requeue after their number
     (if (i32.eq (local.get $do) (i32.const 114)) (then (call $wait (local.get $attempt))))
-    ;; all raw reads in one batch, as many as the attempt says; then requeue after the number of those that succeeded
+    ;; all: `attempt` raw reads in one batch, then requeue after the number of successful reads
     (if (i32.eq (local.get $do) (i32.const 97)) (then (call $read-all (local.get $attempt))))
-    ;; one raw read, then spin
+    ;; R: one raw read, then loop forever
     (if (i32.eq (local.get $do) (i32.const 82)) (then (call $wait (i32.const 1)) (loop $again (br $again))))
-    ;; now: a panic of the host if its imports want one
+    ;; o: read the clock, whose import panics in some tests
     (if (i32.eq (local.get $do) (i32.const 111)) (then (call $now (i32.const 64))))
-    ;; log without end
+    ;; log: log endlessly
     (if (i32.eq (local.get $do) (i32.const 108))
       (then (loop $again (call $log (i32.const 2) (i32.const 288) (i32.const 13) (i32.const 0) (i32.const 0)) (br $again))))
-    ;; a string that is longer than the memory
+    ;; x: pass a string that is longer than the memory
     (if (i32.eq (local.get $do) (i32.const 120))
       (then (call $log (i32.const 2) (i32.const 288) (i32.const 0x7fffffff) (i32.const 0) (i32.const 0))))
     (i32.const 0))
@@ -141,7 +141,7 @@
     (i32.store8 (i32.const 0) (i32.const 1))
     (i32.store (i32.const 4) (local.get $ms)))
 
-  (func $say (param $outcome i32)
+  (func $fail (param $outcome i32)
     (i32.store8 (i32.const 0) (local.get $outcome))
     (i32.store (i32.const 4) (i32.const 288))
     (i32.store (i32.const 8) (i32.const 13)))
@@ -154,7 +154,7 @@
         (then (i32.const 1000000))
         (else (i32.load (i32.const 76))))))
 
-  ;; A page takes 12 bytes behind the result's tag: its bytes at 68 and 72, and the cursor at 76 and 80.
+  ;; A page has 12 bytes after the result's tag: its bytes at 68 and 72, and the cursor at 76 and 80.
   (func $list-pods (param $limit i32)
     (call $list (i32.const 256) (i32.const 6) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
       (i32.const 0) (i32.const 0) (i32.const 0) (local.get $limit) (i32.const 64)))
@@ -198,7 +198,7 @@
         (if (i32.eqz (i32.load8_u (i32.const 76))) (then unreachable))
         (global.set $kept (i32.const 1)))))
 
-  ;; A result of the batch takes 36 bytes.
+  ;; A result of the batch has 36 bytes.
   (func $read-all (param $count i32)
     (local $handle i32)
     (local $at i32)

@@ -1,8 +1,8 @@
-//! Guests for the tests of the runtime, made of hand-written modules, and imports that answer them.
+//! Guests for the tests of the runtime, most of them hand-written modules, and fake imports.
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each test is a crate that uses a part of this"
+    reason = "each test is a crate that uses only a part of this"
 )]
 
 use std::path::{Path, PathBuf};
@@ -21,15 +21,16 @@ use futures::future::BoxFuture;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// How a measurement ends that is not within its bounds.
+/// The exit code of a measurement that is out of its bounds.
 pub const OUT_OF_BOUNDS: i32 = 2;
 
-/// The guest that does what its key says.
+/// The guest that does what its key names. See `guest.wat`.
 pub fn guest() -> Vec<u8> {
     component(include_str!("guest.wat"), None)
 }
 
-/// A component for the world of controllers, or for a world of its own, of a module in text.
+/// Builds a component from a module in the text format. `world` is the name and the WIT text of another world than the
+/// controller's.
 pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
     let mut core = wat::parse_str(module).unwrap();
     let mut resolve = Resolve::default();
@@ -48,12 +49,12 @@ pub fn component(module: &str, world: Option<(&str, &str)>) -> Vec<u8> {
         .unwrap()
 }
 
-/// The guest that misbehaves as its key says.
+/// The guest that misbehaves in the way that its key names.
 pub fn faulty() -> Vec<u8> {
     component_file("faulty")
 }
 
-/// A component that the build of the guests makes.
+/// Reads a component that `cargo xtask guests rust` has built.
 pub fn component_file(name: &str) -> Vec<u8> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target =
@@ -61,7 +62,7 @@ pub fn component_file(name: &str) -> Vec<u8> {
     let path = target.join(format!("guests/components/{name}.wasm"));
     std::fs::read(&path).unwrap_or_else(|error| {
         panic!(
-            "{}: {error}: make it with `cargo xtask guests rust`",
+            "{}: {error}: build it with `cargo xtask guests rust`",
             path.display()
         )
     })
@@ -71,12 +72,12 @@ fn wit() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit"))
 }
 
-/// An engine for few instances.
+/// An engine with few instance slots.
 pub fn engine() -> Engine {
     engine_with(|_| ())
 }
 
-/// An engine for few instances, with other options.
+/// An engine with few instance slots and changed options.
 pub fn engine_with(change: impl FnOnce(&mut EngineOptions)) -> Engine {
     let mut options = EngineOptions {
         max_instances: 16,
@@ -86,17 +87,17 @@ pub fn engine_with(change: impl FnOnce(&mut EngineOptions)) -> Engine {
     Engine::new(options).unwrap()
 }
 
-/// The guest as a plugin with its default limits.
+/// The guest as a plugin with the default limits.
 pub async fn plugin() -> Plugin {
     plugin_with(|_| ()).await
 }
 
-/// The guest as a plugin with other limits.
+/// The guest as a plugin with changed limits.
 pub async fn plugin_with(change: impl FnOnce(&mut Limits)) -> Plugin {
     plugin_of(&engine(), change).await
 }
 
-/// The guest as a plugin of this engine, with other limits.
+/// The guest as a plugin of this engine, with changed limits.
 pub async fn plugin_of(engine: &Engine, change: impl FnOnce(&mut Limits)) -> Plugin {
     let component = engine.load(guest().into()).await.unwrap();
     let mut limits = Limits::default();
@@ -104,33 +105,33 @@ pub async fn plugin_of(engine: &Engine, change: impl FnOnce(&mut Limits)) -> Plu
     Plugin::new(engine, component, limits).unwrap()
 }
 
-/// Runs a query.
+/// Returns the result of a query.
 pub type Lister = dyn Fn(&Query, &Projection) -> Page + Send + Sync;
 
-/// Imports that answer from their fields.
+/// Imports that return their fields.
 #[derive(Default)]
 pub struct Fake {
-    /// What reads return.
+    /// The result of each read.
     pub object: Vec<u8>,
-    /// What runs queries in its place.
+    /// If set, runs queries instead of returning `object`.
     pub lister: Option<Box<Lister>>,
-    /// How long batches take.
+    /// The duration of live reads and of batches of writes.
     pub delay: Duration,
-    /// Whether `raw` never answers.
+    /// True if `raw` never returns.
     pub hangs: bool,
-    /// Whether `now` panics.
+    /// True if `now` panics.
     pub panics: bool,
-    /// What `config` answers to `describe`.
+    /// The value of the configuration key `describe`.
     pub describe: Option<&'static str>,
-    /// The lines that were logged.
+    /// The first 100 lines that were logged.
     pub lines: Mutex<Vec<(LogLevel, String)>>,
-    /// The batches that were run.
+    /// The first 100 batches of writes that were run.
     pub batches: Mutex<Vec<Batch>>,
-    /// The server that requests over HTTP may go to, and what drives their connections.
+    /// The only granted server for HTTP requests, and the runtime that drives the connections.
     pub server: Option<(String, tokio::runtime::Handle)>,
-    /// How many lines were logged.
+    /// Number of lines that were logged.
     pub logged: AtomicUsize,
-    /// Calls of `raw` that began.
+    /// Number of calls of `raw` that have started.
     pub raws: AtomicUsize,
 }
 
@@ -151,12 +152,12 @@ impl Fake {
     }
 }
 
-/// Imports with nothing special.
+/// Imports with the default values.
 pub fn plain() -> Arc<Fake> {
     Fake::new(|_| ())
 }
 
-/// A snapshot without end: each page is the same.
+/// An endless snapshot in which each page is the same.
 struct Rest(Vec<u8>);
 
 impl Cursor for Rest {
@@ -183,7 +184,7 @@ impl Imports for Fake {
         Ok(Some(self.object.clone().into()))
     }
 
-    /// Lists with a limit of one object have a rest.
+    /// A list with a limit of one object has a further page.
     fn lister_list(
         &self,
         query: &Query,

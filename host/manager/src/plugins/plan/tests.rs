@@ -131,13 +131,17 @@ impl World {
     /// Writes down what comes of an action.
     fn finish(&mut self, action: Action) {
         match action {
-            Action::Load(path, _) | Action::Pull(path, _) => {
+            Action::Load(ref path, _) | Action::Pull(ref path, _) => {
+                let origin = match action {
+                    Action::Pull(..) => Origin::Package(path.display().to_string()),
+                    _ => Origin::File(path.clone()),
+                };
                 let held = self.contents[path.to_str().expect("a path")].clone();
                 let loaded = held.map(|plugin| LoadedPlugin {
-                    origin: Origin::File(path.clone()),
+                    origin,
                     ..plugin
                 });
-                let source = self.state.sources.get_mut(&path).expect("a source");
+                let source = self.state.sources.get_mut(path).expect("a source");
                 source.loaded(loaded);
             }
             Action::LoadKept(plugin, digest) => {

@@ -149,7 +149,7 @@ fn grant(plugin: &LoadedPlugin, state: &State, inputs: &Inputs<'_>) -> Result<Gr
     let recorded = state.record.of(plugin.name()).map(|ran| &ran.asks);
     let before = running.as_ref().or(recorded);
     let grants = inputs.grants;
-    grants.dropped_in(&plugin.description, &plugin.digest, before)
+    grants.dropped_in(&plugin.description, plugin.file(), before)
 }
 
 fn running_dropped_in<'a>(name: &str, state: &'a State) -> Option<&'a Version> {
@@ -163,7 +163,11 @@ fn runs_from(state: &State, path: &Path) -> bool {
         .values()
         .filter_map(|slot| slot.running.as_ref());
     let mut origins = running.map(|running| &running.plugin.origin);
-    origins.any(|origin| matches!(origin, Origin::File(own) if own == path))
+    origins.any(|origin| match origin {
+        Origin::File(own) => own == path,
+        Origin::Package(source) => Path::new(source) == path,
+        Origin::BuiltIn(_) => false,
+    })
 }
 
 impl From<Refusal> for Trouble {

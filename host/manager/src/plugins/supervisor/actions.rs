@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_plugin::Component;
+use flyball_serving::health::CheckName;
 use flyball_types::error_chain;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::AbortOnDropHandle;
@@ -23,6 +24,8 @@ use crate::policy::grant::Asks;
 
 /// How long to wait before a version that is held up is opened again.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// How long to wait for the caches of a version before it counts as held up.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends what came of loading a source.
 struct Loading {
@@ -282,8 +285,10 @@ impl Supervisor {
                     false => "does not run",
                 };
                 let health = &self.telemetry.health;
-                self.notes
-                    .insert(name.clone(), health.note(format!("plugin-{name}"), text));
+                self.notes.insert(
+                    name.clone(),
+                    health.note(CheckName::Plugin(name.clone()), text),
+                );
                 self.held_up.with_label_values(&[name]).set(1.0);
             }
             (Subject::Policy, Some(trouble)) => {
@@ -345,7 +350,8 @@ impl Opening {
         };
         self.cluster.factory.start();
         self.send(Progress::Opening);
-        opened.synced().await;
+        let held_up = |trouble| self.send(Progress::HeldUp(trouble));
+        wait_for_caches(opened.synced(), || opened.waits_for(), held_up).await;
         let ready = Event::Opening(
             self.name,
             self.ticket,
@@ -358,6 +364,27 @@ impl Opening {
     fn send(&self, progress: Progress) {
         let event = Event::Opening(self.name.clone(), self.ticket, progress, None);
         let _ = self.events.send(event);
+    }
+}
+
+/// Waits until the caches of a version are `synced`. If that takes long, says which ones are not: they may never be.
+async fn wait_for_caches(
+    synced: impl Future<Output = ()>,
+    waits_for: impl Fn() -> Option<String>,
+    held_up: impl FnOnce(Trouble),
+) {
+    let mut synced = std::pin::pin!(synced);
+    if tokio::time::timeout(SYNC_TIMEOUT, synced.as_mut())
+        .await
+        .is_err()
+    {
+        if let Some(reason) = waits_for() {
+            held_up(Trouble {
+                reason,
+                state: PluginState::Starting,
+            });
+        }
+        synced.await;
     }
 }
 
@@ -426,6 +453,33 @@ impl From<&OpenError> for Trouble {
         Self {
             reason: error_chain(error),
             state,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_version_whose_caches_are_not_synced_for_long_is_held_up_until_they_are() {
+        for (takes, is_told) in [(SYNC_TIMEOUT / 2, false), (SYNC_TIMEOUT * 100, true)] {
+            let told = RefCell::new(None);
+            let synced = tokio::time::sleep(takes);
+            let waits_for = || Some("waits for v1/Pod".to_owned());
+            let begin = tokio::time::Instant::now();
+            wait_for_caches(synced, waits_for, |trouble| {
+                told.replace(Some((trouble, begin.elapsed())));
+            })
+            .await;
+            let expected = Trouble {
+                reason: "waits for v1/Pod".to_owned(),
+                state: PluginState::Starting,
+            };
+            let expected = is_told.then_some((expected, SYNC_TIMEOUT));
+            assert_eq!((told.take(), begin.elapsed()), (expected, takes));
         }
     }
 }

@@ -65,8 +65,10 @@ impl Supervisor {
         let running = self.running.get(name);
         let trouble = self.troubles.get(name);
         let quarantine = running.and_then(RunningVersion::quarantine);
+        let waits_for = running.and_then(RunningVersion::waits_for);
         let state = match (running, trouble) {
             (Some(_), _) if quarantine.is_some() => PluginState::Quarantined,
+            (Some(_), _) if waits_for.is_some() => PluginState::Starting,
             (Some(_), _) if *self.cluster.leading.borrow() => PluginState::Running,
             (Some(_), _) => PluginState::Standby,
             (None, Some(trouble)) => trouble.state,
@@ -81,11 +83,15 @@ impl Supervisor {
             digest: plugin.digest.clone(),
             origin: match &plugin.origin {
                 Origin::BuiltIn(_) => "built-in".to_owned(),
-                Origin::File(path) => path.display().to_string(),
+                Origin::File(_) | Origin::Package(_) => plugin.origin.text().to_string(),
             },
             state,
-            reason: quarantine.or_else(|| trouble.map(|trouble| trouble.reason.clone())),
+            reason: quarantine
+                .or_else(|| trouble.map(|trouble| trouble.reason.clone()))
+                .or(waits_for),
             rolled_back: version.is_some_and(|version| version.file != plugin.digest),
+            route_waiting: context.map_or(0, |context| context.limits.route.waiting()),
+            route_failing: context.map_or(0, |context| context.limits.route.failing()),
             queued: context.map_or(0, |context| {
                 context.queues.iter().map(|queue| queue.keys.len()).sum()
             }),
@@ -109,7 +115,7 @@ impl Supervisor {
     fn known_dropped_in(&self, name: &str, why_not: &str) -> Result<&LoadedPlugin, RequestError> {
         let plugin = self.known(name)?;
         match plugin.origin {
-            Origin::File(_) => Ok(plugin),
+            Origin::File(_) | Origin::Package(_) => Ok(plugin),
             Origin::BuiltIn(_) => {
                 let reason = format!("`{name}` is a built-in controller: {why_not}");
                 Err(RequestError::Refused(reason))

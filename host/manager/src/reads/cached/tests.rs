@@ -86,7 +86,10 @@ async fn a_delta_shows_no_field_that_only_another_plugin_watches() {
     let object = batch.deltas[0].object();
     let held: Value = serde_json::from_slice(object.json()).expect("JSON");
     assert_eq!(held["spec"], json!({"nodeName": "n", "hostname": "h"}));
-    let mut projection = reads.lister(&narrow).projection(None).expect("a projection");
+    let mut projection = reads
+        .lister(&narrow)
+        .projection(None)
+        .expect("a projection");
     let mut shown = Vec::new();
     projection.append(object, &mut shown);
     let shown: Value = serde_json::from_slice(&shown).expect("JSON");

@@ -1,0 +1,280 @@
+//! A server over HTTPS in this process, with a fake API server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use flyball_serving::review::{Access, AccessReviewer, ReviewError, TokenReviewer, TrustLookup};
+use flyball_serving::{
+    Authentication, AuthenticationOptions, Authorization, AuthorizationOptions, Certificate,
+    DebugPages, Endpoints, HealthChecks, Metrics, ServingOptions, TlsOptions, User, bind,
+};
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName,
+};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::sync::CancellationToken;
+
+/// An API server. The name of a user is its token, and the token `stolen` is not valid. The user
+/// `scraper` and the group `monitoring` may get metrics. It trusts one authority for clients and
+/// one for proxies.
+struct Fake {
+    client_ca: String,
+    proxy_ca: String,
+}
+
+impl TokenReviewer for Fake {
+    fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        let user = User {
+            name: token.to_owned(),
+            ..User::default()
+        };
+        Box::pin(async move { Ok(Some(user).filter(|user| user.name != "stolen")) })
+    }
+}
+
+impl AccessReviewer for Fake {
+    fn access<'a>(
+        &'a self,
+        user: &'a User,
+        verb: &'a str,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<Access, ReviewError>> {
+        Box::pin(async move {
+            if user.name == "unlucky" {
+                return Err(ReviewError::Timeout);
+            }
+            let known =
+                user.name == "scraper" || user.groups.iter().any(|group| group == "monitoring");
+            Ok(Access {
+                allowed: known
+                    && verb == "get"
+                    && (path == "/metrics" || path.starts_with("/debug/")),
+                reason: "says the fake".to_owned(),
+            })
+        })
+    }
+}
+
+impl TrustLookup for Fake {
+    fn trust(&self) -> BoxFuture<'_, Result<BTreeMap<String, String>, ReviewError>> {
+        let data = [
+            ("client-ca-file", self.client_ca.as_str()),
+            ("requestheader-client-ca-file", self.proxy_ca.as_str()),
+            ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+            ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+            ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+            (
+                "requestheader-extra-headers-prefix",
+                r#"["X-Remote-Extra-"]"#,
+            ),
+        ];
+        let data = data
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        Box::pin(async move { Ok(data) })
+    }
+}
+
+pub(crate) struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A client's certificate and its key.
+pub(crate) type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+impl Authority {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate()?;
+        let pem = params.self_signed(&key)?.pem();
+        Ok(Self {
+            pem,
+            issuer: Issuer::new(params, key),
+        })
+    }
+
+    pub(crate) fn client(&self, name: &str, group: &str) -> anyhow::Result<Pair> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, group);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok((
+            certificate.der().clone(),
+            PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        ))
+    }
+}
+
+/// A running server, and what a client of it needs.
+pub(crate) struct Server {
+    pub(crate) address: std::net::SocketAddr,
+    roots: RootCertStore,
+    pub(crate) health: HealthChecks,
+    pub(crate) debug: DebugPages,
+    pub(crate) clients: Authority,
+    pub(crate) proxies: Authority,
+    shutdown: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+    _files: tempfile::TempDir,
+}
+
+impl Server {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let files = tempfile::tempdir()?;
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
+        std::fs::write(&certificate, made.cert.pem())?;
+        std::fs::write(&key, made.signing_key.serialize_pem())?;
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone())?;
+
+        let tls = TlsOptions {
+            certificate: Certificate::Files { certificate, key },
+            tls13_only: false,
+            http2: true,
+        };
+        let options = ServingOptions {
+            address: ([127, 0, 0, 1], 0).into(),
+            tls,
+            http2_max_streams: 100,
+        };
+        let bound = bind(&options).await?;
+        let (address, health, shutdown) = (
+            bound.address()?,
+            HealthChecks::default(),
+            CancellationToken::new(),
+        );
+        let (clients, proxies) = (Authority::new()?, Authority::new()?);
+        let fake = Arc::new(Fake {
+            client_ca: clients.pem.clone(),
+            proxy_ca: proxies.pem.clone(),
+        });
+        let authentication = AuthenticationOptions {
+            token_ttl: Duration::from_secs(10),
+            ..Default::default()
+        };
+        let debug = DebugPages::default();
+        let endpoints = Endpoints {
+            health: health.clone(),
+            metrics: Metrics::new(),
+            debug: debug.clone(),
+            authentication: Arc::new(Authentication::new(
+                authentication,
+                Some(fake.clone()),
+                Some(fake.clone()),
+            )),
+            authorization: Arc::new(Authorization::new(
+                AuthorizationOptions::default(),
+                Some(fake),
+            )),
+        };
+        let serving = tokio::spawn(bound.serve(endpoints, shutdown.clone()));
+        Ok(Self {
+            address,
+            roots,
+            health,
+            debug,
+            clients,
+            proxies,
+            shutdown,
+            serving,
+            _files: files,
+        })
+    }
+
+    /// Sends a request over its own connection.
+    pub(crate) async fn get(
+        &self,
+        path: &str,
+        headers: HeaderMap,
+        pair: Option<Pair>,
+    ) -> anyhow::Result<(StatusCode, String)> {
+        let stream = TcpStream::connect(self.address).await?;
+        let stream = self.handshake(stream, b"h2", pair).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await?;
+        let connection = tokio::spawn(connection);
+        let mut request =
+            Request::get(format!("https://localhost{path}")).body(Empty::<Bytes>::new())?;
+        *request.headers_mut() = headers;
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        drop(sender);
+        connection.abort();
+        Ok((status, String::from_utf8(body.to_vec())?))
+    }
+
+    /// Performs the TLS handshake with this application protocol.
+    pub(crate) async fn handshake(
+        &self,
+        stream: TcpStream,
+        protocol: &[u8],
+        pair: Option<Pair>,
+    ) -> anyhow::Result<TlsStream<TcpStream>> {
+        let config = ClientConfig::builder_with_provider(Arc::new(
+            tokio_rustls::rustls::crypto::ring::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(self.roots.clone());
+        let mut config = match pair {
+            Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key)?,
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let name = ServerName::try_from("localhost")?;
+        let connector = TlsConnector::from(Arc::new(config));
+        Ok(connector.connect(name, stream).await?)
+    }
+
+    /// Sends a request with a token.
+    pub(crate) async fn get_with_token(
+        &self,
+        path: &str,
+        token: &str,
+    ) -> anyhow::Result<(StatusCode, String)> {
+        self.get(
+            path,
+            headers(&[("authorization", &format!("Bearer {token}"))]),
+            None,
+        )
+        .await
+    }
+
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.shutdown.cancel();
+        self.serving.await.context("serving ends well")
+    }
+}
+
+pub(crate) fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs
+        .iter()
+        .map(|(name, value)| {
+            (
+                http::HeaderName::from_static(name),
+                value.parse().expect("a value"),
+            )
+        })
+        .collect()
+}
