@@ -1,7 +1,7 @@
 //! Claims a Deployment's ReplicaSets. Orphans that match its selector are adopted; ReplicaSets that
 //! it controls and that no longer match are released.
 
-use flyball_sdk::claim::{self, Claimed, Claims, Facts};
+use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
 use flyball_sdk::prelude::*;
 
 use crate::rollout::{VERSION_FIELDS, set_version};
@@ -10,6 +10,10 @@ use crate::views::{Deployment, Identity, ReplicaSet};
 impl Claimed for ReplicaSet {
     fn facts(&self) -> Facts<'_, impl Labels> {
         self.meta.facts()
+    }
+
+    fn set_adopted(&mut self, answer: &Answer) -> Result<(), Error> {
+        set_version(&mut self.meta, answer)
     }
 }
 
@@ -33,67 +37,20 @@ pub fn claim(host: &Host, deployment: &Deployment) -> Result<Vec<ReplicaSet>, Er
         own().orphans().labels(&selector).all()?
     };
 
-    let Claims {
-        mut kept,
-        mut adopted,
-        released,
-    } = Claims::of(&deployment.meta, &selector, controlled, orphans);
-    let mut errors = Vec::new();
-    if let Some(first) = adopted.first()
-        && let Err(error) = may_adopt(host, deployment)
-            .doing(|| format!("adopting ReplicaSet {}", first.meta.key()))
-    {
-        errors.push(error);
-        adopted.clear();
-    }
-
+    // The cache may not show yet that the Deployment is being deleted.
+    let recheck = || {
+        let live = host.reader().get::<Identity>(&key.namespace, &key.name)?;
+        may_adopt(&deployment.meta, live.as_ref().map(|live| &live.meta))
+    };
     let owner = deployment.meta.controller_reference(Deployment::KIND);
-    let adoptions = adopted
-        .iter()
-        .map(|set| claim::adoption(ReplicaSet::KIND, &key.namespace, set, &owner));
-    let releases = released
-        .iter()
-        .map(|set| claim::release(ReplicaSet::KIND, set, &deployment.meta));
-    let mut results = host
-        .batch()
-        .extend(
-            adoptions
-                .chain(releases)
-                .map(|write| write.returning(VERSION_FIELDS)),
-        )
-        .run()
-        .into_iter();
-    for (mut set, result) in adopted.into_iter().zip(results.by_ref()) {
-        match result {
-            Ok(answer) => {
-                set_version(&mut set.meta, &answer)?;
-                kept.push(set);
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => errors.push(error.into()),
-        }
-    }
-    for result in results {
-        match result {
-            // 422: it has no owner any more, or its name now belongs to another object.
-            Err(error) if !error.is_not_found() && error.status != 422 => errors.push(error.into()),
-            _ => {}
-        }
-    }
-    Error::join(errors).map_or(Ok(kept), Err)
-}
-
-/// Checks with a live read, once for all adoptions, that the Deployment still exists: the cache may
-/// not show yet that it is being deleted, and anything adopted then would be deleted with it.
-fn may_adopt(host: &Host, deployment: &Deployment) -> Result<(), Error> {
-    let key = deployment.meta.key();
-    match host.reader().get::<Identity>(&key.namespace, &key.name)? {
-        Some(live) if live.meta.uid == deployment.meta.uid && !live.meta.is_deleting() => Ok(()),
-        Some(live) if live.meta.uid == deployment.meta.uid => {
-            Err(Error::failed(format!("{key} is being deleted")))
-        }
-        _ => Err(Error::failed(format!("original Deployment {key} is gone"))),
-    }
+    Claims::of(&deployment.meta, &selector, controlled, orphans).carry_out(
+        host,
+        &deployment.meta,
+        "ReplicaSet",
+        recheck,
+        |set| adoption(ReplicaSet::KIND, &key.namespace, set, &owner).returning(VERSION_FIELDS),
+        |set| release(ReplicaSet::KIND, set, &deployment.meta),
+    )
 }
 
 #[cfg(test)]

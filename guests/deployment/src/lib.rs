@@ -28,10 +28,11 @@ pub mod views;
 mod tests;
 
 use flyball_sdk::describe::queue;
+use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
 use flyball_sdk::warning;
 
-use rollout::{Rollout, is_namespace_terminating};
+use rollout::Rollout;
 use sets::Sets;
 use views::{Deployment, Pod, ReplicaSet};
 

@@ -5,6 +5,7 @@
 //! response.
 
 use flyball_sdk::debug;
+use flyball_sdk::error::is_namespace_terminating;
 use flyball_sdk::prelude::*;
 use serde::Deserialize;
 
@@ -329,10 +330,4 @@ pub(crate) fn set_version(meta: &mut Meta, answer: &Answer) -> Result<(), Error>
     meta.resource_version = metadata.resource_version;
     meta.generation = metadata.generation;
     Ok(())
-}
-
-/// Whether a creation failed because the namespace is being deleted. Checks the message, because
-/// the host's errors don't carry the API's causes.
-pub(crate) fn is_namespace_terminating(error: &ApiError) -> bool {
-    error.status == 403 && error.message.contains("because it is being terminated")
 }

@@ -129,7 +129,7 @@ fn canonical(field: &str, value: Value) -> Option<Value> {
     }
 }
 
-/// Replaces a quantity such as `1Gi`, `0.5` or `500m` by its canonical number, so that `1000m`
+/// Replaces a quantity such as `1Gi`, `0.5` or `500m` by its number of billionths, so that `1000m`
 /// equals `1`. Other values are unchanged.
 fn quantity(value: Value) -> Value {
     let text = match &value {
@@ -137,46 +137,10 @@ fn quantity(value: Value) -> Value {
         Value::Number(number) => number.to_string(),
         _ => return value,
     };
-    decimal(&text).map_or(value, Value::String)
-}
-
-/// Returns a quantity as an integer without trailing zeros and a power of ten.
-fn decimal(text: &str) -> Option<String> {
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let mut mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let (factor, power): (i128, i32) = match suffix {
-        "" => (1, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        "Ki" => (1 << 10, 0),
-        "Mi" => (1 << 20, 0),
-        "Gi" => (1 << 30, 0),
-        "Ti" => (1 << 40, 0),
-        "Pi" => (1 << 50, 0),
-        "Ei" => (1 << 60, 0),
-        exponent => (1, exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    mantissa = mantissa.checked_mul(factor)?;
-    let mut power = power.checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    if mantissa == 0 {
-        return Some("0".into());
+    match text.parse::<Quantity>() {
+        Ok(quantity) => quantity.nanos().to_string().into(),
+        Err(_) => value,
     }
-    while mantissa % 10 == 0 {
-        mantissa /= 10;
-        power += 1;
-    }
-    Some(format!("{mantissa}e{power}"))
 }
 
 #[cfg(test)]
@@ -232,18 +196,16 @@ mod tests {
             ("0", "0Gi"),
             ("+1", "1.0"),
         ] {
-            assert_eq!(decimal(one), decimal(other), "{one} and {other}");
+            assert_eq!(
+                quantity(json!(one)),
+                quantity(json!(other)),
+                "{one} and {other}"
+            );
         }
-        assert_ne!(decimal("1G"), decimal("1Gi"));
-        assert_eq!(
-            [
-                decimal("oops"),
-                decimal(""),
-                decimal("1 Gi"),
-                decimal("1.2.3")
-            ],
-            [None, None, None, None]
-        );
+        assert_ne!(quantity(json!("1G")), quantity(json!("1Gi")));
+        for unchanged in [json!("oops"), json!(""), json!("1 Gi"), json!("1.2.3")] {
+            assert_eq!(quantity(unchanged.clone()), unchanged);
+        }
 
         let with = |cpu: Value| {
             template(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": cpu}}}]}}))

@@ -11,10 +11,9 @@ use std::collections::{BTreeSet, HashSet};
 use flyball_sdk::Time;
 
 use crate::failure_policy;
-use crate::indexes::Indexes;
-use crate::settings::Settings;
+use crate::observed::Observed;
 use crate::verdict::{Verdict, set_condition};
-use crate::views::{Job, Pod, Status, Uncounted};
+use crate::views::{Pod, Status, Uncounted};
 
 /// The result of the first step.
 #[derive(Debug, Default)]
@@ -29,28 +28,15 @@ pub struct Account<'p> {
     pub is_full: bool,
 }
 
-/// The inputs of the first step.
-pub struct Known<'a, 'p> {
-    /// The job as it was read.
-    pub job: &'a Job,
-    pub pods: &'p [Pod],
-    /// The state of its indexes; `None` unless it is an Indexed Job.
-    pub indexes: Option<&'a Indexes<'p>>,
-    /// How the job ends, if it does.
-    pub verdict: Option<&'a Verdict>,
-    pub settings: &'a Settings,
-    pub now: Time,
-}
-
-/// Lists the pods that have ended. `status` is the status to be written, except for its counters.
-pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
-    let Known {
-        job,
-        indexes,
-        verdict,
-        ..
-    } = known;
-    let mut pods: Vec<&Pod> = known
+/// Lists the pods that have ended. `verdict` is how the job ends, if it does. `status` is the
+/// status to be written, except for its counters.
+pub fn account<'p>(
+    observed: &Observed<'p>,
+    verdict: Option<&Verdict>,
+    mut status: Status,
+) -> Account<'p> {
+    let Observed { job, indexes, .. } = observed;
+    let mut pods: Vec<&Pod> = observed
         .pods
         .iter()
         .filter(|pod| pod.has_finalizer())
@@ -64,12 +50,13 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
     let mut account = Account::default();
     let mut succeeded = BTreeSet::new();
     for pod in pods {
-        if !may_remove_finalizer(known, pod) {
+        if !may_remove_finalizer(observed, verdict, pod) {
             continue;
         }
         account.free.push(pod);
         list(
-            known,
+            observed,
+            verdict,
             pod,
             &mut status.uncounted_terminated_pods,
             &mut succeeded,
@@ -79,7 +66,7 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
             succeeded: by_uid,
             failed,
         } = &status.uncounted_terminated_pods;
-        if succeeded.len() + by_uid.len() + failed.len() >= known.settings.max_uncounted_pods {
+        if succeeded.len() + by_uid.len() + failed.len() >= observed.settings.max_uncounted_pods {
             account.is_full = true;
             break;
         }
@@ -97,7 +84,7 @@ pub fn account<'p>(known: &Known<'_, 'p>, mut status: Status) -> Account<'p> {
         // A condition that is already set stays unchanged.
         set_condition(
             &mut status.conditions,
-            verdict.condition(verdict.interim_type(), known.now),
+            verdict.condition(verdict.interim_type(), observed.now),
         );
     }
     account.status = status;
@@ -141,34 +128,31 @@ pub fn finish(status: &mut Status, verdict: &Verdict, now: Time) -> bool {
 
 /// Whether a pod's finalizer can be removed: the pod or the job has ended. The last failed pod of
 /// an index keeps it until its replacement exists, which inherits the number of failures.
-fn may_remove_finalizer(known: &Known, pod: &Pod) -> bool {
-    if known.job.meta.is_deleting() || known.verdict.is_some() || pod.has_succeeded() {
+fn may_remove_finalizer(observed: &Observed, verdict: Option<&Verdict>, pod: &Pod) -> bool {
+    let job = observed.job;
+    if job.meta.is_deleting() || verdict.is_some() || pod.has_succeeded() {
         return true;
     }
     let is_last_of_index = || {
-        let awaiting = known.indexes.map(|indexes| &indexes.awaiting);
+        let awaiting = observed.indexes.as_ref().map(|indexes| &indexes.awaiting);
         let last = pod.index().and_then(|index| awaiting?.get(&index));
         last.is_some_and(|last| last.meta.uid == pod.meta.uid)
     };
-    pod.has_failed(known.job) && !is_last_of_index()
+    pod.has_failed(job) && !is_last_of_index()
 }
 
 /// Lists a pod that has ended, or the index that it completes, unless it is listed already. When
 /// the job fails, every pod that has not succeeded counts as failed. A pod without a valid index is
 /// not counted.
 fn list(
-    known: &Known,
+    observed: &Observed,
+    verdict: Option<&Verdict>,
     pod: &Pod,
     uncounted: &mut Uncounted,
     succeeded: &mut BTreeSet<i64>,
     policy_actions: &mut Vec<&'static str>,
 ) {
-    let Known {
-        job,
-        indexes,
-        verdict,
-        ..
-    } = known;
+    let Observed { job, indexes, .. } = observed;
     let uid = &pod.meta.uid;
     // The list as it was read: a pod listed as failed stays failed even if its phase changes later.
     let before = &job.status.uncounted_terminated_pods;

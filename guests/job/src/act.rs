@@ -8,8 +8,8 @@ use flyball_sdk::pod::created_name;
 use flyball_sdk::prelude::*;
 
 use crate::claim;
-use crate::indexes::Indexes;
 use crate::metrics::{self, Replaces};
+use crate::observed::Observed;
 use crate::plan::Step;
 use crate::tally::Tally;
 use crate::template;
@@ -30,15 +30,24 @@ pub struct Done {
     pub failure: Option<Error>,
 }
 
-pub fn take(host: &Host, job: &Job, tally: &Tally, indexes: Option<&Indexes>, step: Step) -> Done {
+impl Done {
+    /// Number of pods that are active after this step.
+    pub fn active_after(&self, tally: &Tally) -> usize {
+        tally.active.len() + self.created - self.removed
+    }
+}
+
+pub fn take(host: &Host, observed: &Observed, step: Step) -> Done {
+    let job = observed.job;
     match step {
-        Step::Stay => Done::default(),
+        Step::Leave | Step::Stay => Done::default(),
         Step::Wait(wait) => Done {
             requeue_after: Some(wait),
             ..Done::default()
         },
+        Step::End(pods) => delete(host, job, &pods),
         Step::Delete(pods) => release_and_delete(host, job, &pods),
-        Step::Create(numbers) => create(host, job, tally, indexes, &numbers),
+        Step::Create(numbers) => create(host, observed, &numbers),
     }
 }
 
@@ -72,7 +81,7 @@ fn release_and_delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
 
 /// Deletes pods. A pod with the finalizer disappears once it is counted and the finalizer is
 /// removed.
-pub fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
+fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
     let about = job.meta.reference(Job::KIND);
     let deletions = pods
         .iter()
@@ -110,16 +119,11 @@ pub fn delete(host: &Host, job: &Job, pods: &[&Pod]) -> Done {
 
 /// Creates pods in slow-start rounds of 1, 2, 4 … and stops at the first round with an error. In a
 /// namespace that is being deleted, creations fail and are not reported as errors.
-fn create(
-    host: &Host,
-    job: &Job,
-    tally: &Tally,
-    indexes: Option<&Indexes>,
-    numbers: &[Option<i64>],
-) -> Done {
+fn create(host: &Host, observed: &Observed, numbers: &[Option<i64>]) -> Done {
+    let Observed { job, tally, .. } = observed;
     debug!(host, "too few pods, creating {}", numbers.len());
     let about = job.meta.reference(Job::KIND);
-    let creations = match template::creations(job, numbers, indexes) {
+    let creations = match template::creations(job, numbers, observed.indexes.as_ref()) {
         Ok(creations) => creations,
         Err(failure) => {
             return Done {

@@ -3,11 +3,10 @@
 //! `reconcile` names the steps, and the decision of each step is a pure function:
 //!
 //! 1. [`claim`] lists the job's pods, adopts orphans and releases pods that no longer match.
-//! 2. [`tally`] and [`indexes`] count them.
-//! 3. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`]. If
-//!    it does, its active pods are deleted.
-//! 4. Otherwise [`plan`] chooses the pods to create or delete, with [`rank`] and [`backoff`];
-//!    [`act`] writes them, with [`template`].
+//! 2. [`tally`] and [`indexes`] count them; [`observed`] holds all that the decisions depend on.
+//! 3. [`verdict`] decides whether the job ends, with [`failure_policy`] and [`success_policy`].
+//! 4. [`plan`] chooses the pods to create or delete, with [`rank`] and [`backoff`]: if the job ends,
+//!    its active pods are deleted. [`act`] writes them, with [`template`].
 //! 5. [`account`] and [`track`] count the pods that have ended in the status, each exactly once.
 //!
 //! There are no expectations: the host's cache shows this plugin all of its own writes that the API
@@ -23,6 +22,7 @@ pub mod failure_policy;
 pub mod indexes;
 pub mod intervals;
 pub mod metrics;
+pub mod observed;
 pub mod orphans;
 pub mod plan;
 pub mod pods;
@@ -44,11 +44,10 @@ use flyball_sdk::{Delta, controller::RoutedKey, debug};
 
 use act::Done;
 use backoff::Record;
-use indexes::Indexes;
+use observed::Observed;
 use settings::Settings;
-use tally::Tally;
 use verdict::{Verdict, stamped};
-use views::{Job, Status};
+use views::{Job, Pod, Status};
 
 pub struct JobController;
 
@@ -101,8 +100,10 @@ impl Controller for JobController {
 /// Reconciles a job that has not ended, and records the metrics of that reconcile.
 fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     let (mode, started) = (job.mode(), host.now());
-    let mut action = "reconciling";
-    let result = sync(host, job, &mut action);
+    let (action, result) = match read(host, &job) {
+        Ok((settings, pods)) => sync(host, job, &settings, &pods),
+        Err(error) => (plan::UNPLANNED, Err(error)),
+    };
     let labels = [
         mode,
         if result.is_ok() { "success" } else { "error" },
@@ -117,86 +118,62 @@ fn measured(host: &Host, job: Job) -> Result<Outcome, Error> {
     result
 }
 
-/// Creates or deletes pods as the job requires and writes its status. Sets `action` to the metrics'
-/// label for what was done to pods.
-fn sync(host: &Host, mut job: Job, action: &mut &'static str) -> Result<Outcome, Error> {
-    let settings = Settings::read(host)?;
-    let pods = claim::claim(host, &job)?;
-    let now = host.now();
-    let written = job.status.clone();
+/// Reads the settings and claims the job's pods.
+fn read(host: &Host, job: &Job) -> Result<(Settings, Vec<Pod>), Error> {
+    Ok((Settings::read(host)?, claim::claim(host, job)?))
+}
+
+/// Creates or deletes pods as the job requires and writes its status. Returns the metrics' label
+/// for what was done to pods, and the outcome.
+fn sync(
+    host: &Host,
+    mut job: Job,
+    settings: &Settings,
+    pods: &[Pod],
+) -> (&'static str, Result<Outcome, Error>) {
+    let (now, stored) = (host.now(), job.status.clone());
     if !job.suspend {
         job.status.start_time.get_or_insert(now.to_second());
     }
-
-    let tally = Tally::of(&job, &pods);
-    let indexes = job.is_indexed().then(|| Indexes::of(&job, &pods));
     let recalled: Record = host.memo().get(&job.meta.uid).unwrap_or_default();
-    let record = recalled.after(&tally.new_succeeded, &tally.new_failed);
+    let observed = Observed::of(&job, pods, recalled, settings, now);
 
-    let mut status = job.status.clone();
-    let mut verdict = verdict::judge(&job, &pods, &tally, indexes.as_ref(), now);
-    let done;
-    if verdict.is_some() {
-        done = act::delete(host, &job, &tally.active);
-        // The verdict is written only when all active pods are deleted: a remaining pod could still
-        // change the counters.
-        verdict = verdict.filter(|_| done.removed == tally.active.len());
-    } else {
-        let (tally, indexes, record, settings) = (&tally, indexes.as_ref(), &record, &settings);
-        let known = plan::Known {
-            pods: &pods,
-            tally,
-            indexes,
-            record,
-            settings,
-            now,
-        };
-        done = match job.meta.is_deleting() {
-            true => Done::default(),
-            false => {
-                let step = plan::step(&job, &known);
-                *action = step.action();
-                act::take(host, &job, tally, indexes, step)
-            }
-        };
-        let active = tally.active.len() + done.created - done.removed;
-        if verdict::is_complete(&job, plan::succeeded(tally, indexes), active) {
-            verdict = Some(Verdict::completed());
-        } else if !job.meta.is_deleting() {
-            update_suspended(host, &job, &mut status, now);
-        }
+    let verdict = verdict::judge(&observed);
+    let is_ending = verdict.is_some();
+    let step = plan::step(&observed, verdict.as_ref());
+    let action = step.action();
+    let done = act::take(host, &observed, step);
+
+    let verdict = verdict::after(&observed, verdict, &done);
+    let mut status = counted(&observed, &done);
+    if !is_ending && verdict.is_none() && !job.meta.is_deleting() {
+        update_suspended(host, &job, &mut status, now);
     }
-
-    count(&mut status, &tally, &done);
-    // A deadline that has passed while the verdict can't be written yet needs no requeue: the
-    // failed deletion is retried anyway.
-    let deadline =
-        verdict::until_deadline(&job, now).filter(|left| verdict.is_none() && !left.is_zero());
-    let requeue_after = [done.requeue_after, deadline].into_iter().flatten().min();
-    let (indexes, verdict) = (indexes.as_ref(), verdict.as_ref());
-    let known = account::Known {
-        job: &job,
-        pods: &pods,
-        indexes,
-        verdict,
-        settings: &settings,
-        now,
-    };
-    // With a backoff limit per index, the annotations of each index's last failed pod determine its
-    // backoff.
-    let record = Some(&record)
-        .filter(|record| **record != recalled && job.backoff_limit_per_index.is_none());
-    let tracked =
-        track::track(host, &known, status, written, record).doing(|| "tracking status".into());
+    let requeue_after = requeue_after(&observed, verdict.as_ref(), &done);
+    let tracked = track::track(host, &observed, verdict.as_ref(), status, stored)
+        .doing(|| "tracking status".into());
     let result = tracked.and(done.failure.map_or(Ok(()), Err));
-    outcome(host, &job, result, requeue_after)
+    (action, outcome(host, &job, result, requeue_after))
 }
 
-/// Sets the numbers of active, ready and terminating pods after this reconcile's writes.
-fn count(status: &mut Status, tally: &Tally, done: &Done) {
-    status.active = (tally.active.len() + done.created - done.removed) as i32;
-    status.ready = Some((tally.ready() - done.removed_ready) as i32);
-    status.terminating = Some((tally.terminating + done.removed) as i32);
+/// Returns the status with the numbers of active, ready and terminating pods after this reconcile's
+/// writes.
+fn counted(observed: &Observed, done: &Done) -> Status {
+    let tally = &observed.tally;
+    Status {
+        active: done.active_after(tally) as i32,
+        ready: Some((tally.ready() - done.removed_ready) as i32),
+        terminating: Some((tally.terminating + done.removed) as i32),
+        ..observed.job.status.clone()
+    }
+}
+
+/// Returns when the job is due again even if nothing changes. A deadline that has passed while the
+/// verdict can't be written yet needs no requeue: the failed deletion is retried anyway.
+fn requeue_after(observed: &Observed, verdict: Option<&Verdict>, done: &Done) -> Option<Duration> {
+    let deadline = verdict::until_deadline(observed.job, observed.now)
+        .filter(|left| verdict.is_none() && !left.is_zero());
+    [done.requeue_after, deadline].into_iter().flatten().min()
 }
 
 /// The outcome of a reconcile that is due again after `requeue_after`. A failed key is retried

@@ -1,26 +1,30 @@
-//! Chooses the next step for the pods of a Job that has not ended.
+//! Chooses the next step for the pods of a Job.
 
 use std::time::Duration;
 
-use flyball_sdk::Time;
-
-use crate::backoff::{self, Record};
-use crate::indexes::Indexes;
+use crate::backoff;
+use crate::observed::Observed;
 use crate::rank;
-use crate::settings::Settings;
-use crate::tally::Tally;
+use crate::verdict::Verdict;
 use crate::views::{Job, Pod};
+
+/// The value of the metrics' `action` label if no pods were planned.
+pub const UNPLANNED: &str = "reconciling";
 
 /// The next step: either pods are created or they are deleted. Deleting comes first.
 #[derive(Debug)]
 pub enum Step<'p> {
+    /// The job ends: deletes its active pods. They keep the finalizer, so that they are counted.
+    End(Vec<&'p Pod>),
+    /// The job is being deleted: its pods are left to the garbage collector.
+    Leave,
     /// The number of pods is right.
     Stay,
     /// Pods are needed, but the backoff has not passed yet.
     Wait(Duration),
     /// Creates one pod per element; the element is the pod's index if the job has indexes.
     Create(Vec<Option<i64>>),
-    /// Deletes these pods.
+    /// Deletes these pods, which are not counted as failures.
     Delete(Vec<&'p Pod>),
 }
 
@@ -28,6 +32,7 @@ impl Step<'_> {
     /// The value of the metrics' `action` label.
     pub fn action(&self) -> &'static str {
         match self {
+            Self::End(_) | Self::Leave => UNPLANNED,
             Self::Stay => "tracking",
             Self::Wait(_) | Self::Create(_) => "pods_created",
             Self::Delete(_) => "pods_deleted",
@@ -35,27 +40,25 @@ impl Step<'_> {
     }
 }
 
-/// Inputs of a step besides the job itself.
-pub struct Known<'a, 'p> {
-    /// The pods of the job.
-    pub pods: &'p [Pod],
-    pub tally: &'a Tally<'p>,
-    /// The state of its indexes; `None` unless it is an Indexed Job.
-    pub indexes: Option<&'a Indexes<'p>>,
-    pub record: &'a Record,
-    pub settings: &'a Settings,
-    pub now: Time,
-}
-
-pub fn step<'p>(job: &Job, known: &Known<'_, 'p>) -> Step<'p> {
-    let Known {
-        tally, settings, ..
-    } = known;
+/// Chooses the step of a job with this verdict.
+pub fn step<'p>(observed: &Observed<'p>, verdict: Option<&Verdict>) -> Step<'p> {
+    let Observed {
+        job,
+        tally,
+        settings,
+        ..
+    } = observed;
+    if verdict.is_some() {
+        return Step::End(tally.active.clone());
+    }
+    if job.meta.is_deleting() {
+        return Step::Leave;
+    }
     let active = tally.active.len();
     if job.suspend {
         return Step::Delete(rank::to_delete(job, &tally.active, active));
     }
-    let wanted = wanted(job, succeeded(tally, known.indexes), active);
+    let wanted = wanted(job, observed.succeeded(), active);
     let mut to_delete = rank::to_delete(job, &tally.active, active.saturating_sub(wanted));
     if !to_delete.is_empty() {
         to_delete.truncate(settings.max_pod_create_delete_per_sync);
@@ -69,16 +72,10 @@ pub fn step<'p>(job: &Job, known: &Known<'_, 'p>) -> Step<'p> {
     match wanted.saturating_sub(active + waited_for) {
         0 => Step::Stay,
         missing => create(
-            job,
-            known,
+            observed,
             missing.min(settings.max_pod_create_delete_per_sync),
         ),
     }
-}
-
-/// Number of completions that have succeeded: pods or, for an Indexed Job, indexes.
-pub fn succeeded(tally: &Tally, indexes: Option<&Indexes>) -> i64 {
-    indexes.map_or(tally.succeeded, |indexes| indexes.succeeded.total())
 }
 
 /// Number of pods that should be active: at most the number of remaining completions. If the job
@@ -96,30 +93,28 @@ fn wanted(job: &Job, succeeded: i64, active: usize) -> usize {
 
 /// Creates pods, or waits for the backoff: that of the whole job or, with a backoff limit per
 /// index, of each index.
-fn create<'p>(job: &Job, known: &Known<'_, 'p>, missing: usize) -> Step<'p> {
+fn create<'p>(observed: &Observed<'p>, missing: usize) -> Step<'p> {
+    let Observed {
+        job, settings, now, ..
+    } = *observed;
     let wait = match job.backoff_limit_per_index {
         Some(_) => Duration::ZERO,
-        None => known.record.wait(known.settings, known.now),
+        None => observed.record.wait(settings, now),
     };
     if !wait.is_zero() {
-        return Step::Wait(wait.max(known.settings.sync_batch_period));
+        return Step::Wait(wait.max(settings.sync_batch_period));
     }
-    let Some(indexes) = known.indexes else {
+    let Some(indexes) = &observed.indexes else {
         return Step::Create(vec![None; missing]);
     };
-    let pending = indexes.pending(job, known.pods, missing);
-    let wait = |index: i64| {
-        backoff::wait_of_index(
-            indexes.awaiting.get(&index).copied(),
-            known.settings,
-            known.now,
-        )
-    };
-    let (now, later): (Vec<i64>, Vec<i64>) = pending
+    let pending = indexes.pending(job, observed.pods, missing);
+    let wait =
+        |index: i64| backoff::wait_of_index(indexes.awaiting.get(&index).copied(), settings, now);
+    let (ready, later): (Vec<i64>, Vec<i64>) = pending
         .into_iter()
         .partition(|index| wait(*index).is_zero());
     match later.into_iter().map(wait).min() {
-        Some(wait) if now.is_empty() => Step::Wait(wait.max(known.settings.sync_batch_period)),
-        _ => Step::Create(now.into_iter().map(Some).collect()),
+        Some(wait) if ready.is_empty() => Step::Wait(wait.max(settings.sync_batch_period)),
+        _ => Step::Create(ready.into_iter().map(Some).collect()),
     }
 }

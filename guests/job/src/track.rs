@@ -7,38 +7,39 @@ use flyball_sdk::prelude::*;
 use flyball_sdk::warning;
 use serde::Deserialize;
 
-use crate::account::{self, Known};
-use crate::backoff::Record;
+use crate::account;
 use crate::claim;
 use crate::metrics;
+use crate::observed::Observed;
 use crate::pods::has_finalizer;
 use crate::verdict::Verdict;
 use crate::views::{Job, Pod, Status};
 
 /// Counts the pods that have ended and writes the status; finishes the job if its verdict allows.
-/// `record` holds new failures and is stored in the memo once the status with them is written.
+/// `status` is the status to be written, and `stored` the one that the API server has. New pod
+/// failures are recorded in the memo once the status with them is written.
 ///
 /// # Errors
 /// A write failed. Earlier writes persist; the next reconcile continues from there.
 pub fn track(
     host: &Host,
-    known: &Known,
+    observed: &Observed,
+    verdict: Option<&Verdict>,
     status: Status,
-    written: Status,
-    record: Option<&Record>,
+    stored: Status,
 ) -> Result<(), Error> {
-    let Known { job, verdict, .. } = known;
-    let account = account::account(known, status);
+    let job = observed.job;
+    let account = account::account(observed, verdict, status);
     let mut writer = Writer {
         host,
         job,
         meta: job.meta.clone(),
-        written,
+        stored,
     };
     writer
         .write(&account.status)
         .doing(|| "adding uncounted pods to status".into())?;
-    if let Some(record) = record
+    if let Some(record) = observed.new_record()
         && let Err(error) = host
             .memo()
             .put(&job.meta.uid, record, &job.meta.uid, Duration::ZERO)
@@ -56,7 +57,7 @@ pub fn track(
 
     let mut status = account.status;
     let (freed, failure) = free(host, &account.free);
-    let held: Vec<&Pod> = known
+    let held: Vec<&Pod> = observed
         .pods
         .iter()
         .filter(|pod| has_finalizer(&pod.meta.finalizers))
@@ -68,7 +69,7 @@ pub fn track(
     account::settle(&mut status, &held);
 
     let verdict = verdict.filter(|_| failure.is_none() && !account.is_full);
-    let ended = verdict.filter(|verdict| account::finish(&mut status, verdict, known.now));
+    let ended = verdict.filter(|verdict| account::finish(&mut status, verdict, observed.now));
     writer
         .write(&status)
         .doing(|| "removing uncounted pods from status".into())?;
@@ -120,13 +121,13 @@ struct Writer<'a> {
     /// With the `resourceVersion` of the last write.
     meta: Meta,
     /// The status that the API server has.
-    written: Status,
+    stored: Status,
 }
 
 impl Writer<'_> {
     /// Writes the status if it differs from the last one written.
     fn write(&mut self, status: &Status) -> Result<(), Error> {
-        if *status == self.written {
+        if *status == self.stored {
             return Ok(());
         }
         #[derive(Deserialize)]
@@ -138,8 +139,8 @@ impl Writer<'_> {
             .host
             .write(write.returning(&["metadata.resourceVersion"]))?;
         self.meta.resource_version = answer.parse::<Written>()?.metadata.resource_version;
-        metrics::count_pods(self.host, self.job, &self.written, status);
-        self.written = status.clone();
+        metrics::count_pods(self.host, self.job, &self.stored, status);
+        self.stored = status.clone();
         Ok(())
     }
 }

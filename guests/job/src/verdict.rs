@@ -9,8 +9,10 @@ use std::time::Duration;
 use flyball_sdk::prelude::*;
 use flyball_sdk::{Time, condition};
 
+use crate::act::Done;
 use crate::failure_policy::{self, Action};
 use crate::indexes::Indexes;
+use crate::observed::Observed;
 use crate::success_policy;
 use crate::tally::Tally;
 use crate::views::{Job, Pod, Status};
@@ -82,24 +84,36 @@ impl Verdict {
 
 /// Returns the verdict on a job before any pod is created or deleted. An earlier verdict is final.
 /// Failures take precedence over success.
-pub fn judge(
-    job: &Job,
-    pods: &[Pod],
-    tally: &Tally,
-    indexes: Option<&Indexes>,
-    now: Time,
-) -> Option<Verdict> {
+pub fn judge(observed: &Observed) -> Option<Verdict> {
+    let Observed {
+        job,
+        pods,
+        tally,
+        now,
+        ..
+    } = observed;
+    let indexes = observed.indexes.as_ref();
     earlier(&job.status)
         .or_else(|| failed_by_policy(job, pods))
         .or_else(|| past_backoff_limit(job, pods, tally))
-        .or_else(|| past_deadline(job, now))
+        .or_else(|| past_deadline(job, *now))
         .or_else(|| too_many_failed_indexes(job, indexes?))
         .or_else(|| succeeded_by_policy(job, indexes?))
 }
 
+/// Returns the verdict that can be written after the step's writes: `before` only if all active
+/// pods are deleted, because a remaining pod could still change the counters.
+pub fn after(observed: &Observed, before: Option<Verdict>, done: &Done) -> Option<Verdict> {
+    let active = done.active_after(&observed.tally);
+    match before {
+        Some(verdict) => (active == 0).then_some(verdict),
+        None => is_complete(observed.job, observed.succeeded(), active).then(Verdict::completed),
+    }
+}
+
 /// Whether all completions are reached and no pod is active. A job that sets no completions is
 /// complete after one success when the other pods have ended.
-pub fn is_complete(job: &Job, succeeded: i64, active: usize) -> bool {
+fn is_complete(job: &Job, succeeded: i64, active: usize) -> bool {
     active == 0 && succeeded >= job.completions.map_or(1, i64::from)
 }
 

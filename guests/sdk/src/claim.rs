@@ -9,12 +9,21 @@ use crate::controller::Key;
 use crate::error::{Context as _, Error};
 use crate::host::Host;
 use crate::meta::{Meta, OwnerReference};
-use crate::write::{PatchType, Write};
+use crate::write::{Answer, PatchType, Write};
 
 /// An object that can be claimed.
 pub trait Claimed {
     /// The properties of the object that a claim depends on.
     fn facts(&self) -> Facts<'_, impl Labels>;
+
+    /// Takes over the fields that its adoption returned; by default none.
+    ///
+    /// # Errors
+    /// The fields can't be parsed.
+    fn set_adopted(&mut self, answer: &Answer) -> Result<(), Error> {
+        let _ = answer;
+        Ok(())
+    }
 }
 
 /// The properties of an object that a claim depends on.
@@ -108,11 +117,7 @@ impl<T: Claimed> Claims<T> {
         let adoptions = self.adopted.iter().map(adoption);
         let releases = self.released.iter().map(release);
         let results = host.batch().extend(adoptions.chain(releases)).run();
-        let settled = self.settle(
-            &owner.namespace,
-            noun,
-            results.into_iter().map(|result| result.map(drop)),
-        );
+        let settled = self.settle(&owner.namespace, noun, results.into_iter());
         match (not_allowed, settled) {
             (None, settled) => settled,
             (Some(not_allowed), settled) => {
@@ -131,7 +136,7 @@ impl<T: Claimed> Claims<T> {
         self,
         namespace: &str,
         noun: &str,
-        mut results: impl Iterator<Item = Result<(), ApiError>>,
+        mut results: impl Iterator<Item = Result<Answer, ApiError>>,
     ) -> Result<Vec<T>, Error> {
         let Self {
             mut kept,
@@ -145,16 +150,19 @@ impl<T: Claimed> Claims<T> {
                 Box::new(error.into()),
             )
         };
-        for (one, result) in adopted.into_iter().zip(results.by_ref()) {
+        for (mut one, result) in adopted.into_iter().zip(results.by_ref()) {
             match result {
-                Ok(()) => kept.push(one),
+                Ok(answer) => {
+                    errors.extend(one.set_adopted(&answer).err());
+                    kept.push(one);
+                }
                 Err(error) if error.is_not_found() => {}
                 Err(error) => errors.push(failure("adopting", &one, error)),
             }
         }
         for (one, result) in released.iter().zip(results) {
             match result {
-                Ok(()) => {}
+                Ok(_) => {}
                 // 422: it has no owner any more, or its name now belongs to another object.
                 Err(error) if error.is_not_found() || error.status == 422 => {}
                 Err(error) => errors.push(failure("releasing", one, error)),

@@ -60,6 +60,11 @@ impl Quantity {
         clamp(ceil(self.nanos, 1_000_000))
     }
 
+    /// Billionths. Equal quantities have the same number, whatever their notation.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }

@@ -43,7 +43,7 @@ fn decode(criterion: &mut Criterion) {
         bencher.iter(|| {
             row.clear();
             columns
-                .row(object.as_bytes(), &mut row)
+                .row(object.as_bytes(), &mut row, usize::MAX)
                 .expect("a pod is an object");
         });
     });
@@ -128,10 +128,11 @@ fn read(criterion: &mut Criterion) {
     group.bench_function("rows of an owner's 30", |bencher| {
         bencher.iter(|| {
             page.clear();
-            lister
-                .list(&owned)
-                .iter()
-                .for_each(|object| projection.append(object, &mut page));
+            lister.list(&owned).iter().for_each(|object| {
+                projection
+                    .append(object, &mut page, usize::MAX)
+                    .expect("a row");
+            });
         });
     });
     group.finish();

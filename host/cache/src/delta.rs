@@ -11,6 +11,10 @@ use tokio::sync::Notify;
 
 use crate::{Object, Uid};
 
+/// The most versions between the oldest and the newest that a pending delta keeps. A subscriber that lags further behind
+/// misses the keys of the first ones.
+const MAX_BETWEEN: usize = 64;
+
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Delta {
@@ -216,5 +220,7 @@ impl Delta {
             }
         }
         self.new = next.new;
+        let beyond = self.between.len().saturating_sub(MAX_BETWEEN);
+        self.between.drain(..beyond);
     }
 }

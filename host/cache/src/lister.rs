@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_types::{Columns, FieldPath, Mask};
+use flyball_types::{Columns, FieldPath, Mask, RowError};
 
 use crate::core::State;
 use crate::indexer::selector_at;
@@ -228,7 +228,9 @@ impl Lister {
         fields: Option<&Arc<Mask>>,
         out: &mut Vec<u8>,
     ) -> Result<(), ListerError> {
-        self.projection(fields)?.append(object, out);
+        self.projection(fields)?
+            .append(object, out, usize::MAX)
+            .expect("an object has no bound here");
         Ok(())
     }
 }
@@ -260,9 +262,17 @@ impl Projection {
     }
 
     /// Appends an object's projection.
-    pub fn append(&mut self, object: &Object, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A row has more than `at_most` bytes. Nothing is appended then.
+    pub fn append(
+        &mut self,
+        object: &Object,
+        out: &mut Vec<u8>,
+        at_most: usize,
+    ) -> Result<(), RowError> {
         match &mut self.form {
-            Form::Row(columns) => object.append_row(columns, out),
+            Form::Row(columns) => return object.append_row(columns, out, at_most),
             Form::Object { mask, last } => match covers_object(mask, last, object) {
                 true => out.extend_from_slice(object.json()),
                 false => mask
@@ -270,6 +280,7 @@ impl Projection {
                     .expect("pruned JSON is valid"),
             },
         }
+        Ok(())
     }
 
     /// An object's projection, without a copy if it is the whole object.
@@ -280,7 +291,8 @@ impl Projection {
             return object.bytes();
         }
         let mut out = Vec::new();
-        self.append(object, &mut out);
+        self.append(object, &mut out, usize::MAX)
+            .expect("a row has no bound here");
         out.into()
     }
 }

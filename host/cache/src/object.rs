@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
-use flyball_types::{Columns, FieldPath, Kind, Labels, Mask};
+use flyball_types::{Columns, FieldPath, Kind, Labels, Mask, RowError};
 use parking_lot::Mutex;
 
 use crate::acknowledged::Acknowledged;
@@ -19,6 +19,9 @@ use crate::intern::Interner;
 /// A kept row is replaced after this many consecutive reads of other columns. A controller may read
 /// several sets of columns of an object in each reconcile.
 const MAX_PASSED_OVER: u8 = 3;
+
+/// The longest row that is kept with an object, in bytes. All plugins share the object.
+const MAX_KEPT_ROW: usize = 2048;
 
 /// An object of the API, reduced to the fields of a mask.
 pub struct Object {
@@ -179,19 +182,29 @@ impl Object {
         Bytes::from_owner(Owner(Arc::clone(self)))
     }
 
-    /// Appends the values of these columns as a JSON array. The mask must cover the columns.
-    pub(crate) fn append_row(&self, columns: &Arc<Columns>, out: &mut Vec<u8>) {
+    /// Appends the values of these columns as a JSON array. The mask must cover the columns. Fails if the values have more
+    /// than `at_most` bytes.
+    pub(crate) fn append_row(
+        &self,
+        columns: &Arc<Columns>,
+        out: &mut Vec<u8>,
+        at_most: usize,
+    ) -> Result<(), RowError> {
         let kept = self.row.lock().clone();
         if let Some(row) = kept
             .as_ref()
             .filter(|row| Arc::ptr_eq(&row.columns, columns))
         {
             row.passed_over.store(0, Ordering::Relaxed);
-            return out.extend_from_slice(&row.json);
+            out.extend_from_slice(&row.json);
+            return Ok(());
         }
         let start = out.len();
-        columns.row(&self.json, out).expect("pruned JSON is valid");
-        if kept.is_none_or(|row| row.passed_over.fetch_add(1, Ordering::Relaxed) >= MAX_PASSED_OVER)
+        columns.row(&self.json, out, at_most)?;
+        if out.len() - start <= MAX_KEPT_ROW
+            && kept.is_none_or(|row| {
+                row.passed_over.fetch_add(1, Ordering::Relaxed) >= MAX_PASSED_OVER
+            })
         {
             let json = out[start..].into();
             let row = Arc::new(Row {
@@ -201,6 +214,7 @@ impl Object {
             });
             *self.row.lock() = Some(row);
         }
+        Ok(())
     }
 
     /// The mask that the JSON was pruned by.

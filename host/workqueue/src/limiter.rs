@@ -179,6 +179,23 @@ mod tests {
     }
 
     #[test]
+    fn a_new_limit_keeps_the_tokens_unless_its_bucket_differs() {
+        let now = Instant::now();
+        let with_burst = |burst| RateLimit {
+            base: Duration::ZERO,
+            max: Duration::ZERO,
+            bucket: Some(BucketConfig { qps: 1.0, burst }),
+        };
+        let mut limiter = RateLimiter::new(with_burst(1));
+        assert_eq!(limiter.when(1, now), Duration::ZERO);
+        limiter.set_limit(with_burst(1));
+        assert_eq!(limiter.when(2, now), Duration::from_secs(1));
+        limiter.set_limit(with_burst(2));
+        let waits = [3, 4, 5].map(|key| limiter.when(key, now).as_secs());
+        assert_eq!(waits, [0, 0, 1], "the new bucket starts full");
+    }
+
+    #[test]
     fn senseless_limits_wait_long_and_never_panic() {
         let now = Instant::now();
         for qps in [0.0, -1.0, f64::NAN, f64::MIN_POSITIVE] {

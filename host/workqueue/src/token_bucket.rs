@@ -145,8 +145,9 @@ mod tests {
     #[test]
     fn a_rate_that_adds_no_tokens_waits_the_longest_and_never_panics() {
         let now = Instant::now();
+        let thirty_years = Duration::from_secs(946_080_000);
         for qps in [0.0, -1.0, f64::NAN, f64::MIN_POSITIVE, 1e-12] {
-            assert_eq!(bucket(qps, 0).reserve(now), MAX_WAIT, "qps {qps}");
+            assert_eq!(bucket(qps, 0).reserve(now), thirty_years, "qps {qps}");
         }
         assert_eq!(bucket(f64::INFINITY, 0).reserve(now), Duration::ZERO);
     }

@@ -3,15 +3,17 @@
 use flyball_sdk::prelude::*;
 
 use super::world::*;
-use crate::indexes::Indexes;
-use crate::tally::Tally;
+use crate::backoff::Record;
+use crate::observed::Observed;
+use crate::settings::Settings;
 use crate::verdict::{judge, set_condition, stamped};
 use crate::views::{Job, Pod};
 
 /// The reason of the verdict on a job.
 fn reason(job: &Job, pods: &[Pod]) -> Option<String> {
-    let indexes = job.is_indexed().then(|| Indexes::of(job, pods));
-    judge(job, pods, &Tally::of(job, pods), indexes.as_ref(), NOON).map(|verdict| verdict.reason)
+    let settings = Settings::default();
+    let observed = Observed::of(job, pods, Record::default(), &settings, NOON);
+    judge(&observed).map(|verdict| verdict.reason)
 }
 
 #[test]

@@ -130,7 +130,12 @@ fn settled(adopted: ApiError, released: ApiError) -> Result<Vec<String>, String>
         adopted: pods(&[orphan("a"), orphan("b")]),
         released: pods(&[pod("c"), pod("d")]),
     };
-    let answers = [Err(adopted), Ok(()), Ok(()), Err(released)];
+    let answers = [
+        Err(adopted),
+        Ok(Answer::default()),
+        Ok(Answer::default()),
+        Err(released),
+    ];
     let own = claims
         .settle("default", "pod", answers.into_iter())
         .map_err(|error| error.to_string())?;

@@ -1,5 +1,8 @@
 //! Whole reconciles against an in-memory API server.
 
+mod claims;
+mod status_updates;
+
 use std::time::Duration;
 
 use flyball_sdk::testing::Cluster;
@@ -224,100 +227,6 @@ fn siblings_pods_on_the_same_node_affect_which_pod_is_deleted() {
 }
 
 #[test]
-fn orphans_that_match_are_adopted_after_a_live_check() {
-    let foreign = orphan("foreign").labels(json!({"app": "other"}));
-    let owned = orphan("owned").with(
-        "/metadata/ownerReferences",
-        json!([{"uid": "uid-x", "controller": true}]),
-    );
-    let cluster = cluster([
-        web(2),
-        orphan("a"),
-        orphan("b"),
-        foreign,
-        owned,
-        orphan("ended").phase("Failed"),
-    ]);
-    reconcile(&cluster).unwrap();
-    assert_eq!(
-        cluster.written(),
-        ["patch v1/Pod default/a", "patch v1/Pod default/b", STATUS]
-    );
-    let owner =
-        &cluster.object("v1/Pod", "default", "a").unwrap()["metadata"]["ownerReferences"][0];
-    assert_eq!(
-        (owner["uid"].as_str(), owner["controller"].as_bool()),
-        (Some("uid-web"), Some(true))
-    );
-    assert_eq!(status(&cluster)["replicas"], 2);
-}
-
-#[test]
-fn nothing_is_adopted_if_a_live_read_finds_the_set_deleted_replaced_or_being_deleted() {
-    for (live, problem) in [
-        (None, "was deleted"),
-        (Some(web(2).with("/metadata/uid", "uid-new")), "another"),
-        (Some(web(2).deleting()), "being deleted"),
-    ] {
-        let cluster = cluster([
-            web(2),
-            orphan("a"),
-            pod("lost").labels(json!({"app": "other"})),
-        ]);
-        match live {
-            Some(live) => cluster.put_live(live.0),
-            None => cluster.remove_live("apps/v1/ReplicaSet", "default", "web"),
-        }
-        let error = reconcile(&cluster).unwrap_err();
-        assert!(error.contains(problem), "{error}");
-        // No pod is created instead of the one not adopted, but pods that do not match are
-        // released.
-        assert_eq!(cluster.written(), ["patch v1/Pod default/lost"]);
-    }
-}
-
-#[test]
-fn a_failed_adoption_is_an_error_and_no_pod_is_created_instead() {
-    let cluster = cluster([web(2), orphan("a"), orphan("b")]);
-    cluster.fail("patch", "v1/Pod", refusal(500, "InternalError", "broken"));
-    assert!(
-        reconcile(&cluster)
-            .unwrap_err()
-            .contains("adopting pod default/a: broken")
-    );
-    assert_eq!(count(&cluster.written(), "patch"), 2);
-    reconcile(&cluster).unwrap();
-    assert_eq!(cluster.written(), ["patch v1/Pod default/a", STATUS]);
-}
-
-#[test]
-fn an_orphan_deleted_in_the_meantime_is_replaced() {
-    let cluster = cluster([web(1), orphan("a")]);
-    cluster.fail(
-        "patch",
-        "v1/Pod",
-        refusal(404, "NotFound", "pods \"a\" not found"),
-    );
-    reconcile(&cluster).unwrap();
-    assert_eq!(count(&cluster.written(), "create v1/Pod"), 1);
-}
-
-#[test]
-fn pods_that_no_longer_match_are_released_and_replaced() {
-    let cluster = cluster([web(1), pod("a").labels(json!({"app": "debug"}))]);
-    reconcile(&cluster).unwrap();
-    let written = cluster.written();
-    assert_eq!(
-        (written[0].as_str(), count(&written, "create v1/Pod")),
-        ("patch v1/Pod default/a", 1)
-    );
-    assert_eq!(
-        cluster.object("v1/Pod", "default", "a").unwrap()["metadata"]["ownerReferences"],
-        json!([])
-    );
-}
-
-#[test]
 fn creation_starts_slowly_and_stops_at_the_first_error() {
     let cluster = cluster([web(10)]);
     let quota = "pods \"web-\" is forbidden: exceeded quota: q";
@@ -443,98 +352,4 @@ fn an_invalid_selector_is_logged_and_not_retried() {
     assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
     assert!(cluster.writes().is_empty());
     assert!(cluster.logged()[0].1.contains("default/web"));
-}
-
-#[test]
-fn a_failed_status_update_is_repeated_once_on_the_latest_version() {
-    let cluster = cluster([web(1), pod("a")]);
-    // Another client has scaled it, which is not in the cache: the status is for the generation in
-    // the cache.
-    cluster.put_live(web(4).with("/metadata/generation", 3).0);
-    cluster.fail(
-        "update",
-        "apps/v1/ReplicaSet/status",
-        refusal(409, "Conflict", "the object has been modified"),
-    );
-    assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
-    assert_eq!(
-        cluster.written(),
-        [
-            &format!("{STATUS}: the object has been modified (409 Conflict)"),
-            STATUS
-        ]
-    );
-    assert_eq!(status(&cluster)["observedGeneration"], 2);
-}
-
-#[test]
-fn a_status_update_that_fails_twice_is_an_error() {
-    let cluster = cluster([web(1), pod("a")]);
-    for _ in 0..2 {
-        cluster.fail_nth(
-            "update",
-            "apps/v1/ReplicaSet/status",
-            1,
-            refusal(409, "Conflict", "modified"),
-        );
-    }
-    assert!(reconcile(&cluster).unwrap_err().contains("modified"));
-    assert_eq!(cluster.writes().len(), 2);
-}
-
-#[test]
-fn the_status_of_a_recreated_set_is_not_written() {
-    let cluster = cluster([web(1), pod("a")]);
-    cluster.fail(
-        "update",
-        "apps/v1/ReplicaSet/status",
-        refusal(409, "Conflict", "modified"),
-    );
-    cluster.put_live(web(1).with("/metadata/uid", "uid-new").0);
-    assert!(reconcile(&cluster).unwrap_err().contains("was deleted"));
-    assert_eq!(cluster.writes().len(), 1);
-}
-
-#[test]
-fn a_set_is_requeued_when_the_next_pod_becomes_available() {
-    let patient = web(3).with("/spec/minReadySeconds", 30);
-    let cluster = cluster([patient, pod("a").ready(10), pod("b").ready(25), pod("c")]);
-    assert_eq!(
-        reconcile(&cluster),
-        Ok(Outcome::RequeueAfter(Duration::from_secs(5)))
-    );
-    cluster.advance(Duration::from_secs(5));
-    assert_eq!(
-        reconcile(&cluster),
-        Ok(Outcome::RequeueAfter(Duration::from_secs(15)))
-    );
-    assert_eq!(
-        (
-            status(&cluster)["readyReplicas"].as_i64(),
-            status(&cluster)["availableReplicas"].as_i64()
-        ),
-        (Some(2), Some(1))
-    );
-    cluster.advance(Duration::from_secs(15));
-    assert_eq!(reconcile(&cluster), Ok(Outcome::Done));
-    assert_eq!(status(&cluster)["availableReplicas"], 2);
-}
-
-#[test]
-fn a_changed_status_is_corrected_but_other_conditions_are_kept() {
-    let theirs = json!({"type": "Theirs", "status": "True", "lastTransitionTime": ago(7)});
-    let cluster = cluster([web(1), pod("a")]);
-    settle(&cluster);
-    cluster.edit("apps/v1/ReplicaSet", "default", "web", |set| {
-        set["status"]["replicas"] = 77.into();
-        set["status"]["conditions"] = json!([theirs]);
-    });
-    settle(&cluster);
-    assert_eq!(
-        (
-            status(&cluster)["replicas"].as_i64(),
-            &status(&cluster)["conditions"]
-        ),
-        (Some(1), &json!([theirs]))
-    );
 }

@@ -169,7 +169,7 @@ impl State {
         }
         let mut row = Vec::new();
         columns
-            .row(&prune(object, columns.mask())?, &mut row)
+            .row(&prune(object, columns.mask())?, &mut row, usize::MAX)
             .map_err(invalid)?;
         Ok(row)
     }

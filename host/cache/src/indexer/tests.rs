@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::{LabelSet, ListQuery};
 
 fn object(json: &Value) -> Arc<Object> {
     Object::parse(json.to_string().as_bytes()).unwrap()

@@ -1,0 +1,83 @@
+//! What a fake cluster records: writes, events, tokens and enqueued keys.
+
+use std::fmt;
+use std::time::Duration;
+
+use flyball_types::{ApiError, EventOptions};
+use serde_json::Value;
+
+use crate::imports::ObjectReference;
+
+/// A write that reached the server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The API's verb: `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verb: String,
+    pub kind: String,
+    /// Empty if it is cluster-scoped.
+    pub namespace: String,
+    /// The name, including one that the server generated.
+    pub name: String,
+    /// The subresource, or empty.
+    pub subresource: String,
+    /// The body: the object, the change or the patch.
+    pub body: Value,
+    /// The API's options object.
+    pub options: Value,
+    /// The error, if the write failed.
+    pub error: Option<ApiError>,
+}
+
+/// `create v1/Pod default/web-1`; `update v1/Pod/status default/web-1: … (409 Conflict)`;
+/// `deletecollection v1/Pod default`
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.kind)?;
+        if !self.subresource.is_empty() {
+            write!(f, "/{}", self.subresource)?;
+        }
+        match self.name.as_str() {
+            "" => write!(f, " {}", self.namespace)?,
+            name => write!(f, " {}", crate::Key::new(&self.namespace, name))?,
+        }
+        self.error
+            .iter()
+            .try_for_each(|error| write!(f, ": {error}"))
+    }
+}
+
+/// An emitted event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub about: ObjectReference,
+    /// `Normal` or `Warning`.
+    pub event_type: String,
+    pub reason: String,
+    pub message: String,
+    /// The event's action, related object and annotations.
+    pub options: EventOptions,
+}
+
+/// `Normal SuccessfulCreate Created pod: web-1`
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.event_type, self.reason, self.message)
+    }
+}
+
+/// A signed token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    pub key: String,
+    pub claims: Value,
+    pub token: String,
+}
+
+/// A key that was enqueued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    pub queue: String,
+    pub key: String,
+    /// The delay.
+    pub delay: Duration,
+}

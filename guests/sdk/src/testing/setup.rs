@@ -1,0 +1,167 @@
+//! Sets up a fake cluster: its objects, clock, failures and configuration.
+
+use std::time::Duration;
+
+use flyball_types::{ApiError, Catalogue, DiscoveryFailure, Projection, Query, ServedKind};
+use serde_json::Value;
+
+use super::rate::RateLimit;
+use super::store::Id;
+use super::{Cluster, Fault, kind_of};
+use crate::imports::{ObjectReference, Page};
+use crate::time::Time;
+
+impl Cluster {
+    /// An empty cluster. Its clock starts at 2026-01-01T00:00:00Z.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A cluster with these objects.
+    pub fn with(objects: impl IntoIterator<Item = Value>) -> Self {
+        let cluster = Self::default();
+        objects.into_iter().for_each(|object| cluster.put(object));
+        cluster
+    }
+
+    /// Stores an object with `apiVersion` and `kind` verbatim, replacing an older one. Absent fields that a server sets
+    /// (UID, resource version, creation time) are filled in.
+    pub fn put(&self, object: Value) {
+        self.state.borrow_mut().store.put(object);
+    }
+
+    /// Changes an object like another client, which changes its resource version.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn edit(&self, kind: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let state = &mut *self.state.borrow_mut();
+        state.store.edit(&Id::new(kind, namespace, name), change);
+    }
+
+    /// Removes an object immediately.
+    pub fn remove(&self, kind: &str, namespace: &str, name: &str) {
+        self.state
+            .borrow_mut()
+            .store
+            .remove(&Id::new(kind, namespace, name));
+    }
+
+    /// Makes live reads return this object while the cache has another one or none.
+    pub fn put_live(&self, object: Value) {
+        self.state
+            .borrow_mut()
+            .live
+            .insert(Id::of_object(&object), Some(object));
+    }
+
+    /// Makes live reads not find this object while the cache still has it.
+    pub fn remove_live(&self, kind: &str, namespace: &str, name: &str) {
+        self.state
+            .borrow_mut()
+            .live
+            .insert(Id::new(kind, namespace, name), None);
+    }
+
+    /// Makes the host report the deletion of this object as observed.
+    pub fn observe_deletion(&self, kind: &str, namespace: &str, name: &str, uid: &str) {
+        let [kind, namespace, name, uid] = [kind, namespace, name, uid].map(str::to_owned);
+        self.state.borrow_mut().deleted.push(ObjectReference {
+            kind,
+            namespace,
+            name,
+            uid,
+        });
+    }
+
+    /// Sets the response to a raw GET of this path.
+    pub fn put_raw(&self, path: &str, answer: Value) {
+        self.state.borrow_mut().raw.insert(path.into(), answer);
+    }
+
+    /// Sets the result of `discovery.kinds`.
+    pub fn set_catalogue(&self, catalogue: Catalogue) {
+        self.state.borrow_mut().catalogue = catalogue;
+    }
+
+    /// Appends this kind to the result of `discovery.kinds`. The first version served of a group is the preferred one.
+    pub fn serve(&self, kind: &str, plural: &str, namespaced: bool, verbs: &[&str]) {
+        let kinds = &mut self.state.borrow_mut().catalogue.kinds;
+        let own = kind_of(kind);
+        let first = kinds
+            .iter()
+            .map(|known| kind_of(&known.kind))
+            .find(|known| known.group == own.group);
+        kinds.push(ServedKind {
+            kind: kind.into(),
+            plural: plural.into(),
+            namespaced,
+            preferred: first.is_none_or(|first| first.version == own.version),
+            verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+            subresources: Vec::new(),
+        });
+    }
+
+    /// Adds this group version to the discovery failures.
+    pub fn fail_discovery(&self, group_version: &str, message: &str) {
+        let failures = &mut self.state.borrow_mut().catalogue.failures;
+        failures.push(DiscoveryFailure {
+            group_version: group_version.into(),
+            message: message.into(),
+        });
+    }
+
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `discover` with an empty kind
+    /// fails discovery itself.
+    pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
+        self.fail_nth(verb, kind, 1, error);
+    }
+
+    /// Fails the `nth` write with this verb and kind from now; 1 is the next one. The kind can include a subresource:
+    /// `apps/v1/ReplicaSet/status`.
+    pub fn fail_nth(&self, verb: &str, kind: &str, nth: usize, error: ApiError) {
+        let fault = Fault {
+            verb: verb.into(),
+            kind: kind.into(),
+            skip: nth.saturating_sub(1),
+            error,
+        };
+        self.state.borrow_mut().faults.push(fault);
+    }
+
+    /// Limits writes and live reads to `calls` per window of the cluster's clock. Further ones fail with 429 and the
+    /// time until the next window.
+    pub fn limit_rate(&self, calls: usize, window: Duration) {
+        let state = &mut *self.state.borrow_mut();
+        state.rate_limit = Some(RateLimit::new(calls, window, state.store.now));
+    }
+
+    /// Sets the clock.
+    pub fn set_now(&self, now: Time) {
+        self.state.borrow_mut().store.now = now;
+    }
+
+    /// Advances the clock.
+    pub fn advance(&self, time: Duration) {
+        let store = &mut self.state.borrow_mut().store;
+        store.now = store.now + time;
+    }
+
+    /// Sets the operator's value of a configuration key.
+    pub fn set_config(&self, key: &str, value: &str) {
+        self.state
+            .borrow_mut()
+            .config
+            .insert(key.into(), value.into());
+    }
+
+    /// Runs cached queries with this function instead of on the cluster's objects.
+    pub fn set_lister(&self, lister: impl Fn(&Query, &Projection) -> Page + 'static) {
+        self.state.borrow_mut().lister = Some(Box::new(lister));
+    }
+
+    /// Adds a signing key with this name. Its tokens are unique placeholders, not real JWTs.
+    pub fn add_key(&self, name: &str) {
+        self.state.borrow_mut().keys.push(name.into());
+    }
+}

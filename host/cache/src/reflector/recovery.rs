@@ -1,0 +1,92 @@
+//! Failures and recovery.
+
+use std::time::Duration;
+
+use flyball_types::error_chain;
+use tracing::{info, warn};
+
+use super::{Reflector, State};
+use crate::{DecodeError, SourceError};
+
+/// The state after a check that found the server's versions in order.
+#[derive(Clone, Copy)]
+pub(super) enum AfterVerify {
+    List,
+    Connect,
+}
+
+impl Reflector {
+    /// Compares the position with that of a consistent read.
+    pub(super) async fn verify(&mut self, then: AfterVerify) -> State {
+        let position = self.core.position();
+        if position == 0 {
+            return State::list();
+        }
+        match self.requests.fresh_position().await {
+            Ok(fresh) if fresh < position => {
+                warn!(
+                    resource = %self.core.resource.kind, position, server_position = fresh,
+                    "THE SERVER'S RESOURCE VERSIONS WENT BACK, as after a restore from a backup: listing again"
+                );
+                State::List {
+                    reset: true,
+                    one_page: false,
+                }
+            }
+            Ok(_) => match then {
+                AfterVerify::List => State::Wait(self.backoff.next(), Box::new(State::list())),
+                AfterVerify::Connect => State::connect(),
+            },
+            Err(error) => self.failed(&error, State::Verify(then)),
+        }
+    }
+
+    /// Handles the error that the server no longer has the versions after the position.
+    pub(super) fn expired(&mut self) -> State {
+        info!(resource = %self.core.resource.kind, position = self.core.position(), "the watch is too far behind; listing again");
+        State::list()
+    }
+
+    /// Records that a list or watch succeeded.
+    pub(super) fn succeeded(&mut self) {
+        self.reachability.restored();
+        if self.core.set_problem(None) {
+            info!(resource = %self.core.resource.kind, "can list and watch again");
+        }
+    }
+
+    /// Handles a response that can't be decoded. If it is protobuf, JSON is requested from now on.
+    pub(super) fn undecodable(&mut self, error: &DecodeError, next: State) -> State {
+        if matches!(error, DecodeError::Protobuf(_)) && self.core.read_json_only() {
+            info!(resource = %self.core.resource.kind, %error, "can't decode the server's protobuf; requesting JSON from now on");
+            return next;
+        }
+        self.failed(&SourceError::Invalid(error.to_string()), next)
+    }
+
+    /// Records a failure, and waits before the next state.
+    pub(super) fn failed(&mut self, error: &SourceError, next: State) -> State {
+        let mut delay = self.backoff.next();
+        if let SourceError::Refused {
+            retry_after: Some(seconds),
+            ..
+        } = error
+        {
+            delay = delay.max(Duration::from_secs(u64::from(*seconds).min(120)));
+        }
+        let is_new = self.core.set_problem(Some(error_chain(error)));
+        if error.is_unreachable() {
+            self.reachability.lost(error);
+        } else {
+            self.reachability.restored();
+            if is_new {
+                warn!(resource = %self.core.resource.kind, error = %error_chain(error), "can't list or watch; retrying");
+            }
+        }
+        State::Wait(delay, Box::new(next))
+    }
+}
+
+pub(super) fn ended_early() -> SourceError {
+    SourceError::Unreachable("the server ended the watch early".into())
+}
