@@ -1,13 +1,13 @@
-"""The functions that a controller in Python needs: reads of objects as dicts, single writes, and a `Guest` that catches
-exceptions."""
+"""The functions that a controller in Python needs: cached and live reads of objects as dicts, single writes, events,
+and a `Guest` that catches exceptions."""
 
 import json
 import traceback
 
 from componentize_py_types import Err
 from wit_world.exports.guest import Outcome_Done, Outcome_Failed
-from wit_world.imports import lister, writer
-from wit_world.imports.types import Error
+from wit_world.imports import events, lister, reader, writer
+from wit_world.imports.types import Error, ObjectReference
 
 
 class ApiError(Exception):
@@ -27,6 +27,41 @@ def get(kind, namespace, name):
     except Err as error:
         raise ApiError(error.value) from None
     return None if found is None else json.loads(found)
+
+
+def live_object(kind, namespace, name, fields=()):
+    """A read of an object from the API server, for `run_live`. Without fields, it reads all of them."""
+    return lambda batch: batch.get(kind, namespace, name, list(fields))
+
+
+def live_list(kind, namespace, parameters=None, fields=()):
+    """A read of a list object, for `run_live`, with these fields of each item. The parameters are the API's, such as
+    `labelSelector`."""
+    pairs = [reader.Parameter(name, value) for name, value in (parameters or {}).items()]
+    return lambda batch: batch.list(kind, namespace, pairs, list(fields))
+
+
+def run_live(*reads):
+    """Runs live reads concurrently. Returns one result for each, in their order: a dict or an `ApiError`."""
+    with reader.Batch() as batch:
+        for read in reads:
+            read(batch)
+        results = batch.run()
+    return [ApiError(one.value) if isinstance(one, Err) else json.loads(one.value) for one in results]
+
+
+def reference(kind, meta):
+    """Names the object of this kind that was read with this metadata, for `emit`."""
+    return {"kind": kind, "namespace": meta.get("namespace", ""), "name": meta["name"], "uid": meta["uid"]}
+
+
+def emit(about, event_type, reason, message, action="", related=None, annotations=None):
+    """Emits an event about an object. The type is `Normal` or `Warning`. `action` is what was done, as one CamelCase
+    word; `related` refers to a second object that the event concerns."""
+    options = {"action": action, "annotations": annotations or {}}
+    if related is not None:
+        options["related"] = related
+    events.emit(ObjectReference(**about), event_type, reason, message, _bytes(options))
 
 
 def create(kind, namespace, body):

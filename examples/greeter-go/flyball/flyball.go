@@ -1,5 +1,5 @@
-// Package flyball contains the functions that a controller in Go needs: reads of JSON objects, single writes, and a
-// reconcile that recovers from panics.
+// Package flyball contains the functions that a controller in Go needs: cached and live reads of JSON objects, single
+// writes, events, and a reconcile that recovers from panics.
 package flyball
 
 import (
@@ -10,7 +10,9 @@ import (
 
 	witTypes "go.bytecodealliance.org/pkg/wit/types"
 
+	events "greeter/bindings/imports/flyball_controller_events"
 	lister "greeter/bindings/imports/flyball_controller_lister"
+	reader "greeter/bindings/imports/flyball_controller_reader"
 	api "greeter/bindings/imports/flyball_controller_types"
 	writer "greeter/bindings/imports/flyball_controller_writer"
 )
@@ -82,6 +84,83 @@ func Get[T any](kind, namespace, name string) (*T, error) {
 	return object, json.Unmarshal(result.Ok().Some(), object)
 }
 
+// LiveRead is a read from the API server.
+type LiveRead func(*reader.Batch)
+
+// LiveObject reads an object. Without fields, it reads all of them.
+func LiveObject(kind, namespace, name string, fields ...string) LiveRead {
+	return func(batch *reader.Batch) { batch.Get(kind, namespace, name, fields) }
+}
+
+// LiveList reads a list object, with these fields of each item. The parameters are the API's, such as `labelSelector`.
+func LiveList(kind, namespace string, parameters map[string]string, fields ...string) LiveRead {
+	var list []reader.Parameter
+	for name, value := range parameters {
+		list = append(list, reader.Parameter{Name: name, Value: value})
+	}
+	return func(batch *reader.Batch) { batch.List(kind, namespace, list, fields) }
+}
+
+// LiveResult is the JSON that a live read returned, or its error.
+type LiveResult struct {
+	JSON []byte
+	Err  error
+}
+
+// Into parses the JSON. It returns the error of a read that failed.
+func (result LiveResult) Into(object any) error {
+	if result.Err != nil {
+		return result.Err
+	}
+	return json.Unmarshal(result.JSON, object)
+}
+
+// RunLive runs reads concurrently. It returns one result for each, in their order.
+func RunLive(reads ...LiveRead) []LiveResult {
+	batch := reader.MakeBatch()
+	defer batch.Drop()
+	for _, read := range reads {
+		read(batch)
+	}
+	var results []LiveResult
+	for _, result := range batch.Run() {
+		if result.IsErr() {
+			results = append(results, LiveResult{Err: Error{result.Err()}})
+		} else {
+			results = append(results, LiveResult{JSON: result.Ok()})
+		}
+	}
+	return results
+}
+
+// Reference names an object that an event concerns.
+type Reference struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
+}
+
+// Reference returns the reference to the object of this kind that was read with this metadata.
+func (meta Meta) Reference(kind string) Reference {
+	return Reference{kind, meta.Namespace, meta.Name, meta.UID}
+}
+
+// EventOptions are the optional fields of an event.
+type EventOptions struct {
+	// Action is what was done, as one CamelCase word.
+	Action string `json:"action,omitempty"`
+	// Related is a second object that the event concerns.
+	Related     *Reference        `json:"related,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Emit emits an event about an object. The type is `Normal` or `Warning`.
+func Emit(about Reference, eventType, reason, message string, options EventOptions) {
+	object := api.ObjectReference{Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, Uid: about.UID}
+	events.Emit(object, eventType, reason, message, encode(options))
+}
+
 // Create creates an object.
 func Create(kind, namespace string, object M) error {
 	return write(func(batch *writer.Batch) {
@@ -120,7 +199,7 @@ func target(kind, namespace, name string) writer.Target {
 	return writer.Target{Kind: kind, Namespace: namespace, Name: name}
 }
 
-func encode(object M) []byte {
+func encode(object any) []byte {
 	text, err := json.Marshal(object)
 	if err != nil {
 		panic(err)

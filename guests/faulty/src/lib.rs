@@ -5,6 +5,8 @@
 //! If the host returns an error, the outcome contains it.
 #![cfg(target_arch = "wasm32")]
 
+mod script;
+
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use flyball_sdk::wasm::bindings::export_controller;
@@ -18,6 +20,11 @@ use host::writer::{Batch, Target};
 /// Far more than the host accepts at once.
 const LONG: usize = 100 << 20;
 
+/// Marks the place in the file where a test may write a mode of `describe`.
+const MARK: &[u8] = b"mode of faulty:";
+/// The mark, and the mode after it.
+static MODE: [u8; 48] = *b"mode of faulty:                                 ";
+
 struct Faulty;
 
 export_controller!(Faulty with_types_in flyball_sdk::wasm::bindings);
@@ -28,7 +35,14 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 impl Guest for Faulty {
     fn describe() -> Vec<u8> {
         log_panics();
-        let text = match host::config::get("describe").as_deref() {
+        // A test may also write the mode into the file, for a plugin that nobody has granted a configuration.
+        let written = std::hint::black_box(MODE);
+        let written = String::from_utf8_lossy(&written[MARK.len()..]);
+        let written = Some(written.trim()).filter(|mode| !mode.is_empty());
+        if let Some(description) = host::config::get("description") {
+            return description.into_bytes();
+        }
+        let text = match host::config::get("describe").as_deref().or(written) {
             Some("panic") => panic!("panic in describe"),
             Some("unreachable") => unreachable_instruction(),
             Some("spin") => spin(),
@@ -38,6 +52,17 @@ impl Guest for Faulty {
             Some("malformed") => "{\"name\": \"fau".into(),
             Some("long") => " ".repeat(LONG),
             Some("ungranted") => ungranted().join("; "),
+            Some("watcher") => WATCHER.to_owned(),
+            Some("many-watches") => with("watches", &vec!["{}"; 20_000_000].join(",")),
+            Some("few-watches") => with("watches", &vec!["{}"; 25_000].join(",")),
+            Some("long-name") => DESCRIPTION.replace("faulty", &"a".repeat(500_000)),
+            Some("deep") => with("watches", &"[".repeat(500_000)),
+            Some("forged-name") => DESCRIPTION.replace("\"faulty\"", r#""fau\nlty\u001b[2J""#),
+            Some("path-name") => DESCRIPTION.replace("\"faulty\"", r#""../faulty""#),
+            Some("forged-version") => {
+                DESCRIPTION.replace("0.1.0", r#"1\nlevel=ERROR forged-line=1"#)
+            }
+            Some("built-in") => DESCRIPTION.replace("faulty", "deployment-controller"),
             _ => DESCRIPTION.to_owned(),
         };
         text.into_bytes()
@@ -48,6 +73,11 @@ impl Guest for Faulty {
         let calls = CALLS.fetch_add(1, Relaxed) + 1;
         // A suffix after `/` makes keys distinct.
         match key.split('/').next().unwrap_or_default() {
+            "script" => Outcome::Failed(format!(
+                "{}: {}",
+                host::config::get("case").unwrap_or_default(),
+                script::run(&host::config::get("script").unwrap_or_default())
+            )),
             "spin" => spin(),
             "recurse" => Outcome::Failed(recurse(calls).to_string()),
             "grow" => grow(),
@@ -110,6 +140,29 @@ impl Guest for Faulty {
     fn route(deltas: Vec<Delta>) -> Result<Vec<RoutedKey>, String> {
         log_panics();
         let first = deltas.first().and_then(|delta| delta.new.as_deref());
+        match host::config::get("route").as_deref() {
+            Some("show") => {
+                let shown = String::from_utf8_lossy(first.unwrap_or_default()).into_owned();
+                return Err(format!("route saw {shown}"));
+            }
+            Some("poison") => {
+                let is_poison = |delta: &Delta| {
+                    let new = delta.new.as_deref().unwrap_or_default();
+                    String::from_utf8_lossy(new).contains("poison")
+                };
+                assert!(!deltas.iter().any(is_poison), "poisoned delta");
+                return Ok(Vec::new());
+            }
+            Some("unknown-queues") => {
+                let key = |number: u32| RoutedKey {
+                    queue: format!("nobody's {number}"),
+                    key: "a".into(),
+                    delay_ms: 0,
+                };
+                return Ok((0..100_000).map(key).collect());
+            }
+            _ => {}
+        }
         match first.unwrap_or_default() {
             b"panic" => panic!("panic in route"),
             b"spin" => spin(),
@@ -141,6 +194,17 @@ const DESCRIPTION: &str = r#"{"format": 1, "name": "faulty", "version": "0.1.0",
     "queues": [{"name": "faulty"}],
     "permissions": [{"kind": "v1/ConfigMap", "verbs": ["get", "create"]}],
     "metrics": [{"name": "faulty_total", "help": "Faults.", "type": "counter", "labels": ["label"]}]}"#;
+
+/// Watches all Secrets whole.
+const WATCHER: &str = r#"{"format": 1, "name": "watcher", "queues": [{"name": "watcher"}],
+    "watches": [{"kind": "v1/Secret", "fields": ["."], "map": [{"to": "itself"}]}]}"#;
+
+/// The description with another list.
+fn with(field: &str, items: &str) -> String {
+    format!(
+        r#"{{"format": 1, "name": "faulty", "queues": [{{"name": "faulty"}}], "{field}": [{items}]}}"#
+    )
+}
 
 fn spin() -> ! {
     loop {

@@ -23,6 +23,10 @@ use crate::cli::Action;
 use crate::config::RunConfig;
 
 fn main() -> ExitCode {
+    // The host compiles each plugin in a child process, which is this binary again.
+    if let Some(code) = flyball_plugin::run_compiler(std::env::args_os()) {
+        return code;
+    }
     let matches =
         match cli::parse(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())) {
             Ok(Action::Run(matches)) => matches,

@@ -8,7 +8,7 @@ use flyball_manager::policy::Policy;
 use flyball_manager::{
     BuiltIn, Grants, LeaderElection, Manager, Options, PluginOptions, Sources, Telemetry,
 };
-use flyball_plugin::{Engine, EngineOptions, Precompiled};
+use flyball_plugin::{Compiler, CompilerProcess, Engine, EngineOptions, Precompiled};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -89,15 +89,18 @@ pub(crate) async fn run(parts: Parts) -> anyhow::Result<()> {
             .collect(),
     };
     let signer = Arc::new(kcm::keys::keys(config)?);
-    let cache = cache_folder();
-    let engine = Engine::new(EngineOptions {
-        cache: cache.clone(),
+    let engine_options = EngineOptions {
+        compiler: compiler(),
         ..EngineOptions::default()
+    };
+    let engine = Engine::new(EngineOptions {
+        cache: cache_folder(),
+        ..engine_options.clone()
     })
     .or_else(|error| {
         // Without a cache, only the start is slower.
         tracing::warn!("{error}; plugins are compiled again at each start");
-        Engine::new(EngineOptions::default())
+        Engine::new(engine_options)
     })?;
     let options = Options {
         cluster: parts.cluster,
@@ -182,6 +185,11 @@ fn builtin_policies() -> anyhow::Result<Policy> {
         all.plugins.extend(policy.plugins);
     }
     Ok(all)
+}
+
+/// Returns where plugins are compiled: each in a child process, if this binary can be found.
+pub(crate) fn compiler() -> Compiler {
+    CompilerProcess::of_this_binary().map_or(Compiler::InProcess, Compiler::Process)
 }
 
 /// Returns the folder of compiled plugins; none if the user has no cache folder.

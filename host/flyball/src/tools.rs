@@ -29,6 +29,10 @@ pub(crate) enum Tool {
     Inspect {
         /// The plugin: a WebAssembly component
         file: PathBuf,
+        /// Policy whose configuration the plugin describes itself with: a TOML file or a folder of
+        /// them
+        #[arg(long, value_name = "PATH")]
+        policy: Option<PathBuf>,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
@@ -41,6 +45,10 @@ pub(crate) enum Tool {
         /// Plugins, and policies (`.toml`)
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// Policy whose configuration the plugins describe themselves with: a TOML file or a folder
+        /// of them
+        #[arg(long, value_name = "PATH")]
+        policy: Option<PathBuf>,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
@@ -193,10 +201,18 @@ pub(crate) fn run(tool: Tool, command: clap::Command) -> anyhow::Result<Done> {
         .enable_all()
         .build()?;
     let done = match tool {
-        Tool::Inspect { file, output } => runtime
-            .block_on(inspect::run(&file, output))
+        Tool::Inspect {
+            file,
+            policy,
+            output,
+        } => runtime
+            .block_on(inspect::run(&file, policy.as_deref(), output))
             .map(Done::from),
-        Tool::Validate { files, output } => runtime.block_on(validate::run(&files, output)),
+        Tool::Validate {
+            files,
+            policy,
+            output,
+        } => runtime.block_on(validate::run(&files, policy.as_deref(), output)),
         Tool::Policy { plugin, host } => runtime
             .block_on(load::describe(&plugin, &host))
             .map(|described| grant::policy(&described.description).into()),

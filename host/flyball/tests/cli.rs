@@ -164,7 +164,7 @@ fn one_warning_names_the_flags_without_effect() {
         "--profiling=false",
     ]);
     assert!(
-        log.contains("these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr\n"),
+        log.contains("these flags have no effect yet: --allocate-node-cidrs, --cluster-cidr\"\n"),
         "{log}"
     );
     assert_eq!(log.matches("have no effect yet").count(), 1, "{log}");

@@ -95,6 +95,38 @@ fn a_plugin_is_shown_with_what_it_reads_and_asks_for() {
 }
 
 #[test]
+fn a_plugin_describes_itself_with_the_configuration_of_a_policy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, content: &str| {
+        let path = folder.path().join(name).display().to_string();
+        std::fs::write(&path, content).expect("it is written");
+        path
+    };
+    let (job, faulty) = (guest("job"), guest("faulty"));
+    let patient = write(
+        "patient.toml",
+        "[plugins.job-controller.config]\nsync-batch-period = \"1234ms\"\n",
+    );
+    let delayed = ", after 1.234s";
+    let shown = printed(&["inspect", "--policy", &patient, &job]);
+    assert!(shown.contains(delayed), "{shown}");
+    let shown = printed(&["inspect", &job]);
+    assert!(!shown.contains(delayed), "{shown}");
+
+    let broken = write(
+        "broken.toml",
+        "[plugins.faulty.config]\ndescribe = \"malformed\"\n",
+    );
+    printed(&["validate", &faulty]);
+    let said = refusal(&["validate", "--policy", &broken, &faulty]);
+    assert!(said.contains(&faulty), "{said}");
+    for command in ["inspect", "validate"] {
+        let said = refusal(&[command, "--policy", "/no/such", &job]);
+        assert!(said.contains("/no/such"), "{said}");
+    }
+}
+
+#[test]
 fn each_file_that_the_host_could_not_load_has_one_line_of_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, content: &[u8]| {

@@ -1,8 +1,11 @@
 //! What of the crate's insides the fuzzer feeds: not for use by anything else.
 
+mod plugin_view;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use self::plugin_view::PluginView;
 use crate::writer::merge;
 pub use crate::writer::merge::{updated, with_status};
 

@@ -5,3 +5,4 @@ pub(crate) mod host_limits;
 pub(crate) mod plugin_metrics;
 pub(crate) mod quarantine;
 pub(crate) mod rate;
+pub(crate) mod stop;

@@ -20,6 +20,7 @@ pub(crate) mod approve;
 mod decide;
 mod file;
 pub(crate) mod grant;
+mod http_hosts;
 mod limits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,7 @@ use self::grant::PluginFile;
 
 pub(crate) use self::decide::{Visible, deny_hidden};
 pub use self::file::PolicyError;
+pub use self::http_hosts::HttpHost;
 pub use self::limits::{LimitPolicy, Rate};
 
 /// What the operator grants, by the plugin's name.
@@ -64,8 +66,13 @@ pub struct PluginPolicy {
     /// Imports that it may use and that need a grant: `discovery`, `signer`, `raw`.
     pub imports: BTreeSet<String>,
     /// Servers that it may send requests to over `wasi:http`, as in `example.com` or `http://example.com:8080`. The default is
-    /// HTTPS at its usual port. Certificates are checked against the public authorities.
-    pub http_hosts: BTreeSet<String>,
+    /// HTTPS at its usual port. Certificates are checked against the public authorities. Redirects are not followed.
+    ///
+    /// A name allows only public addresses of the server: none that are private, of the host itself, link-local (such as the
+    /// metadata services of clouds) or otherwise reserved. An address, as in `http://10.1.2.3:8080`, allows just that one. A
+    /// server in a private network is named with its addresses:
+    /// `{ host = "vault.internal", addresses = ["10.1.0.0/16", "fd00::1"] }`. It may have no others then.
+    pub http_hosts: BTreeSet<HttpHost>,
     /// Keys of the host that `signer` signs and verifies with for it. A key that is not named here is denied: no plugin gets
     /// one by asking. Whoever gets one must be named by `digest` or `source`.
     pub signer_keys: BTreeSet<String>,

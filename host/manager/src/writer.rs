@@ -2,6 +2,8 @@
 //! which passes the fence → the overlay of acknowledged writes, which the plugin's next reads see.
 
 mod batch;
+mod body;
+mod check;
 mod journal;
 pub(crate) mod merge;
 mod options;
@@ -11,26 +13,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA_LIST, PROTOBUF, PROTOBUF_METADATA};
 use flyball_cache::{ApiResource, ApiResponse, Discovery, Object};
-use flyball_plugin::{Batch, Operation, Write};
+use flyball_plugin::{Batch, Budget, Held, Operation, Write};
 use flyball_types::{ApiError, Effect, Kind, Mask};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use self::journal::verb;
 pub(crate) use self::journal::{Journal, Touched};
 use self::options::Options;
 use crate::api::client::{ApiClient, ApiRequest};
 use crate::limits::rate::RateLimiter;
-use crate::policy::{PluginPolicy, Visible};
-use crate::reads::access::{Read, access};
+use crate::limits::stop::{StopSignal, Stoppable};
+use crate::policy::PluginPolicy;
 use crate::reads::cached::CachedReads;
 use crate::reads::live::resolve;
 
-/// The longest body of a write in bytes: the API server's own limit.
-const MAX_BODY: usize = 3 << 20;
-/// The longest options of a write in bytes.
-const MAX_OPTIONS: usize = 16 << 10;
+/// The most writes of a batch.
+const MAX_WRITES: usize = 1000;
 
 /// The writes of one plugin.
 pub(crate) struct Writer {
@@ -41,6 +38,9 @@ pub(crate) struct Writer {
     cached: Arc<CachedReads>,
     /// A permit for each request that may be in flight.
     sending: Semaphore,
+    /// Counts answers until the guest has them.
+    budget: Arc<Budget>,
+    stop: Arc<StopSignal>,
 }
 
 impl Writer {
@@ -50,6 +50,8 @@ impl Writer {
         policy: Arc<PluginPolicy>,
         rate: RateLimiter,
         cached: Arc<CachedReads>,
+        budget: Arc<Budget>,
+        stop: Arc<StopSignal>,
     ) -> Self {
         Self {
             client,
@@ -58,6 +60,8 @@ impl Writer {
             rate,
             cached,
             sending: Semaphore::new(batch::CONCURRENCY),
+            budget,
+            stop,
         }
     }
 
@@ -72,28 +76,38 @@ impl Writer {
     }
 
     /// Runs the writes of a batch and returns their results, in order. They are recorded in the journal as they end.
-    pub(crate) async fn run(
-        &self,
-        batch: Batch,
-        journal: &Journal,
-    ) -> Vec<Result<Bytes, ApiError>> {
+    pub(crate) async fn run(&self, batch: Batch, journal: &Journal) -> Vec<Result<Held, ApiError>> {
+        if batch.writes.len() > MAX_WRITES {
+            let message = format!(
+                "a batch has at most {MAX_WRITES} writes, and this one has {}",
+                batch.writes.len()
+            );
+            let refuse = |_| Err(ApiError::full(message.clone()));
+            return batch.writes.iter().map(refuse).collect();
+        }
+        let begun = self.stop.begin();
         batch::run(
             batch.writes,
             batch.slow_start,
             batch.stop_on_error,
-            |write| self.write(write, journal),
+            |write| self.write(write, journal, begun.clone()),
         )
         .await
     }
 
-    async fn write(&self, write: Write, journal: &Journal) -> Result<Bytes, ApiError> {
+    async fn write(
+        &self,
+        write: Write,
+        journal: &Journal,
+        begun: Stoppable,
+    ) -> Result<Held, ApiError> {
         let kind: Kind = write
             .target
             .kind
             .parse()
             .map_err(|error| ApiError::invalid(format!("{error}")))?;
         let mut name = write.target.name.clone();
-        let result = self.try_write(&write, &kind, &mut name).await;
+        let result = self.try_write(&write, &kind, &mut name, begun).await;
         journal.record(&write, &kind, &name, result.as_ref().map(|_| ()));
         result
     }
@@ -104,7 +118,8 @@ impl Writer {
         write: &Write,
         kind: &Kind,
         name: &mut String,
-    ) -> Result<Bytes, ApiError> {
+        mut begun: Stoppable,
+    ) -> Result<Held, ApiError> {
         let target = &write.target;
         let visible = self.check(write, kind)?;
         let returns = self.cached.mask(&write.returns)?;
@@ -115,7 +130,10 @@ impl Writer {
         let resource = resolve(&self.discovery, kind).await?;
         let call = self.call(write, &resource, &options).await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
-        self.rate.wait().await;
+        tokio::select! {
+            () = self.rate.wait() => {}
+            () = begun.stopped() => return Err(ApiError::stopped()),
+        }
         let is_delete = matches!(write.operation, Operation::Delete);
         let before = if is_delete {
             self.cached.before(kind, &target.namespace, &target.name)
@@ -124,8 +142,13 @@ impl Writer {
         };
         let answer = {
             let _permit = self.sending.acquire().await;
-            ApiResponse::new(self.client.send(call).await?)
+            if begun.is_stopped() {
+                return Err(ApiError::stopped());
+            }
+            self.client.send_held(call.charged_to(&self.budget)).await?
         };
+        let held = answer;
+        let answer = ApiResponse::new(held.bytes.clone());
 
         let unreadable = |error: &dyn std::error::Error| {
             let message =
@@ -151,7 +174,7 @@ impl Writer {
             }
         }
         let Some(returns) = returns else {
-            return Ok(Bytes::new());
+            return Ok(Bytes::new().into());
         };
         // The object that the plugin sees is smaller than the answer and mostly has all that it asks for. The whole object is
         // the answer itself, which also names its kind.
@@ -163,36 +186,13 @@ impl Writer {
             _ => answer.json(&returns).map_err(|error| unreadable(&error))?,
         };
         if returns.is_whole() {
-            return Ok(source);
+            return Ok(held.reduced(source));
         }
         let mut projected = Vec::new();
         returns
             .prune(&source, &mut projected)
             .map_err(|error| unreadable(&error))?;
-        Ok(projected.into())
-    }
-
-    /// The one check of a mutation. Returns what the plugin may see of the answer.
-    fn check(&self, write: &Write, kind: &Kind) -> Result<Visible, ApiError> {
-        check_subresource(write)?;
-        check_size(write)?;
-        let (verb, subresource) = (verb(&write.operation), write.subresource());
-        let namespace = &write.target.namespace;
-        self.policy.check(verb, kind, subresource, namespace)?;
-        let answer = Read::Answer {
-            verb,
-            kind,
-            subresource,
-            namespace,
-        };
-        let visible = access(&self.policy, answer)?;
-        if let Operation::Patch { patch_type, patch } = &write.operation
-            && patch_type == "json"
-            && self.policy.limits_fields(kind)
-        {
-            check_json_patch(kind, patch)?;
-        }
-        Ok(visible)
+        Ok(held.reduced(projected.into()))
     }
 
     /// Returns the `Accept` header of a write: protobuf where the host can read it, and metadata alone where nothing else is
@@ -324,182 +324,6 @@ impl Writer {
             }
         })
     }
-
-    /// Returns the whole object to PUT for an `update`.
-    async fn updated(
-        &self,
-        write: &Write,
-        resource: &ApiResource,
-        resource_version: &str,
-        change: &[u8],
-    ) -> Result<Bytes, ApiError> {
-        let kind = &resource.kind;
-        let change: Value = serde_json::from_slice(change).map_err(|error| {
-            ApiError::invalid(format!("the change of {kind} is not JSON: {error}"))
-        })?;
-        let base = self.base(write, resource, resource_version).await?;
-        let object = merge::updated(&base, change, kind, resource_version)
-            .map_err(|error| unreadable(kind, &error))?;
-        object.map(Bytes::from).ok_or_else(|| {
-            ApiError::invalid(format!(
-                "the change of {kind} leaves no object, or an object without metadata"
-            ))
-        })
-    }
-
-    /// Returns the whole object to PUT for an `update-status`.
-    async fn with_status(
-        &self,
-        write: &Write,
-        resource: &ApiResource,
-        resource_version: &str,
-        status: &[u8],
-        metadata: &[u8],
-    ) -> Result<Bytes, ApiError> {
-        let kind = &resource.kind;
-        let metadata = if metadata.is_empty() {
-            Map::new()
-        } else {
-            serde_json::from_slice(metadata).map_err(|error| {
-                ApiError::invalid(format!(
-                    "the metadata that goes with the status of {kind} is not a JSON object: {error}"
-                ))
-            })?
-        };
-        let status: &RawValue = serde_json::from_slice(status).map_err(|error| {
-            ApiError::invalid(format!("the status of {kind} is not JSON: {error}"))
-        })?;
-        let base = self.base(write, resource, resource_version).await?;
-        merge::with_status(&base, status, metadata, kind, resource_version)
-            .map(Bytes::from)
-            .map_err(|error| unreadable(kind, &error))
-    }
-
-    /// Returns the object that an update is applied to, from the cache if it holds enough of this version.
-    async fn base(
-        &self,
-        write: &Write,
-        resource: &ApiResource,
-        resource_version: &str,
-    ) -> Result<Bytes, ApiError> {
-        let target = &write.target;
-        let whole = write.subresource() != "status";
-        let cached = self.cached.base(
-            &resource.kind,
-            &target.namespace,
-            &target.name,
-            resource_version,
-            whole,
-        );
-        match cached {
-            Some(base) => Ok(base),
-            None => self.fresh(write, resource, resource_version).await,
-        }
-    }
-
-    /// Gets the object from the server. Fails with a conflict if it is at another version.
-    async fn fresh(
-        &self,
-        write: &Write,
-        resource: &ApiResource,
-        resource_version: &str,
-    ) -> Result<Bytes, ApiError> {
-        let target = &write.target;
-        let read = Read::Live {
-            verb: "get",
-            kind: &resource.kind,
-            subresource: "",
-            namespace: &target.namespace,
-            uses: &[],
-        };
-        access(&self.policy, read)?;
-        let path = resource
-            .object(&target.namespace, &target.name, "")
-            .map_err(|e| ApiError::invalid(e.to_string()))?;
-        let answer = ApiResponse::new(self.client.send(ApiRequest::get(path)).await?);
-        let found = answer
-            .object_version()
-            .map_err(|error| unreadable(&resource.kind, &error))?
-            .resource_version;
-        if found != resource_version {
-            let message = format!(
-                "the {} {} has changed: the update was made against version {resource_version}, and it is at {found}",
-                resource.kind, target.name
-            );
-            return Err(ApiError::conflict(message));
-        }
-        answer
-            .json(&Mask::whole())
-            .map_err(|error| unreadable(&resource.kind, &error))
-    }
-}
-
-/// `update` and `update-status` each have their own subresources.
-fn check_subresource(write: &Write) -> Result<(), ApiError> {
-    let subresource = &*write.target.subresource;
-    match write.operation {
-        Operation::Update { .. } if subresource == "status" => Err(ApiError::invalid(
-            "`update` does not write the subresource `status`: use `update-status`",
-        )),
-        Operation::UpdateStatus { .. } if !subresource.is_empty() => Err(ApiError::invalid(
-            format!("`update-status` takes no subresource, and has `{subresource}`"),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses what the API server would refuse, before the host parses it: a parsed document takes many times its bytes.
-fn check_size(write: &Write) -> Result<(), ApiError> {
-    let body = match &write.operation {
-        Operation::Create { object } => object.len(),
-        Operation::Update { change, .. } => change.len(),
-        Operation::UpdateStatus {
-            status, metadata, ..
-        } => status.len() + metadata.len(),
-        Operation::Patch { patch, .. } => patch.len(),
-        Operation::Delete => 0,
-        Operation::DeleteCollection {
-            label_selector,
-            field_selector,
-        } => label_selector.len() + field_selector.len(),
-    };
-    for (what, bytes, most) in [
-        ("body", body, MAX_BODY),
-        ("options", write.options.len(), MAX_OPTIONS),
-    ] {
-        if bytes > most {
-            return Err(ApiError::full(format!(
-                "the {what} of a write has {bytes} bytes, more than the limit of {most}"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses the operations of a JSON patch that read a field of the object: their effect shows what the field holds.
-fn check_json_patch(kind: &Kind, patch: &[u8]) -> Result<(), ApiError> {
-    #[derive(serde::Deserialize)]
-    struct Step {
-        op: String,
-    }
-    let steps: Vec<Step> = serde_json::from_slice(patch).map_err(|error| {
-        ApiError::invalid(format!("the JSON patch of {kind} is malformed: {error}"))
-    })?;
-    match steps
-        .iter()
-        .find(|step| !matches!(step.op.as_str(), "add" | "remove" | "replace"))
-    {
-        None => Ok(()),
-        Some(Step { op }) => Err(ApiError::denied(format!(
-            "the policy limits the fields that this plugin may read of {kind}, and the operation `{}` of a JSON patch reads \
-             others: use `add`, `remove` or `replace`",
-            op.escape_debug()
-        ))),
-    }
-}
-
-fn unreadable(kind: &Kind, error: &dyn std::error::Error) -> ApiError {
-    ApiError::internal(Effect::None, format!("can't read the {kind}: {error}"))
 }
 
 #[cfg(test)]

@@ -192,7 +192,9 @@ impl Cache {
             if page.len() > 1 {
                 page.push(b',');
             }
-            projection.append(&object, &mut page);
+            projection
+                .append(&object, &mut page, usize::MAX)
+                .expect("a row");
         }
         page.push(b']');
         page

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use bytes::Bytes;
 use flyball_types::ApiError;
 
 /// The bytes that the host holds for a plugin, up to a limit.
@@ -18,6 +19,46 @@ pub struct Budget {
 pub struct Charge {
     budget: Arc<Budget>,
     bytes: usize,
+}
+
+/// Bytes that the host holds for a plugin until the guest has them.
+#[derive(Debug)]
+pub struct Held {
+    pub bytes: Bytes,
+    /// None if they are not counted.
+    charge: Option<Charge>,
+}
+
+impl Held {
+    /// Bytes with the charge that counts them.
+    pub fn new(bytes: Bytes, charge: Charge) -> Self {
+        Self {
+            bytes,
+            charge: Some(charge),
+        }
+    }
+
+    /// Replaces the bytes by fewer.
+    pub fn reduced(self, bytes: Bytes) -> Self {
+        let Self {
+            bytes: before,
+            mut charge,
+        } = self;
+        if let Some(charge) = &mut charge {
+            charge.shrink(before.len().saturating_sub(bytes.len()));
+        }
+        Self { bytes, charge }
+    }
+}
+
+/// Bytes that are not counted.
+impl From<Bytes> for Held {
+    fn from(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            charge: None,
+        }
+    }
 }
 
 impl Budget {
@@ -101,6 +142,12 @@ mod tests {
         assert_eq!(budget.used(), 40);
         assert!(other.grow(usize::MAX).is_err());
         drop(other);
+        let mut charge = budget.charge();
+        charge.grow(10).unwrap();
+        let held = Held::new(Bytes::from_static(&[0; 10]), charge);
+        let held = held.reduced(Bytes::from_static(&[0; 3]));
+        assert_eq!(budget.used(), 3);
+        drop(held);
         assert_eq!(budget.used(), 0);
     }
 }

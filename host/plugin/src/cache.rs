@@ -7,15 +7,14 @@
 //! between. A file is never modified once it has its name. Only this user could do that, and this user could also
 //! replace the host.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
+use flyball_files::{OthersMay, PrivateFolder};
 use sha2::{Digest, Sha256};
 
 use crate::error::EngineError;
@@ -50,15 +49,11 @@ impl CachedFile {
 /// The directory of compiled plugins.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    directory: PathBuf,
+    folder: PrivateFolder,
     /// A hash of the engine's version, settings and target. Code for others is not found.
     compatibility: u64,
-    /// The user that this process runs as.
-    user: u32,
     /// Maximum size of all files, in bytes.
     capacity: u64,
-    /// Distinguishes the names of temporary files.
-    next_number: AtomicU64,
 }
 
 impl Cache {
@@ -68,53 +63,30 @@ impl Cache {
         engine: &wasmtime::Engine,
         capacity: u64,
     ) -> Result<Self, EngineError> {
-        let refuse = |reason: String| EngineError::Cache {
-            path: directory.into(),
-            reason,
-        };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(|error| refuse(format!("it could not be created: {error}")))?;
-        let found = fs::symlink_metadata(directory).map_err(|error| refuse(error.to_string()))?;
-        if !found.is_dir() {
-            return Err(refuse("it is a symbolic link or a file".into()));
-        }
-        if found.mode() & 0o077 != 0 {
-            return Err(refuse(format!(
-                "its mode is {:o}, but only its owner may have access",
-                found.mode() & 0o777
-            )));
-        }
-        let user = current_user(directory)
-            .map_err(|error| refuse(format!("it is not writable: {error}")))?;
-        if found.uid() != user {
-            return Err(refuse(format!(
-                "it belongs to user {} and this process runs as {user}",
-                found.uid()
-            )));
-        }
+        let folder = PrivateFolder::open(directory, OthersMay::Nothing).map_err(|error| {
+            EngineError::Cache {
+                path: directory.into(),
+                reason: error.to_string(),
+            }
+        })?;
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let compatibility = hasher.finish();
         Ok(Self {
-            directory: directory.into(),
+            folder,
             compatibility,
-            user,
             capacity,
-            next_number: AtomicU64::new(0),
         })
     }
 
     /// Returns the compiled form of the component with this digest, if the cache has it and it is intact.
     pub(crate) fn get(&self, digest: &str) -> Option<CachedFile> {
-        let path = self.path(digest);
-        match self.read(&path) {
+        let name = self.name(digest);
+        match self.read(&name) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "can't use a compiled plugin from the cache, so it is compiled again");
+                tracing::warn!(path = %self.path(&name).display(), %error, "can't use a compiled plugin from the cache, so it is compiled again");
                 None
             }
         }
@@ -123,30 +95,35 @@ impl Cache {
     /// Stores the compiled form of the component with this digest. After a failure it is only compiled again at the
     /// next start.
     pub(crate) fn put(&self, digest: &str, code: &[u8]) {
-        let path = self.path(digest);
-        if let Err(error) = self.write(&path, code).and_then(|()| self.trim()) {
-            tracing::warn!(path = %path.display(), %error, "can't store a compiled plugin in the cache");
+        let name = self.name(digest);
+        let written = self.folder.write(&name, |file| {
+            file.write_all(code)?;
+            file.write_all(MAGIC)?;
+            file.write_all(&Sha256::digest(code))
+        });
+        if let Err(error) = written.and_then(|()| self.trim()) {
+            tracing::warn!(path = %self.path(&name).display(), %error, "can't store a compiled plugin in the cache");
         }
     }
 
     /// Deletes a file that the engine rejected.
     pub(crate) fn remove(&self, digest: &str) {
-        let _ = fs::remove_file(self.path(digest));
+        let _ = self.folder.remove(self.name(digest));
     }
 
-    fn path(&self, digest: &str) -> PathBuf {
-        self.directory
-            .join(format!("{digest}-{:016x}.cwasm", self.compatibility))
+    fn name(&self, digest: &str) -> String {
+        format!("{digest}-{:016x}.cwasm", self.compatibility)
     }
 
-    fn read(&self, path: &Path) -> io::Result<CachedFile> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.uid() != self.user || metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other("another user could have written it"));
-        }
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> io::Result<CachedFile> {
+        let mut file = self.folder.file(name)?;
         let corrupted = || io::Error::other("it is truncated or corrupted");
-        let length = metadata
+        let length = file
+            .metadata()?
             .len()
             .checked_sub(TRAILER as u64)
             .ok_or_else(corrupted)?;
@@ -162,73 +139,29 @@ impl Cache {
         let _ = file.set_modified(SystemTime::now());
         Ok(CachedFile {
             file,
-            path: path.into(),
+            path: self.path(name),
         })
-    }
-
-    fn write(&self, path: &Path, code: &[u8]) -> io::Result<()> {
-        let number = self.next_number.fetch_add(1, Relaxed);
-        let temporary = self
-            .directory
-            .join(format!(".{}-{number}.tmp", std::process::id()));
-        let written = (|| {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(code)?;
-            file.write_all(MAGIC)?;
-            file.write_all(&Sha256::digest(code))?;
-            fs::rename(&temporary, path)
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
-        written
     }
 
     /// Deletes the least recently used files until the rest fits the capacity.
     fn trim(&self) -> io::Result<()> {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            // Another process may delete a file meanwhile.
-            if let Ok(metadata) = entry.metadata()
-                && metadata.is_file()
-            {
-                files.push((metadata.modified()?, metadata.len(), entry.path()));
-            }
-        }
-        files.sort();
-        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
-        for (_, size, path) in files {
+        let mut files = self.folder.entries()?;
+        files.sort_by_key(|file| file.modified);
+        let mut total: u64 = files.iter().map(|file| file.bytes).sum();
+        for file in files {
             if total <= self.capacity {
                 break;
             }
-            let _ = fs::remove_file(path);
-            total -= size;
+            let _ = self.folder.remove(file.name);
+            total -= file.bytes;
         }
         Ok(())
     }
 }
 
-/// The user that this process runs as, found as the owner of a new file. Fails if the directory is not writable.
-fn current_user(directory: &Path) -> io::Result<u32> {
-    let path = directory.join(format!(".{}-owner.tmp", std::process::id()));
-    let _ = fs::remove_file(&path);
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
-    let owner = file.metadata()?.uid();
-    fs::remove_file(&path)?;
-    Ok(owner)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::time::Duration;
 
@@ -268,7 +201,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let cache = open(&home.path().join("cache"), 1000).unwrap();
         cache.put("one", b"some code");
-        let path = cache.path("one");
+        let path = cache.path(&cache.name("one"));
         let whole = fs::read(&path).unwrap();
         for broken in [
             &whole[..whole.len() - 1],
@@ -282,6 +215,17 @@ mod tests {
         fs::write(&path, &whole).unwrap();
         assert!(cache.get("one").is_some());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
+        assert!(cache.get("one").is_none());
+    }
+
+    #[test]
+    fn a_symbolic_link_is_not_followed_to_code() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = open(&home.path().join("cache"), 1000).unwrap();
+        cache.put("one", b"code");
+        let (path, elsewhere) = (cache.path(&cache.name("one")), home.path().join("code"));
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
         assert!(cache.get("one").is_none());
     }
 
@@ -317,7 +261,7 @@ mod tests {
         for (age, name) in names.iter().enumerate() {
             cache.put(name, &[0; 10]);
             let at = SystemTime::now() - Duration::from_secs(1000 - age as u64);
-            File::open(cache.path(name))
+            File::open(cache.path(&cache.name(name)))
                 .unwrap()
                 .set_modified(at)
                 .unwrap();

@@ -6,6 +6,7 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
+use crate::compiler::{Compiler, CompilerProcess};
 use crate::component::{Code, Component};
 use crate::engine::Precompiled;
 use crate::error::LoadError;
@@ -14,23 +15,57 @@ use crate::pages::{Pages, page_out};
 use crate::precompiled::{deserialize, map};
 use crate::priority;
 
+/// What loads components.
+#[derive(Clone, Copy)]
+pub(crate) struct Loader<'a> {
+    pub(crate) engine: &'a wasmtime::Engine,
+    pub(crate) cache: Option<&'a Cache>,
+    pub(crate) compiler: &'a Compiler,
+    /// Maximum size of a component, in bytes.
+    pub(crate) limit: usize,
+}
+
 /// Checks a component, and loads it from the cache or compiles it.
-pub(crate) fn load(
-    engine: &wasmtime::Engine,
-    cache: Option<&Cache>,
-    wasm: &[u8],
-    limit: usize,
-) -> Result<Component, LoadError> {
+pub(crate) fn load(loader: Loader<'_>, wasm: &[u8]) -> Result<Component, LoadError> {
+    let Loader {
+        engine,
+        cache,
+        compiler,
+        limit,
+    } = loader;
     format::check(wasm, limit)?;
     let digest = digest(wasm);
     if let Some(code) = cache.and_then(|cache| load_cached(engine, cache, &digest)) {
         return Ok(Component::new(code, &digest, wasm.len()));
     }
     let start = Instant::now();
-    let code = compile(engine, wasm)?;
+    let code = match compiler {
+        Compiler::InProcess => store(engine, cache, &digest, compile(engine, wasm)?),
+        Compiler::Process(process) => compile_apart(process, engine, cache, &digest, wasm)?,
+    };
     tracing::debug!(digest, bytes = wasm.len(), took = ?start.elapsed(), "compiled a component");
-    let code = store(engine, cache, &digest, code);
     Ok(Component::new(code, &digest, wasm.len()))
+}
+
+/// Compiles a component in a child process. Returns the code as mapped from the cache if there is one.
+fn compile_apart(
+    process: &CompilerProcess,
+    engine: &wasmtime::Engine,
+    cache: Option<&Cache>,
+    digest: &str,
+    wasm: &[u8],
+) -> Result<Code, LoadError> {
+    let compiled = process.compile(wasm)?;
+    let cached = cache.and_then(|cache| {
+        cache.put(digest, &compiled);
+        load_cached(engine, cache, digest)
+    });
+    match cached {
+        Some(code) => Ok(code),
+        None => deserialize(engine, &compiled)
+            .map(Code::from)
+            .map_err(refused),
+    }
 }
 
 /// Compiles a component on all cores, at a low priority, so that running plugins go first.
@@ -79,11 +114,10 @@ fn store(
 /// or machine. If there is a cache, the code is copied to the cache and mapped from there, like the code of any plugin,
 /// so that only the parts that run take memory.
 pub(crate) fn load_precompiled(
-    engine: &wasmtime::Engine,
-    cache: Option<&Cache>,
+    loader: Loader<'_>,
     code: Precompiled,
-    limit: usize,
 ) -> Result<Component, LoadError> {
+    let Loader { engine, cache, .. } = loader;
     let Precompiled {
         digest,
         wasm,
@@ -105,7 +139,7 @@ pub(crate) fn load_precompiled(
             tracing::info!(
                 "the embedded code of a component can't be used, so it is compiled again: {error:#}"
             );
-            load(engine, cache, wasm, limit)
+            load(loader, wasm)
         }
     }
 }

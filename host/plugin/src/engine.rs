@@ -9,6 +9,8 @@ use bytes::Bytes;
 use wasmtime::component::Linker;
 
 use crate::cache::Cache;
+use crate::compile::Loader;
+use crate::compiler::Compiler;
 use crate::component::Component;
 use crate::error::{EngineError, LoadError};
 use crate::limits::SharedMemory;
@@ -31,6 +33,8 @@ pub struct EngineOptions {
     pub shared_memory: usize,
     /// Maximum size of a plugin's file, in bytes. Default: 64 MiB (a Python guest has 18 MiB).
     pub max_component_bytes: usize,
+    /// Where components are compiled. Default: in this process.
+    pub compiler: Compiler,
     /// The directory in which compiled plugins are kept across restarts; none to compile at each start. It is created
     /// if it does not exist. It must belong to this process's user and be closed to all others, because its files are
     /// run as native code. Default: none.
@@ -50,6 +54,7 @@ impl Default for EngineOptions {
             max_instances: 1000,
             shared_memory: 4 << 30,
             max_component_bytes: 64 * 1024 * 1024,
+            compiler: Compiler::default(),
             cache: None,
             cache_bytes: 1024 * 1024 * 1024,
             tick: Duration::from_millis(2),
@@ -87,6 +92,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<SharedMemory>,
     pub(crate) ticker: Ticker,
     cache: Option<Cache>,
+    compiler: Compiler,
     max_component_bytes: usize,
     /// None only while this is dropped.
     threads: Option<Threads>,
@@ -130,6 +136,7 @@ impl Engine {
             memory: Arc::new(SharedMemory::new(options.shared_memory)),
             ticker,
             cache,
+            compiler: options.compiler,
             max_component_bytes: options.max_component_bytes,
             threads: Some(threads),
         };
@@ -141,25 +148,20 @@ impl Engine {
     /// Checks and compiles a component, or loads it from the cache. May take seconds, on a separate thread.
     pub async fn load(&self, wasm: Bytes) -> Result<Component, LoadError> {
         self.shared
-            .block(move |shared| {
-                compile::load(
-                    &shared.wasmtime,
-                    shared.cache.as_ref(),
-                    &wasm,
-                    shared.max_component_bytes,
-                )
-            })
+            .block(move |shared| compile::load(shared.loader(), &wasm))
             .await
+    }
+
+    /// Maximum size of a plugin's file, in bytes.
+    pub fn max_component_bytes(&self) -> usize {
+        self.shared.max_component_bytes
     }
 
     /// Loads a component that is embedded in the host's binary, with the result of [`Engine::precompile`] at build
     /// time. Compiles the component if that result does not fit this engine or machine.
     pub async fn load_precompiled(&self, code: Precompiled) -> Result<Component, LoadError> {
         self.shared
-            .block(move |shared| {
-                let limit = shared.max_component_bytes;
-                compile::load_precompiled(&shared.wasmtime, shared.cache.as_ref(), code, limit)
-            })
+            .block(move |shared| compile::load_precompiled(shared.loader(), code))
             .await
     }
 
@@ -197,6 +199,15 @@ impl Shared {
     /// None if the engine shuts down.
     pub(crate) fn threads(&self) -> Option<&Threads> {
         self.threads.as_ref()
+    }
+
+    fn loader(&self) -> Loader<'_> {
+        Loader {
+            engine: &self.wasmtime,
+            cache: self.cache.as_ref(),
+            compiler: &self.compiler,
+            limit: self.max_component_bytes,
+        }
     }
 
     /// Runs blocking work on a thread for that.

@@ -83,9 +83,33 @@ pub enum LoadError {
     /// failed.
     #[error("the component can't be compiled: {0}")]
     Compile(String),
+    /// The compiler exceeded one of its limits.
+    #[error(
+        "compiling the component takes more than {0}, several times what the guests of known toolchains take: build it with \
+         optimizations, and make it smaller, for example with `wasm-opt -O`"
+    )]
+    CompileLimit(CompileLimit),
+    /// The process that compiles could not be started, or its output could not be read.
+    #[error("the process that compiles components failed")]
+    Compiler(#[source] std::io::Error),
     /// The host is shutting down.
     #[error("the host is shutting down")]
     Shutdown,
+}
+
+/// A limit of [`CompileLimits`](crate::CompileLimits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileLimit {
+    #[error("{} s of CPU time", .0.as_secs())]
+    Cpu(Duration),
+    #[error("{} s", .0.as_secs())]
+    Wall(Duration),
+    /// In bytes.
+    #[error("{} MiB of memory", .0 >> 20)]
+    Memory(usize),
+    /// In bytes.
+    #[error("{0} bytes of code")]
+    Code(usize),
 }
 
 /// A call that failed. Its instance is dropped. Except after [`CallFailure::Shutdown`], a retry may help, because the

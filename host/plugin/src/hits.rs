@@ -24,10 +24,12 @@ pub enum Limit {
     Handles,
     /// The host held too much for all calls of the plugin together.
     Held,
+    /// The plugin had too many connections for `wasi:http`.
+    Connections,
 }
 
 impl Limit {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cpu,
         Self::CpuShare,
         Self::Wall,
@@ -37,6 +39,7 @@ impl Limit {
         Self::Staged,
         Self::Handles,
         Self::Held,
+        Self::Connections,
     ];
 
     /// The name in policies and in the label of metrics.
@@ -51,6 +54,7 @@ impl Limit {
             Self::Staged => "staged",
             Self::Handles => "handles",
             Self::Held => "held",
+            Self::Connections => "connections",
         }
     }
 }

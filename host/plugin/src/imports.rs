@@ -4,11 +4,15 @@
 //! Text and bytes come from the guest, and the implementation must check them. Each function is named after its
 //! interface and its function in the world.
 
+use std::net::SocketAddr;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+
+use crate::budget::Held;
 
 /// The imports of one call. Functions that do not return a future must not block.
 pub trait Imports: Send + Sync + 'static {
@@ -33,11 +37,11 @@ pub trait Imports: Send + Sync + 'static {
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool;
 
     /// Performs one read of a batch. The runtime performs the reads of a batch concurrently, up to a bound.
-    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>>;
+    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>>;
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>>;
 
     /// Returns one result for each write, in their order. The writes go on if the future is dropped.
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>>;
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>>;
 
     /// `options` is a JSON document.
     fn events_emit(
@@ -77,14 +81,25 @@ pub trait Imports: Send + Sync + 'static {
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError>;
     fn signer_verify_jwt(&self, key: &str, token: &str) -> Result<Bytes, ApiError>;
 
-    /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. Returns the
-    /// runtime that drives the connection. By default no server is granted.
-    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
+    /// Checks whether a `wasi:http` request may be sent to `server`, such as `https://example.com:443`. By default no server
+    /// is granted.
+    fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
         Err(ApiError::denied(format!(
             "the policy grants this plugin no requests to {server}"
         )))
     }
 }
+
+/// A server that a request may be sent to, if it has an address that a connection may be made to.
+pub struct HttpGrant {
+    /// The runtime that drives the connection. It must have I/O.
+    pub runtime: Handle,
+    /// Is given the addresses that the server's name was resolved to, once. Returns those that a connection may be made to,
+    /// and fails if there are none.
+    pub check_addresses: Box<CheckAddresses>,
+}
+
+pub type CheckAddresses = dyn FnOnce(Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ApiError> + Send;
 
 /// One page of the result of a query.
 pub struct Page {

@@ -11,6 +11,7 @@ mod bindings;
 mod budget;
 mod cache;
 mod compile;
+mod compiler;
 mod component;
 mod engine;
 mod error;
@@ -33,16 +34,17 @@ mod threads;
 mod ticker;
 mod world;
 
-pub use budget::{Budget, Charge};
+pub use budget::{Budget, Charge, Held};
 pub use compile::digest;
+pub use compiler::{CompileLimits, Compiler, CompilerProcess, run_compiler};
 pub use component::Component;
 pub use engine::{Engine, EngineOptions, Precompiled};
-pub use error::{CallError, CallFailure, EngineError, LoadError};
+pub use error::{CallError, CallFailure, CompileLimit, EngineError, LoadError};
 pub use format::check;
 pub use hits::{Hits, Limit};
 pub use imports::{
-    Batch, Cursor, Imports, LogLevel, MemoEntry, ObjectReference, Operation, Page, Read, Target,
-    Write,
+    Batch, CheckAddresses, Cursor, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference,
+    Operation, Page, Read, Target, Write,
 };
 pub use limits::Limits;
 pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};

@@ -40,6 +40,9 @@ pub struct Limits {
     /// Bytes that the host holds for all calls of the plugin together: cursors, batches, and answers of the API server while
     /// they are read. Default: 256 MiB.
     pub held_bytes: usize,
+    /// Connections for `wasi:http` that all calls of the plugin may have open together. Each may hold 128 KiB of a request
+    /// and its response. Default: 16.
+    pub connections: usize,
     /// Cursors and batches that an instance may hold. Default: 1,024.
     pub handles: usize,
     /// Calls after which an instance is dropped, so that leaks and fragmentation can't accumulate. Default: 10,000.
@@ -62,6 +65,7 @@ impl Default for Limits {
             staged_bytes: 64 * MIB,
             held_bytes: 256 * MIB,
             is_reserved: false,
+            connections: 16,
             handles: 1024,
             recycle_calls: 10_000,
             recycle_growth: 64 * MIB,

@@ -63,6 +63,8 @@ pub(crate) struct Tally {
     pub(crate) budget: Arc<Budget>,
     /// The memory that it shares with other plugins; none if it has a reservation.
     pub(crate) shared_memory: Option<Arc<SharedMemory>>,
+    /// One permit for each connection for `wasi:http` that may be open.
+    pub(crate) connections: Arc<Semaphore>,
     /// Since when calls have waited for instance slots while none has got any; none if none waits.
     starved_since: Mutex<Option<Instant>>,
     live: AtomicUsize,
@@ -95,7 +97,7 @@ impl Pool {
             limits.max_instances.clamp(1, Semaphore::MAX_PERMITS),
         ));
         let memory = (!limits.is_reserved).then(|| shared.memory.clone());
-        let tally = Arc::new(Tally::new(limits.held_bytes, memory));
+        let tally = Arc::new(Tally::new(&limits, memory));
         let pool = Arc::new(Self {
             share: Arc::new(Share::new(&limits)),
             shared,
@@ -336,10 +338,13 @@ pub(crate) fn slots_needed(component: &wasmtime::component::Component) -> u32 {
 }
 
 impl Tally {
-    fn new(held_bytes: usize, shared_memory: Option<Arc<SharedMemory>>) -> Self {
+    pub(crate) fn new(limits: &Limits, shared_memory: Option<Arc<SharedMemory>>) -> Self {
         Self {
-            budget: Budget::new(held_bytes),
+            budget: Budget::new(limits.held_bytes),
             shared_memory,
+            connections: Arc::new(Semaphore::new(
+                limits.connections.min(Semaphore::MAX_PERMITS),
+            )),
             starved_since: Mutex::default(),
             live: AtomicUsize::new(0),
             memory: AtomicUsize::new(0),

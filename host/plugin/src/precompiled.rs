@@ -1,6 +1,6 @@
 //! Loads compiled code. This is unsafe because the engine trusts the code like its own, so the code must come from this
-//! program. There are two such sources: the cache, whose files only this process's user can write and whose digests are
-//! checked, and the code that the build embedded into this binary.
+//! program. There are three such sources: the cache, whose files only this process's user can write and whose digests are
+//! checked; the code that the build embedded into this binary; and the pipe from a child process that compiles.
 #![allow(
     unsafe_code,
     reason = "compiled code can't be verified, only its origin can"
@@ -13,12 +13,12 @@ use crate::cache::CachedFile;
 /// Loads the result of [`wasmtime::Engine::precompile_component`] or [`Component::serialize`]. Fails if it was created
 /// with other settings, by another version of wasmtime or for another machine.
 ///
-/// Only `compile.rs` calls this, with bytes that are embedded in this binary.
+/// Only `compile.rs` calls this, with bytes that are embedded in this binary or that a child process returned.
 pub(crate) fn deserialize(
     engine: &wasmtime::Engine,
     trusted: &[u8],
 ) -> wasmtime::Result<Component> {
-    // SAFETY: The bytes are the output of this engine's compiler (see above). Wasmtime checks that they are for this
+    // SAFETY: The bytes are the output of this version's compiler (see above). Wasmtime checks that they are for this
     // version, these settings and this machine.
     unsafe { Component::deserialize(engine, trusted) }
 }

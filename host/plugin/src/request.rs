@@ -158,7 +158,10 @@ mod tests {
 
     #[test]
     fn a_long_message_is_truncated_between_two_characters() {
-        assert_eq!(error_message("short\n\u{1b}[2Jone".into()), r"short\n\u001b[2Jone");
+        assert_eq!(
+            error_message("short\n\u{1b}[2Jone".into()),
+            r"short\n\u001b[2Jone"
+        );
         let long = error_message("ö".repeat(MAX_MESSAGE));
         assert_eq!(long, "ö".repeat(MAX_MESSAGE / 2) + " [truncated]");
     }

@@ -1,7 +1,7 @@
 //! The settings of wasmtime, which all guests share. Compiled code depends on them, so a change recompiles every
 //! plugin.
 
-use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig, WasmFeatures};
 
 /// Address space reserved for one linear memory, in bytes: the maximum of a 32-bit memory, so that compiled code needs
 /// no bounds checks.
@@ -22,10 +22,33 @@ const TABLE_ELEMENTS: usize = 32_768;
 /// Frames of a backtrace. More do not help to find a fault.
 const BACKTRACE_FRAMES: usize = 20;
 
+/// The parts of WebAssembly that guests may use: what the toolchains for Rust, Go, C, Python (componentize-py) and
+/// JavaScript (componentize-js and componentize-qjs) emit. Everything else is off, because it is code in the engine that a
+/// malicious component could reach and no other needs.
+const ENABLED: WasmFeatures = WasmFeatures::COMPONENT_MODEL
+    .union(WasmFeatures::FLOATS)
+    // On by default in LLVM, which all but Go's own compiler use.
+    .union(WasmFeatures::MUTABLE_GLOBAL)
+    .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
+    .union(WasmFeatures::SIGN_EXTENSION)
+    .union(WasmFeatures::MULTI_VALUE)
+    .union(WasmFeatures::REFERENCE_TYPES)
+    .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
+    .union(WasmFeatures::BULK_MEMORY)
+    .union(WasmFeatures::BULK_MEMORY_OPT)
+    // Libraries that are linked when the component is built, such as those of Python.
+    .union(WasmFeatures::EXTENDED_CONST)
+    // An option of the compilers for Rust and C that is common for parsers of text.
+    .union(WasmFeatures::SIMD)
+    // The engine itself uses it between the parts of a composed component.
+    .union(WasmFeatures::MULTI_MEMORY);
+
 /// The settings that compiled code depends on.
 fn common() -> Config {
     let mut config = Config::new();
     config
+        .wasm_features(WasmFeatures::all().difference(ENABLED), false)
+        .wasm_features(ENABLED, true)
         .epoch_interruption(true)
         .parallel_compilation(true)
         .memory_init_cow(true)
@@ -34,11 +57,15 @@ fn common() -> Config {
         .guard_before_linear_memory(false)
         // Floating point must be deterministic, so that a recorded call can be replayed on any machine.
         .cranelift_nan_canonicalization(true)
-        .relaxed_simd_deterministic(true)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES))
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(CALL_STACK);
     config
+}
+
+/// Settings of an engine that only compiles, for this machine.
+pub(crate) fn compiling() -> Config {
+    common()
 }
 
 /// Settings of an engine that runs guests, with this number of instance slots.
@@ -69,4 +96,98 @@ pub(crate) fn portable() -> wasmtime::Result<Config> {
         config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_proposal_is_decided() {
+        let decisions = [
+            (WasmFeatures::BULK_MEMORY, true),
+            (WasmFeatures::BULK_MEMORY_OPT, true),
+            (WasmFeatures::CALL_INDIRECT_OVERLONG, true),
+            (WasmFeatures::COMPONENT_MODEL, true),
+            (WasmFeatures::EXTENDED_CONST, true),
+            (WasmFeatures::FLOATS, true),
+            (WasmFeatures::MULTI_MEMORY, true),
+            (WasmFeatures::MULTI_VALUE, true),
+            (WasmFeatures::MUTABLE_GLOBAL, true),
+            (WasmFeatures::REFERENCE_TYPES, true),
+            (WasmFeatures::SATURATING_FLOAT_TO_INT, true),
+            (WasmFeatures::SIGN_EXTENSION, true),
+            (WasmFeatures::SIMD, true),
+            (WasmFeatures::CM64, false),
+            (WasmFeatures::CM_ASYNC, false),
+            (WasmFeatures::CM_ASYNC_STACKFUL, false),
+            (WasmFeatures::CM_CANON_NAMES, false),
+            (WasmFeatures::CM_ERROR_CONTEXT, false),
+            (WasmFeatures::CM_FIXED_LENGTH_LISTS, false),
+            (WasmFeatures::CM_GC, false),
+            (WasmFeatures::CM_IMPLEMENTS, false),
+            (WasmFeatures::CM_MAP, false),
+            (WasmFeatures::CM_MORE_ASYNC_BUILTINS, false),
+            (WasmFeatures::CM_NESTED_NAMES, false),
+            (WasmFeatures::CM_THREADING, false),
+            (WasmFeatures::CM_VALUES, false),
+            (WasmFeatures::COMPACT_IMPORTS, false),
+            (WasmFeatures::CUSTOM_DESCRIPTORS, false),
+            (WasmFeatures::CUSTOM_PAGE_SIZES, false),
+            (WasmFeatures::EXCEPTIONS, false),
+            (WasmFeatures::FUNCTION_REFERENCES, false),
+            (WasmFeatures::GC, false),
+            (WasmFeatures::GC_TYPES, false),
+            (WasmFeatures::LEGACY_EXCEPTIONS, false),
+            (WasmFeatures::MEMORY64, false),
+            (WasmFeatures::MEMORY_CONTROL, false),
+            (WasmFeatures::RELAXED_SIMD, false),
+            (WasmFeatures::SHARED_EVERYTHING_THREADS, false),
+            (WasmFeatures::STACK_SWITCHING, false),
+            (WasmFeatures::TAIL_CALL, false),
+            (WasmFeatures::THREADS, false),
+            (WasmFeatures::WIDE_ARITHMETIC, false),
+        ];
+        let mut decided = WasmFeatures::empty();
+        for (feature, is_enabled) in decisions {
+            assert_eq!(ENABLED.contains(feature), is_enabled, "{feature:?}");
+            decided |= feature;
+        }
+        let forgotten = WasmFeatures::all().difference(decided);
+        assert!(forgotten.is_empty(), "{forgotten:?}");
+    }
+
+    #[test]
+    fn a_component_that_uses_an_unused_proposal_is_refused() {
+        let engine = wasmtime::Engine::new(&compiling()).unwrap();
+        let compile = |module: &str| {
+            let component = format!("(component (core module {module}))");
+            engine.precompile_component(&wat::parse_str(component).unwrap())
+        };
+        for module in [
+            "(memory 1) (data \"a\") (func (memory.init 0 (i32.const 0) (i32.const 0) (i32.const 1)))",
+            "(func (result i32 i32) (i32.const 1) (i32.const 2))",
+            "(func (param v128) (result v128) (i8x16.neg (local.get 0)))",
+            "(memory 1) (memory 1)",
+            "(table 1 funcref) (table 1 funcref)",
+            "(global i32 (i32.add (i32.const 1) (i32.const 2)))",
+        ] {
+            compile(module).unwrap_or_else(|error| panic!("{module}: {error:#}"));
+        }
+        for module in [
+            "(memory 1 1 shared)",
+            "(memory 1) (func (drop (i32.atomic.load (i32.const 0))))",
+            "(memory i64 1)",
+            "(memory 1 (pagesize 1))",
+            "(func $f (return_call $f))",
+            "(tag (param i32))",
+            "(type (struct (field i32)))",
+            "(type $f (func)) (func (param (ref $f)) (call_ref $f (local.get 0)))",
+            "(type $f (func)) (type (cont $f))",
+            "(func (param v128) (result v128) (i8x16.relaxed_swizzle (local.get 0) (local.get 0)))",
+            "(func (param i64) (result i64 i64) (i64.mul_wide_s (local.get 0) (local.get 0)))",
+        ] {
+            assert!(compile(module).is_err(), "{module}");
+        }
+    }
 }

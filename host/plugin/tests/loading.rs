@@ -4,9 +4,11 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flyball_plugin::{
-    Engine, EngineError, EngineOptions, Limits, LoadError, Plugin, Precompiled, digest,
+    CompileLimit, CompileLimits, Compiler, CompilerProcess, Engine, EngineError, EngineOptions,
+    Limits, LoadError, Plugin, Precompiled, digest,
 };
 use proptest::prelude::*;
 use support::{component, engine, engine_with, guest, plain};
@@ -128,6 +130,78 @@ async fn a_minimal_controller_loads_and_has_a_stable_digest() {
     assert_eq!(plugin.describe(plain()).await.unwrap(), b"");
 }
 
+/// The compiler in a child process with changed limits.
+fn child(change: impl FnOnce(&mut CompileLimits)) -> Compiler {
+    let mut limits = CompileLimits::default();
+    change(&mut limits);
+    let own = CompilerProcess::of_this_binary().unwrap();
+    Compiler::Process(CompilerProcess {
+        program: env!("CARGO_BIN_EXE_precompile").into(),
+        limits,
+        ..own
+    })
+}
+
+/// Compiles a component in a child process with changed limits. Returns the error, if any.
+async fn compile(wasm: Vec<u8>, change: impl FnOnce(&mut CompileLimits)) -> Option<LoadError> {
+    let engine = engine_with(|options| options.compiler = child(change));
+    engine.load(wasm.into()).await.err()
+}
+
+#[tokio::test]
+async fn a_component_that_a_child_process_compiled_runs_and_is_cached() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("cache");
+    for cache in [None, Some(cache)] {
+        let engine = engine_with(|options| {
+            options.compiler = child(|_| ());
+            options.cache.clone_from(&cache);
+        });
+        let component = engine.load(guest().into()).await.unwrap();
+        let plugin = Plugin::new(&engine, component, Limits::default()).unwrap();
+        assert_eq!(plugin.describe(plain()).await.unwrap(), GUEST);
+        if let Some(cache) = cache {
+            cached_file(&cache);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_component_that_the_child_process_refuses_is_an_error_with_the_reason() {
+    let module = IDLE.replacen("(module", "(module (func $f (return_call $f))", 1);
+    let error = compile(component(&module, None), |_| ()).await.unwrap();
+    let text = error.to_string();
+    assert!(
+        matches!(error, LoadError::Compile(_)) && text.contains("tail calls"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_component_that_takes_too_much_costs_one_child_process() {
+    let branch =
+        "(if (local.get 0) (then (local.set 1 (i64.add (local.get 1) (i64.load (local.get 0))))))";
+    let function = format!(
+        "(module (func (param i32) (result i64) (local i64) {} (local.get 1))",
+        branch.repeat(50_000)
+    );
+    let large = component(&IDLE.replacen("(module", &function, 1), None);
+    let memory = |limits: &mut CompileLimits| limits.memory = 32 << 20;
+    let error = compile(large.clone(), memory).await.unwrap();
+    let expected = CompileLimit::Memory(32 << 20);
+    assert!(
+        matches!(error, LoadError::CompileLimit(limit) if limit == expected),
+        "{error}"
+    );
+    let second = Duration::from_secs(1);
+    let error = compile(large, |limits| limits.cpu = second).await.unwrap();
+    let expected = CompileLimit::Cpu(second);
+    assert!(
+        matches!(error, LoadError::CompileLimit(limit) if limit == expected),
+        "{error}"
+    );
+}
+
 /// The only file in a cache.
 fn cached_file(cache: &Path) -> PathBuf {
     let mut files = fs::read_dir(cache)
@@ -198,7 +272,6 @@ fn resident_code(path: &Path) -> usize {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_idle_plugin_releases_the_memory_of_its_code_and_can_run_again() {
-    use std::time::Duration;
     let home = tempfile::tempdir().unwrap();
     let cache = home.path().join("cache");
     let engine = engine_with(|options| options.cache = Some(cache.clone()));

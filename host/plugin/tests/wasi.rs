@@ -244,7 +244,8 @@ async fn output_is_logged_and_explains_a_panic() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.ends_with("; the guest's last error: panicked at 'it is broken' note: run it again"),
+        error
+            .ends_with(r"; the guest's last error: panicked at 'it is broken'\nnote: run it again"),
         "{error}"
     );
     let lines = imports.lines.lock().unwrap();

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use crate::signature::Signed;
 use crate::{RegistryError, digest};
 
+/// The maximum size of a manifest's cached signatures in bytes.
+const MAX_SIGNATURES: usize = 4 * 1024 * 1024;
+
 /// The folder of pulled blobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
@@ -26,9 +29,9 @@ impl Cache {
         self.folder.join("blobs/sha256").join(hex(of))
     }
 
-    /// A blob; `None` if it is missing or does not match its digest.
-    pub(crate) fn get(&self, of: &str) -> Option<Vec<u8>> {
-        let bytes = std::fs::read(self.path(of)).ok()?;
+    /// A blob of at most `limit` bytes; `None` if it is missing or does not match its digest.
+    pub(crate) fn get(&self, of: &str, limit: usize) -> Option<Vec<u8>> {
+        let bytes = flyball_files::read(self.path(of), limit).ok()?;
         (digest(&bytes) == of).then_some(bytes)
     }
 
@@ -38,7 +41,8 @@ impl Cache {
 
     /// The signatures of a manifest, not verified.
     pub(crate) fn signatures(&self, of: &str) -> Vec<Signed> {
-        let text = std::fs::read(self.signatures_path(of)).unwrap_or_default();
+        let text =
+            flyball_files::read(self.signatures_path(of), MAX_SIGNATURES).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
@@ -88,10 +92,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path().into());
         let of = digest(b"abc");
-        assert_eq!(cache.get(&of), None);
+        assert_eq!(cache.get(&of, 3), None);
         cache.put(&of, b"abc").unwrap();
-        assert_eq!(cache.get(&of).as_deref(), Some(&b"abc"[..]));
+        assert_eq!(cache.get(&of, 3).as_deref(), Some(&b"abc"[..]));
+        assert_eq!(cache.get(&of, 2), None);
         std::fs::write(cache.path(&of), b"abd").unwrap();
-        assert_eq!(cache.get(&of), None);
+        assert_eq!(cache.get(&of, 3), None);
     }
 }

@@ -9,6 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use oci_client::secrets::RegistryAuth;
 use serde::Deserialize;
 
+/// The maximum size of Docker's configuration in bytes.
+const MAX_CONFIG: usize = 4 * 1024 * 1024;
+
 #[derive(Default, Deserialize)]
 struct Config {
     #[serde(default)]
@@ -27,7 +30,7 @@ pub(crate) fn for_registry(registry: &str, folder: Option<&Path>) -> RegistryAut
     let Some(folder) = folder.map(Path::to_owned).or_else(default_folder) else {
         return RegistryAuth::Anonymous;
     };
-    let text = std::fs::read(folder.join("config.json")).unwrap_or_default();
+    let text = flyball_files::read(folder.join("config.json"), MAX_CONFIG).unwrap_or_default();
     let config: Config = serde_json::from_slice(&text).unwrap_or_default();
     let host =
         |name: &String| name.trim_start_matches("https://").split('/').next() == Some(registry);

@@ -57,7 +57,7 @@ pub enum RegistryError {
     #[error("the {what} of {package} is larger than the limit of {limit} bytes")]
     TooLarge {
         package: PackageReference,
-        /// `layer`, `signature`.
+        /// `manifest`, `layer`, `signature`, `token`.
         what: &'static str,
         /// In bytes.
         limit: usize,
@@ -131,7 +131,8 @@ impl RegistryError {
     pub fn can_retry(&self) -> bool {
         match self {
             Self::Registry { cause, .. } => match &**cause {
-                OciDistributionError::RequestError(_) | OciDistributionError::IoError(_) => true,
+                OciDistributionError::RequestError(error) => !error.is_redirect(),
+                OciDistributionError::IoError(_) => true,
                 OciDistributionError::ServerError { code, .. } => *code >= 500 || *code == 429,
                 _ => false,
             },

@@ -13,6 +13,7 @@
 mod cache;
 mod credentials;
 mod error;
+mod fetch;
 mod package;
 mod reference;
 mod signature;
@@ -20,10 +21,6 @@ mod signature;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures::TryStreamExt;
-use oci_client::client::{ClientConfig, ClientProtocol};
-use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor};
-use oci_client::{Client, Reference};
 use sha2::{Digest, Sha256};
 
 pub use error::RegistryError;
@@ -48,96 +45,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of a whole push or pull.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A client of the registry of a package.
-struct Registry {
-    client: Client,
-    auth: oci_client::secrets::RegistryAuth,
-    source: PackageReference,
-}
+/// What the host calls itself in requests.
+const USER_AGENT: &str = concat!("flyball/", env!("CARGO_PKG_VERSION"));
 
-impl Registry {
-    fn open(source: &PackageReference, options: &Options) -> Result<Self, RegistryError> {
-        // The client uses the process's provider. If one is installed already, it is used.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let plain = options.plain_http || source.is_loopback();
-        let config = ClientConfig {
-            protocol: if plain {
-                ClientProtocol::Http
-            } else {
-                ClientProtocol::Https
-            },
-            connect_timeout: Some(IDLE_TIMEOUT),
-            read_timeout: Some(IDLE_TIMEOUT),
-            user_agent: concat!("flyball/", env!("CARGO_PKG_VERSION")),
-            ..ClientConfig::default()
-        };
-        let failed = |error| RegistryError::from_client(source, "reach", error);
-        let client = Client::try_from(config).map_err(failed)?;
-        let auth = credentials::for_registry(source.registry(), options.docker_config.as_deref());
-        Ok(Self {
-            client,
-            auth,
-            source: source.clone(),
-        })
-    }
-
-    /// Pulls a manifest by its tag or digest, and returns it with its digest.
-    async fn manifest(&self, at: &Reference) -> Result<(bytes::Bytes, String), RegistryError> {
-        let pulled = self
-            .client
-            .pull_manifest_raw(at, &self.auth, &[OCI_IMAGE_MEDIA_TYPE])
-            .await;
-        let (bytes, _) =
-            pulled.map_err(|error| RegistryError::from_client(&self.source, "pull", error))?;
-        let digest = digest(&bytes);
-        match at.digest() {
-            Some(expected) if expected != digest => Err(self.source.tampered("manifest", expected)),
-            _ => Ok((bytes, digest)),
-        }
-    }
-
-    /// Pulls a blob of at most `limit` bytes, and verifies its digest.
-    async fn blob(
-        &self,
-        blob: &OciDescriptor,
-        what: &'static str,
-        limit: usize,
-    ) -> Result<Vec<u8>, RegistryError> {
-        let size = usize::try_from(blob.size)
-            .ok()
-            .filter(|size| *size <= limit);
-        let size = size.ok_or_else(|| RegistryError::TooLarge {
-            package: self.source.clone(),
-            what,
-            limit,
-        })?;
-        let failed = |error| RegistryError::from_client(&self.source, "pull", error);
-        let mut stream = self
-            .client
-            .pull_blob_stream(self.source.reference(), blob)
-            .await
-            .map_err(failed)?
-            .stream;
-        let mut bytes = Vec::new();
-        loop {
-            match stream.try_next().await {
-                Ok(Some(chunk)) if bytes.len() + chunk.len() <= size => {
-                    bytes.extend_from_slice(&chunk)
-                }
-                // The stream verifies the digest too, and fails at its end.
-                Ok(Some(_)) => return Err(self.source.tampered(what, &blob.digest)),
-                Err(_) if bytes.len() == size => {
-                    return Err(self.source.tampered(what, &blob.digest));
-                }
-                Err(error) => return Err(failed(error.into())),
-                Ok(None) => break,
-            }
-        }
-        if digest(&bytes) != blob.digest {
-            return Err(self.source.tampered(what, &blob.digest));
-        }
-        Ok(bytes)
-    }
+/// Chooses the process's provider of cryptography for TLS, which the clients use, unless there is one already.
+fn install_tls_provider() {
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }
 
 /// The digest of bytes in the form of registries.

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use oci_client::client::{Config, ImageLayer};
+use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
 use oci_client::errors::OciDistributionError;
 use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciImageManifest};
 use serde_json::json;
 
 use crate::cache::Cache;
+use crate::fetch::Fetcher;
 use crate::signature::Signed;
 use crate::{
-    Options, PackageReference, PublicKey, Registry, RegistryError, SIGNATURE_ANNOTATION,
-    SIGNATURE_MEDIA_TYPE, TOTAL_TIMEOUT, digest, signature_tag,
+    IDLE_TIMEOUT, Options, PackageReference, PublicKey, RegistryError, SIGNATURE_ANNOTATION,
+    SIGNATURE_MEDIA_TYPE, TOTAL_TIMEOUT, USER_AGENT, credentials, digest, signature_tag,
 };
 
 /// The media type of the config of a WebAssembly package.
@@ -85,13 +86,12 @@ pub async fn push(
     })?;
     let pinned = to.pinned(&digest(&body));
 
-    let registry = Registry::open(to, options)?;
+    let client = push_client(to, options)?;
+    let auth = credentials::for_registry(to.registry(), options.docker_config.as_deref());
     let failed = |error| RegistryError::from_client(to, "push", error);
     let sending = async {
-        let (client, at) = (&registry.client, to.reference());
-        client
-            .store_auth_if_needed(to.registry(), &registry.auth)
-            .await;
+        let at = to.reference();
+        client.store_auth_if_needed(to.registry(), &auth).await;
         let [layer] = layers;
         for (blob, descriptor) in [
             (layer.data, &manifest.layers[0]),
@@ -113,6 +113,23 @@ pub async fn push(
     Ok(pinned)
 }
 
+fn push_client(to: &PackageReference, options: &Options) -> Result<Client, RegistryError> {
+    crate::install_tls_provider();
+    let protocol = if to.is_plain_http(options) {
+        ClientProtocol::Http
+    } else {
+        ClientProtocol::Https
+    };
+    let config = ClientConfig {
+        protocol,
+        connect_timeout: Some(IDLE_TIMEOUT),
+        read_timeout: Some(IDLE_TIMEOUT),
+        user_agent: USER_AGENT,
+        ..ClientConfig::default()
+    };
+    Client::try_from(config).map_err(|error| RegistryError::from_client(to, "reach", error))
+}
+
 /// Pulls a package. Sends no request if `from` is pinned to a digest that is in the cache.
 ///
 /// Everything is verified by its digest, and the package by its signatures if there is a `key`,
@@ -132,7 +149,7 @@ pub async fn pull(
 /// A pull in progress.
 struct Pull<'a> {
     from: &'a PackageReference,
-    registry: Registry,
+    registry: Fetcher,
     cache: Option<Cache>,
 }
 
@@ -141,7 +158,7 @@ impl<'a> Pull<'a> {
         let cache = options.cache.clone().map(Cache::new);
         Ok(Self {
             from,
-            registry: Registry::open(from, options)?,
+            registry: Fetcher::new(from, options)?,
             cache,
         })
     }
@@ -152,7 +169,7 @@ impl<'a> Pull<'a> {
             .digest()
             .and_then(|of| Some((self.cached(of)?, of.to_owned())));
         let (body, digest) = match cached {
-            Some((body, digest)) => (body.into(), digest),
+            Some((body, digest)) => (body, digest),
             None => self.registry.manifest(self.from.reference()).await?,
         };
         let layer = {
@@ -189,7 +206,7 @@ impl<'a> Pull<'a> {
     }
 
     fn cached(&self, of: &str) -> Option<Vec<u8>> {
-        self.cache.as_ref()?.get(of)
+        self.cache.as_ref()?.get(of, MAX_LAYER)
     }
 
     fn not_a_plugin(&self, problem: String) -> RegistryError {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use oci_client::Reference;
 
-use crate::RegistryError;
+use crate::{Options, RegistryError};
 
 /// The scheme of a package's address.
 const SCHEME: &str = "oci://";
@@ -55,8 +55,13 @@ impl PackageReference {
         Reference::with_tag(self.registry().into(), self.repository().into(), tag)
     }
 
+    /// Whether the registry is reached without TLS.
+    pub(crate) fn is_plain_http(&self, options: &Options) -> bool {
+        options.plain_http || self.is_loopback()
+    }
+
     /// Whether the registry is on a loopback address.
-    pub(crate) fn is_loopback(&self) -> bool {
+    fn is_loopback(&self) -> bool {
         let host = self
             .registry()
             .rsplit_once(':')

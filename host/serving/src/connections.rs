@@ -140,20 +140,22 @@ impl Connection {
 
     /// Waits until no request was handled for so long.
     pub(crate) async fn idle(&self, timeout: Duration) {
-        while let Some(since) = self.last_activity() {
-            match since {
-                Some(since) if since.elapsed() >= timeout => return,
-                Some(since) => sleep_until(since + timeout).await,
+        loop {
+            match self.idle_deadline(timeout) {
+                Some(deadline) if deadline <= Instant::now() => return,
+                Some(deadline) => sleep_until(deadline).await,
                 None => sleep(timeout).await,
             }
         }
     }
 
-    /// When it became idle, or none while a request is handled. None at all once it is evicted.
-    fn last_activity(&self) -> Option<Option<Instant>> {
+    /// None while a request is handled.
+    fn idle_deadline(&self, timeout: Duration) -> Option<Instant> {
         let open = self.connections.open.lock();
-        let entry = open.by_number.get(&self.number)?;
-        Some((entry.requests == 0).then_some(entry.since))
+        match open.by_number.get(&self.number) {
+            Some(entry) => (entry.requests == 0).then(|| entry.since + timeout),
+            None => Some(Instant::now()),
+        }
     }
 }
 

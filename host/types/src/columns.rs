@@ -3,13 +3,22 @@
 
 use serde::de::DeserializeSeed;
 
-use crate::path::Select;
-use crate::prune::PruneError;
+use crate::path::{Found, Select};
 use crate::text::reader;
 use crate::{FieldPath, Mask, MaskError, Step};
 
 /// Most columns of a row. Each looks for its values in the whole object.
 const MAX_COLUMNS: usize = 256;
+
+/// A row that can't be made. A retry does not help.
+#[derive(Debug, thiserror::Error)]
+pub enum RowError {
+    #[error("can't decode an object of the API")]
+    Json(#[from] serde_json::Error),
+    /// The values have more bytes than this limit.
+    #[error("the values of a row have more than {0} bytes: ask for fewer or smaller fields")]
+    TooLarge(usize),
+}
 
 /// The paths of a row's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,23 +64,31 @@ impl Columns {
 
     /// Appends an object's row: a JSON array with one value per column. The value is `null` if the
     /// path has none, and an array of all values if the path has a `[*]`. If a filter selects
-    /// several elements, the first counts. Fails if the bytes are not one JSON value.
-    /// The bytes are not one JSON value.
-    pub fn row(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), PruneError> {
+    /// several elements, the first counts.
+    ///
+    /// # Errors
+    /// The bytes are not one JSON value, or the values have more than `at_most` bytes. Nothing is
+    /// appended then.
+    pub fn row(&self, json: &[u8], out: &mut Vec<u8>, at_most: usize) -> Result<(), RowError> {
         let wanted: Vec<_> = self
             .paths
             .iter()
             .map(FieldPath::steps)
             .enumerate()
             .collect();
-        let mut found = Vec::with_capacity(wanted.len());
+        let mut found = Found::at_most(at_most);
         let mut input = reader(json)?;
-        Select {
+        let selected = Select {
             wanted: &wanted,
             found: &mut found,
         }
-        .deserialize(&mut input)?;
+        .deserialize(&mut input);
+        if found.is_full {
+            return Err(RowError::TooLarge(at_most));
+        }
+        selected?;
         input.end()?;
+        let found = found.values;
         out.push(b'[');
         for (column, steps) in wanted {
             if column > 0 {
@@ -111,7 +128,7 @@ mod tests {
         let mut out = Vec::new();
         Columns::parse(paths)
             .unwrap()
-            .row(POD.as_bytes(), &mut out)
+            .row(POD.as_bytes(), &mut out, usize::MAX)
             .unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -180,8 +197,8 @@ mod tests {
         assert_eq!(columns.mask(), &Mask::parse(paths).unwrap());
         let (mut pruned, mut of_pruned, mut of_whole) = (Vec::new(), Vec::new(), Vec::new());
         columns.mask().prune(POD.as_bytes(), &mut pruned).unwrap();
-        columns.row(&pruned, &mut of_pruned).unwrap();
-        columns.row(POD.as_bytes(), &mut of_whole).unwrap();
+        columns.row(&pruned, &mut of_pruned, 1000).unwrap();
+        columns.row(POD.as_bytes(), &mut of_whole, 1000).unwrap();
         assert_eq!(of_pruned, of_whole);
     }
 
@@ -192,10 +209,22 @@ mod tests {
             assert!(
                 Columns::parse(["a"])
                     .unwrap()
-                    .row(json.as_bytes(), &mut Vec::new())
+                    .row(json.as_bytes(), &mut Vec::new(), 1000)
                     .is_err(),
                 "{json}"
             );
         }
+    }
+
+    #[test]
+    fn a_row_that_is_too_large_is_refused_before_it_is_written() {
+        let columns = Columns::parse(vec!["."; MAX_COLUMNS]).unwrap();
+        let mut out = Vec::new();
+        let error = columns
+            .row(POD.as_bytes(), &mut out, 10 * POD.len())
+            .unwrap_err();
+        assert!(matches!(error, RowError::TooLarge(_)), "{error}");
+        assert_eq!((out.len(), out.capacity()), (0, 0));
+        assert!(Columns::parse(vec!["."; MAX_COLUMNS + 1]).is_err());
     }
 }

@@ -382,7 +382,7 @@ pub struct Ticker {
     /// The queue; empty for the first one.
     #[serde(default)]
     pub queue: String,
-    /// Time between two ticks, in milliseconds.
+    /// Time between two ticks, in milliseconds. Less than 100 counts as 100.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub period_ms: u32,
     /// Configuration key whose value, a duration such as `10s`, takes precedence over `periodMs`.

@@ -185,6 +185,14 @@ impl ApiError {
         )
     }
 
+    /// A write that did not start, because the plugin was stopped.
+    pub fn stopped() -> Self {
+        Self::of_host(
+            HostReason::Skipped,
+            "not started: the plugin was removed, its grant was changed, or it is quarantined",
+        )
+    }
+
     /// Not started, because this process does not hold the lease.
     pub fn fenced() -> Self {
         Self::of_host(

@@ -24,7 +24,7 @@ mod selector;
 mod text;
 
 pub use catalogue::{Catalogue, DiscoveryFailure, ServedKind, Subresource};
-pub use columns::Columns;
+pub use columns::{Columns, RowError};
 pub use error::{ApiError, Effect, HostReason};
 pub use error_chain::error_chain;
 pub use event::{EventOptions, EventReference};

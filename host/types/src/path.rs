@@ -110,7 +110,7 @@ impl FieldPath {
 
     /// All values at this path in JSON bytes. The search ends at a syntax error.
     pub fn select<'a>(&self, json: &'a [u8]) -> Vec<&'a RawValue> {
-        let mut found = Vec::new();
+        let mut found = Found::at_most(usize::MAX);
         if let Ok(mut input) = reader(json) {
             let _ = Select {
                 wanted: &[(0, &self.steps)],
@@ -118,7 +118,7 @@ impl FieldPath {
             }
             .deserialize(&mut input);
         }
-        found.into_iter().map(|(_, value)| value).collect()
+        found.values.into_iter().map(|(_, value)| value).collect()
     }
 
     /// The strings at this path in JSON bytes, as [`FieldPath::lookup`] finds them.
@@ -181,7 +181,41 @@ pub(crate) type Wanted<'p> = (usize, &'p [Step]);
 /// the number of its path.
 pub(crate) struct Select<'w, 'p, 'a> {
     pub(crate) wanted: &'w [Wanted<'p>],
-    pub(crate) found: &'w mut Vec<(usize, &'a RawValue)>,
+    pub(crate) found: &'w mut Found<'a>,
+}
+
+/// The values that were found, up to a bound on their bytes.
+pub(crate) struct Found<'a> {
+    /// Each with the number of its path.
+    pub(crate) values: Vec<(usize, &'a RawValue)>,
+    /// Bytes that are left for values.
+    left: usize,
+    /// Whether a value did not fit. The search ends there.
+    pub(crate) is_full: bool,
+}
+
+impl<'a> Found<'a> {
+    /// Nothing, with room for values of so many bytes.
+    pub(crate) fn at_most(bytes: usize) -> Self {
+        Self {
+            values: Vec::new(),
+            left: bytes,
+            is_full: false,
+        }
+    }
+
+    fn push<E: serde::de::Error>(&mut self, path: usize, value: &'a RawValue) -> Result<(), E> {
+        // One more for the comma.
+        match self.left.checked_sub(value.get().len() + 1) {
+            Some(left) => self.left = left,
+            None => {
+                self.is_full = true;
+                return Err(E::custom("the values are too large"));
+            }
+        }
+        self.values.push((path, value));
+        Ok(())
+    }
 }
 
 impl<'p> Select<'_, 'p, '_> {
@@ -211,12 +245,9 @@ impl<'a> DeserializeSeed<'a> for Select<'_, '_, 'a> {
             return input.deserialize_any(self);
         }
         let value: &'a RawValue = serde::Deserialize::deserialize(input)?;
-        self.found.extend(
-            self.wanted
-                .iter()
-                .filter(ends)
-                .map(|(path, _)| (*path, value)),
-        );
+        for (path, _) in self.wanted.iter().filter(ends) {
+            self.found.push(*path, value)?;
+        }
         if count < self.wanted.len() {
             // It is JSON: it was just read.
             value

@@ -10,6 +10,7 @@
 //! The tests feed the corpus and a few thousand inputs mutated from it. `cargo xtask fuzz` runs for
 //! a given time.
 
+mod coverage;
 mod mutate;
 mod run;
 mod shape;

@@ -1,5 +1,8 @@
 //! Mutates inputs: flips, deletes and inserts bytes, inserts the target's tokens and parts of other
-//! inputs, and repeats parts, which produces deep nesting.
+//! inputs, and repeats parts, which produces deep nesting. JSON is also mutated as a tree
+//! (`mutate/tree.rs`).
+
+mod tree;
 
 /// The maximum length of an input in bytes.
 const MAX_LENGTH: usize = 4096;
@@ -43,8 +46,14 @@ impl Mutator {
     /// A mutation of one of the known inputs, or of an empty input if there are none.
     pub fn input(&mut self, known: &[Vec<u8>], tokens: &[&str]) -> Vec<u8> {
         let mut input = self.pick(known).cloned().unwrap_or_default();
-        for _ in 0..=self.below(4) {
-            self.change(&mut input, known, tokens);
+        if self.below(2) == 0
+            && let Some(tree) = tree::mutate(self, &input, known, tokens)
+        {
+            input = tree;
+        } else {
+            for _ in 0..=self.below(4) {
+                self.change(&mut input, known, tokens);
+            }
         }
         let limit = if self.below(LONG_INPUT_INTERVAL) == 0 {
             MAX_LONG_LENGTH

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::coverage::Coverage;
 use crate::mutate::Mutator;
 use crate::shape;
 use crate::targets::Target;
@@ -70,9 +71,11 @@ pub fn corpus(target: &Target) -> Result<Vec<(String, Vec<u8>)>> {
 /// A run of one target. It mutates the inputs that it knows.
 pub struct Run<'a> {
     target: &'a Target,
+    tokens: Vec<&'static str>,
     mutator: Mutator,
     known: Vec<Vec<u8>>,
     shapes: HashSet<String>,
+    coverage: Coverage,
 }
 
 impl<'a> Run<'a> {
@@ -80,23 +83,34 @@ impl<'a> Run<'a> {
     pub fn new(target: &'a Target, known: Vec<Vec<u8>>, seed: u64) -> Self {
         Self {
             target,
+            tokens: (target.tokens)(),
             mutator: Mutator::new(seed),
             known,
             shapes: HashSet::new(),
+            coverage: Coverage::default(),
         }
     }
 
     pub fn next_input(&mut self) -> Vec<u8> {
-        self.mutator.input(&self.known, self.target.tokens)
+        self.mutator.input(&self.known, &self.tokens)
     }
 
-    /// Feeds an input, and keeps it if its outcome has a new shape.
+    /// Feeds an input, and keeps it if its outcome has a new shape, or if it reaches new code in a
+    /// build that counts it.
     pub fn feed(&mut self, input: Vec<u8>) -> Result<(), Failure> {
+        Coverage::begin();
         let shape = feed(self.target, &input)?;
-        if self.known.len() < MAX_KNOWN && self.shapes.insert(shape) {
+        let is_new = self.coverage.add() | self.shapes.insert(shape);
+        if is_new && self.known.len() < MAX_KNOWN {
             self.known.push(input);
         }
         Ok(())
+    }
+
+    /// The number of places of the code that were reached, and of all that are counted; 0 in a
+    /// build that counts none.
+    pub fn reached(&self) -> (usize, usize) {
+        self.coverage.reached()
     }
 
     /// The number of distinct shapes so far.

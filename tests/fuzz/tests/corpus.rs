@@ -80,7 +80,7 @@ fn every_folder_of_the_corpus_has_a_target() -> Result<()> {
 /// Panics if the input has both tokens.
 const FAULTY: Target = Target {
     name: "faulty",
-    tokens: &["left", "right"],
+    tokens: || vec!["left", "right"],
     feed: |input| {
         let has = |word: &[u8]| input.windows(word.len()).any(|part| part == word);
         match (has(b"left"), has(b"right")) {

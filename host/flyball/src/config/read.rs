@@ -1,22 +1,18 @@
 //! Reads the command line into a [`RunConfig`].
 
+mod flags;
+mod leader_election;
+mod serving;
+mod warnings;
+
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ArgMatches;
-use clap::parser::ValueSource;
-use flyball_serving::{
-    AuthenticationOptions, AuthorizationOptions, Certificate, RequestHeaderOptions, ServingOptions,
-    TlsOptions,
-};
-use flyball_types::duration;
 
-use super::{ClusterSource, LeaderElection, LogOptions, RunConfig, Selection, ServingConfig};
-use crate::flag::{self, Effect, Kind};
-use crate::kcm;
+use super::{ClusterSource, LogOptions, RunConfig, Selection};
 use crate::kcm::controllers::canonical;
+use flags::Flags;
 
 /// The flags with the number of keys of a controller that are reconciled concurrently.
 const CONCURRENCY: &[(&str, &str)] = &[
@@ -78,9 +74,6 @@ pub(crate) struct ConfigError {
     reason: String,
 }
 
-/// The parsed flags. The syntax of their values is already checked.
-struct Flags<'a>(&'a ArgMatches);
-
 impl RunConfig {
     /// Reads the flags that clap parsed. Fails if a value is invalid.
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, ConfigError> {
@@ -140,69 +133,6 @@ impl RunConfig {
 }
 
 impl Flags<'_> {
-    fn raw(&self, name: &str) -> Option<&str> {
-        self.0.get_one::<String>(name).map(String::as_str)
-    }
-
-    fn is_given(&self, name: &str) -> bool {
-        self.0.value_source(name) == Some(ValueSource::CommandLine)
-    }
-
-    /// None if the value is empty.
-    fn text(&self, name: &str) -> Option<String> {
-        self.raw(name)
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned)
-    }
-
-    fn path(&self, name: &str) -> Option<PathBuf> {
-        self.text(name).map(PathBuf::from)
-    }
-
-    fn bool(&self, name: &str) -> bool {
-        self.raw(name)
-            .is_some_and(|text| flag::bool(text) == Ok(true))
-    }
-
-    fn int(&self, name: &str) -> i64 {
-        self.raw(name)
-            .and_then(|text| flag::int(text, i64::MIN, i64::MAX).ok())
-            .unwrap_or_default()
-    }
-
-    fn float(&self, name: &str) -> f64 {
-        self.raw(name)
-            .and_then(|text| flag::float(text).ok())
-            .unwrap_or_default()
-    }
-
-    /// Fails if the duration is negative.
-    fn duration(&self, name: &'static str) -> Result<Duration, ConfigError> {
-        self.raw(name)
-            .map_or(Ok(Duration::ZERO), duration::parse)
-            .map_err(|error| self.error(name, error.to_string()))
-    }
-
-    fn list(&self, name: &str) -> Vec<String> {
-        let uses = self.0.get_many::<String>(name).into_iter().flatten();
-        uses.flat_map(|text| flag::list(text).unwrap_or_default())
-            .collect()
-    }
-
-    fn at_least(&self, name: &'static str, min: u32) -> Result<u32, ConfigError> {
-        let value = self.int(name);
-        let number = u32::try_from(value).ok().filter(|number| *number >= min);
-        number.ok_or_else(|| self.error(name, format!("it must be at least {min}")))
-    }
-
-    fn error(&self, flag: &'static str, reason: impl Into<String>) -> ConfigError {
-        ConfigError {
-            flag,
-            value: self.raw(flag).unwrap_or_default().to_owned(),
-            reason: reason.into(),
-        }
-    }
-
     fn logging(&self) -> Result<LogOptions, ConfigError> {
         let json = match self.raw("logging-format") {
             Some("json") => true,
@@ -213,72 +143,6 @@ impl Flags<'_> {
             json,
             verbosity: self.int("v"),
         })
-    }
-
-    fn serving(&self) -> Result<Option<ServingConfig>, ConfigError> {
-        let port = u16::try_from(self.int("secure-port"));
-        let port = port.map_err(|_| self.error("secure-port", "it must be between 0 and 65535"))?;
-        if port == 0 {
-            return Ok(None);
-        }
-        let address: IpAddr = self
-            .raw("bind-address")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or([0, 0, 0, 0].into());
-        let certificate = match (
-            self.path("tls-cert-file"),
-            self.path("tls-private-key-file"),
-        ) {
-            (Some(certificate), Some(key)) => Certificate::Files { certificate, key },
-            (None, None) => Certificate::SelfSigned,
-            (Some(_), None) => {
-                return Err(self.error("tls-cert-file", "--tls-private-key-file is missing"));
-            }
-            (None, Some(_)) => {
-                return Err(self.error("tls-private-key-file", "--tls-cert-file is missing"));
-            }
-        };
-        let tls13_only = match self.raw("tls-min-version") {
-            Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") | None => false,
-            Some("VersionTLS13") => true,
-            Some(_) => {
-                return Err(
-                    self.error("tls-min-version", "it must be VersionTLS12 or VersionTLS13")
-                );
-            }
-        };
-        let streams = self.at_least("http2-max-streams-per-connection", 0)?;
-        Ok(Some(ServingConfig {
-            options: ServingOptions {
-                address: SocketAddr::new(address, port),
-                tls: TlsOptions {
-                    certificate,
-                    tls13_only,
-                    http2: !self.bool("disable-http2-serving"),
-                },
-                http2_max_streams: if streams == 0 { 100 } else { streams },
-            },
-            authentication: AuthenticationOptions {
-                client_ca_file: self.path("client-ca-file"),
-                request_header: RequestHeaderOptions {
-                    client_ca_file: self.path("requestheader-client-ca-file"),
-                    allowed_names: self.list("requestheader-allowed-names"),
-                    username_headers: self.list("requestheader-username-headers"),
-                    uid_headers: self.list("requestheader-uid-headers"),
-                    group_headers: self.list("requestheader-group-headers"),
-                    extra_headers_prefix: self.list("requestheader-extra-headers-prefix"),
-                },
-                token_ttl: self.duration("authentication-token-webhook-cache-ttl")?,
-            },
-            authentication_kubeconfig: self.path("authentication-kubeconfig"),
-            skip_lookup: self.bool("authentication-skip-lookup"),
-            authorization: AuthorizationOptions {
-                always_allow_paths: self.list("authorization-always-allow-paths"),
-                allowed_ttl: self.duration("authorization-webhook-cache-authorized-ttl")?,
-                denied_ttl: self.duration("authorization-webhook-cache-unauthorized-ttl")?,
-            },
-            authorization_kubeconfig: self.path("authorization-kubeconfig"),
-        }))
     }
 
     /// `<controller>.<key>=<value>`: the controller's name ends at the first dot.
@@ -311,106 +175,15 @@ impl Flags<'_> {
         }
         Ok(config)
     }
-
-    /// Checks the same bounds as client-go.
-    fn leader_election(&self) -> Result<LeaderElection, ConfigError> {
-        let election = LeaderElection {
-            enabled: self.bool("leader-elect"),
-            lease_duration: self.duration("leader-elect-lease-duration")?,
-            renew_deadline: self.duration("leader-elect-renew-deadline")?,
-            retry_period: self.duration("leader-elect-retry-period")?,
-            name: self
-                .text("leader-elect-resource-name")
-                .filter(|_| self.is_given("leader-elect-resource-name")),
-            namespace: self
-                .text("leader-elect-resource-namespace")
-                .unwrap_or_default(),
-        };
-        let LeaderElection {
-            lease_duration,
-            renew_deadline,
-            retry_period,
-            ..
-        } = election;
-        let problems = [
-            (
-                self.text("leader-elect-resource-lock").as_deref() != Some("leases"),
-                "leader-elect-resource-lock",
-                "only leases is supported",
-            ),
-            (
-                election.namespace.is_empty(),
-                "leader-elect-resource-namespace",
-                "the Lease needs a namespace",
-            ),
-            (
-                lease_duration.is_zero() || lease_duration.subsec_nanos() > 0,
-                "leader-elect-lease-duration",
-                "it must be at least one second, in whole seconds",
-            ),
-            (
-                lease_duration <= renew_deadline,
-                "leader-elect-lease-duration",
-                "it must be longer than --leader-elect-renew-deadline, or two processes could lead at once",
-            ),
-            (
-                retry_period.is_zero() || renew_deadline <= retry_period.mul_f64(1.2),
-                "leader-elect-retry-period",
-                "it must be above 0, and 1.2 times its value must be less than --leader-elect-renew-deadline",
-            ),
-        ];
-        match problems
-            .into_iter()
-            .find(|(is_wrong, ..)| election.enabled && *is_wrong)
-        {
-            Some((_, flag, reason)) => Err(self.error(flag, reason)),
-            None => Ok(election),
-        }
-    }
-
-    /// A sentence with the given flags that have no effect yet.
-    fn without_effect(&self) -> Option<String> {
-        let ignored = kcm::flags::FLAGS
-            .iter()
-            .filter(|flag| self.is_given(flag.name))
-            .filter(|flag| match flag.effect {
-                Effect::Yes(_) => false,
-                Effect::NotYet => true,
-                Effect::Already(values) => {
-                    !self.raw(flag.name).is_some_and(|text| match flag.kind {
-                        Kind::Bool => values
-                            .iter()
-                            .any(|value| flag::bool(value) == flag::bool(text)),
-                        _ => values.contains(&text),
-                    })
-                }
-            });
-        let names: Vec<String> = ignored.map(|flag| format!("--{}", flag.name)).collect();
-        (!names.is_empty()).then(|| format!("these flags have no effect yet: {}", names.join(", ")))
-    }
-
-    fn unknown_gates(&self) -> Vec<String> {
-        let uses = self
-            .0
-            .get_many::<String>("feature-gates")
-            .into_iter()
-            .flatten();
-        let gates = uses.flat_map(|text| flag::pairs(text).unwrap_or_default().into_keys());
-        // A gate may name a component, such as `kube:JobBackoffLimitPerIndex`.
-        let gates = gates.map(|gate| gate.rsplit(':').next().unwrap_or_default().to_owned());
-        let unknown: Vec<String> = gates.filter(|gate| !kcm::is_feature_gate(gate)).collect();
-        if unknown.is_empty() {
-            return Vec::new();
-        }
-        vec![format!(
-            "Kubernetes 1.36 has no such feature gates: {}",
-            unknown.join(", ")
-        )]
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use flyball_serving::{AuthorizationOptions, RequestHeaderOptions};
+
     use super::*;
     use crate::cli::parse_run;
 

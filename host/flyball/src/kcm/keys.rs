@@ -9,6 +9,9 @@ use crate::config::RunConfig;
 /// Name of the key that signs tokens of service accounts.
 const SERVICE_ACCOUNT: &str = "service-account";
 
+/// Maximum size of a key's file, in bytes.
+const MAX_KEY: usize = 64 * 1024;
+
 /// Loads the keys from the files that flags name.
 ///
 /// # Errors
@@ -17,7 +20,7 @@ pub(crate) fn keys(config: &RunConfig) -> anyhow::Result<Signer> {
     let mut signer = Signer::default();
     if let Some(file) = &config.service_account_key_file {
         let flag = || format!("--service-account-private-key-file={}", file.display());
-        let pem = std::fs::read(file)
+        let pem = flyball_files::read(file, MAX_KEY)
             .context("can't read it")
             .with_context(flag)?;
         signer.add(SERVICE_ACCOUNT, &pem).with_context(flag)?;

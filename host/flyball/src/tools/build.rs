@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
+use flyball_manager::policy::Policy;
 use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
@@ -37,7 +38,7 @@ pub(super) async fn run(
     let output = output.unwrap_or_else(|| dir.join(format!("{}.wasm", module.name)));
     std::fs::write(&output, &component)
         .with_context(|| format!("can't write {}", output.display()))?;
-    let description = load(&output).await?.description;
+    let description = load(&output, &Policy::default()).await?.description;
     Ok(format!(
         "built {} {}: {}, {} bytes\n",
         description.name,

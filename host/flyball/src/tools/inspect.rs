@@ -9,16 +9,19 @@ use flyball_types::description::{DeltaType, Description, Mapping, Owners, Queue,
 use flyball_types::printable;
 use serde_json::json;
 
-use super::load::load;
 use super::producers::{self, Interface};
-use super::{Format, output};
+use super::{Format, load, output};
 
 /// The name of the export of every guest, up to the version of the world that it was compiled against.
 const GUEST: &str = "flyball:controller/guest@";
 
-/// Inspects a file.
-pub(super) async fn run(file: &Path, format: Format) -> anyhow::Result<String> {
-    let inspection = load(file).await?;
+/// Inspects a file, with the configuration of the policy at `policy`.
+pub(super) async fn run(
+    file: &Path,
+    policy: Option<&Path>,
+    format: Format,
+) -> anyhow::Result<String> {
+    let inspection = load::load(file, &load::policy(policy)?).await?;
     let interface = producers::read(&inspection.wasm);
     Ok(match format {
         Format::Text => text(file, &inspection, &interface),

@@ -8,7 +8,7 @@ use flyball_manager::{Inspection, PluginDescription};
 use flyball_plugin::{Engine, EngineError, EngineOptions};
 
 use crate::admin;
-use crate::manager::cache_folder;
+use crate::manager::{cache_folder, compiler};
 
 /// Maximum number of concurrent instances. Only one plugin is described at a time, but an instance with several
 /// memories counts once for each.
@@ -18,6 +18,7 @@ const MAX_INSTANCES: u32 = 16;
 pub(super) fn engine() -> Result<Engine, EngineError> {
     let options = EngineOptions {
         max_instances: MAX_INSTANCES,
+        compiler: compiler(),
         ..EngineOptions::default()
     };
     // Without the cache, each file is compiled again, which is only slower.
@@ -28,9 +29,14 @@ pub(super) fn engine() -> Result<Engine, EngineError> {
     .or_else(|_| Engine::new(options))
 }
 
-/// Loads a file as the host would, up to its validated description.
-pub(super) async fn load(file: &Path) -> anyhow::Result<Inspection> {
-    Ok(flyball_manager::inspect(&engine()?, file, &Policy::default()).await?)
+/// Reads the policy at `path`; without a path, the policy is empty.
+pub(super) fn policy(path: Option<&Path>) -> anyhow::Result<Policy> {
+    Ok(path.map(Policy::read).transpose()?.unwrap_or_default())
+}
+
+/// Loads a file as the host would, up to its validated description with the policy's configuration.
+pub(super) async fn load(file: &Path, policy: &Policy) -> anyhow::Result<Inspection> {
+    Ok(flyball_manager::inspect(&engine()?, file, policy).await?)
 }
 
 /// Returns the description of a file, or the description and policy of a plugin of the running host.
@@ -45,7 +51,7 @@ pub(super) async fn describe(
             tokio::task::spawn_blocking(move || admin::describe(&host, &name)).await?
         }
         _ => {
-            let description = (*load(plugin).await?.description).clone();
+            let description = (*load(plugin, &Policy::default()).await?.description).clone();
             Ok(PluginDescription {
                 description,
                 policy: None,

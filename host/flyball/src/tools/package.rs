@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use flyball_manager::policy::Policy;
 use flyball_registry::{Options, Package, PackageReference, PublicKey};
 
 use super::load::load;
 use super::producers;
 
+/// Maximum size of a public key's file, in bytes.
+const MAX_KEY: usize = 64 * 1024;
+
 /// Pushes a file. Returns the pinned reference of the package.
 pub(super) async fn push(file: &Path, to: &str, plain_http: bool) -> anyhow::Result<String> {
     let to: PackageReference = to.parse()?;
-    let inspection = load(file).await?;
+    let inspection = load(file, &Policy::default()).await?;
     let interface = producers::read(&inspection.wasm);
     let annotations = [
         ("title", &inspection.description.name),
@@ -69,7 +73,7 @@ pub(super) async fn pull(
 }
 
 fn key(path: &Path) -> anyhow::Result<PublicKey> {
-    let text = std::fs::read_to_string(path)
+    let text = flyball_files::read_to_string(path, MAX_KEY)
         .with_context(|| format!("can't read the public key {}", path.display()))?;
     PublicKey::from_pem(&text).with_context(|| format!("--signed-by {}", path.display()))
 }

@@ -1,17 +1,19 @@
 //! `flyball rbac`: the RBAC roles that let a plugin's service account do what the policy allows.
 //!
 //! Each permission that the plugin asks for is combined with each rule of the policy that allows
-//! it. A rule without namespaces becomes a rule of the ClusterRole; a rule with namespaces becomes
-//! a rule of a Role in each of them.
+//! it (`rbac/needs.rs`). A rule without namespaces becomes a rule of the ClusterRole; a rule with
+//! namespaces becomes a rule of a Role in each of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod needs;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use flyball_manager::policy::{PluginPolicy, Policy, Rule};
+use flyball_manager::policy::{PluginPolicy, Policy};
 use flyball_manager::{ACCOUNTS_NAMESPACE, PluginDescription};
-use flyball_types::description::{Description, VERBS};
-use flyball_types::{Kind, KindPattern, printable};
+use flyball_types::description::VERBS;
+use flyball_types::printable;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -20,11 +22,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Manifests, output, plural};
+use super::{Manifests, output};
+use needs::{Needs, Rules};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
-/// Verbs that cached reads need: a SubjectAccessReview confirms them.
-const CACHED: [&str; 3] = ["get", "list", "watch"];
 
 /// Prints the roles of a plugin under the policy at `path`, else under the policy that the running
 /// host has for it, else under a policy that grants all that it asks for.
@@ -71,161 +72,7 @@ pub(super) fn run(
     })
 }
 
-/// Verbs by group and resource.
-type Rules = BTreeMap<(String, String), BTreeSet<&'static str>>;
-
-/// The rules that an account needs.
-#[derive(Debug, Default)]
-struct Needs {
-    everywhere: Rules,
-    /// By namespace.
-    within: BTreeMap<String, Rules>,
-    /// Sentences for the operator.
-    notes: Vec<String>,
-}
-
-/// One verb that a plugin asks for.
-struct Ask<'a> {
-    /// None for all kinds.
-    kind: Option<&'a Kind>,
-    subresource: &'a str,
-    verb: &'a str,
-    /// Empty for all namespaces.
-    namespace: &'a str,
-}
-
 impl Needs {
-    fn of(description: &Description, policy: &PluginPolicy) -> Self {
-        let mut needs = Self::default();
-        let watches = description.watches.iter().map(|watch| Ask {
-            kind: watch.kind.as_ref(),
-            subresource: "",
-            verb: "watch",
-            namespace: &watch.namespace,
-        });
-        let permissions = description.permissions.iter().flat_map(|permission| {
-            permission.verbs.iter().map(|verb| Ask {
-                kind: match &permission.kind {
-                    KindPattern::All => None,
-                    KindPattern::One(kind) => Some(kind),
-                },
-                subresource: &permission.subresource,
-                verb,
-                namespace: "",
-            })
-        });
-        for ask in watches.chain(permissions) {
-            needs.add(&ask, policy);
-        }
-        if policy.imports.contains("raw") && description.imports.contains("raw") {
-            needs.note("It sends GET requests to paths of its own (`raw`): add the paths that it documents as `nonResourceURLs`.");
-        }
-        for group in ["", "events.k8s.io"] {
-            let verbs = needs
-                .everywhere
-                .entry((group.into(), "events".into()))
-                .or_default();
-            verbs.extend(["create", "patch"]);
-        }
-        needs
-    }
-
-    fn note(&mut self, note: impl Into<String>) {
-        let note = note.into();
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
-    }
-
-    fn add(&mut self, ask: &Ask<'_>, policy: &PluginPolicy) {
-        let name = ask.kind.map_or("*".into(), Kind::to_string);
-        let slash = if ask.subresource.is_empty() { "" } else { "/" };
-        let what = format!("{} {name}{slash}{}", ask.verb, ask.subresource);
-        let mut granted = false;
-        for rule in policy.allow.iter().filter(|rule| allows(rule, ask)) {
-            // A plugin that asks for all kinds gets the kinds of the rule.
-            let kinds = match ask.kind {
-                Some(_) => std::slice::from_ref(&name),
-                None => rule.kinds.as_slice(),
-            };
-            for kind in kinds {
-                granted |= self.add_kind(kind, ask, &rule.namespaces, &what);
-            }
-        }
-        if !granted {
-            self.note(format!(
-                "The policy does not grant what the plugin asks for: {what}."
-            ));
-        }
-    }
-
-    /// Adds the verb on one kind, or on all (`*`), in these namespaces. Returns whether the policy
-    /// grants it.
-    fn add_kind(&mut self, kind: &str, ask: &Ask<'_>, namespaces: &[String], what: &str) -> bool {
-        let (group, mut resource, namespaced) = match kind.parse::<Kind>() {
-            Ok(kind) => {
-                let known = plural::of(&kind);
-                if known.namespaced.is_none() {
-                    self.note(format!(
-                        "`{}` is the usual plural of {kind}; `kubectl api-resources` prints the actual one.",
-                        known.resource
-                    ));
-                }
-                (kind.group, known.resource, known.namespaced)
-            }
-            Err(_) => ("*".into(), "*".into(), None),
-        };
-        match (ask.subresource, resource.as_str()) {
-            ("", "*") => self.note(format!(
-                "RBAC grants this on all subresources as well: {what}."
-            )),
-            ("", _) => {}
-            ("*", _) => {
-                self.note(format!(
-                    "RBAC has no pattern for this; name the subresources: {what}."
-                ));
-                return true;
-            }
-            (subresource, _) => resource = format!("{resource}/{subresource}"),
-        }
-        let verbs: &[&str] = match ask.verb {
-            "watch" => &CACHED,
-            "*" => &VERBS,
-            verb => match VERBS.iter().position(|known| *known == verb) {
-                Some(at) => &VERBS[at..=at],
-                None => {
-                    self.note(format!("The verb `{verb}` is unknown and left out."));
-                    return true;
-                }
-            },
-        };
-        let key = (group, resource);
-        if namespaces.is_empty() && ask.namespace.is_empty() {
-            self.everywhere.entry(key).or_default().extend(verbs);
-            return true;
-        }
-        if namespaced == Some(false) {
-            self.note(format!(
-                "The policy grants this only in namespaces, but the kind is cluster-scoped: {what}."
-            ));
-            return true;
-        }
-        let only = [ask.namespace.to_owned()];
-        for namespace in if ask.namespace.is_empty() {
-            namespaces
-        } else {
-            &only
-        } {
-            self.within
-                .entry(namespace.clone())
-                .or_default()
-                .entry(key.clone())
-                .or_default()
-                .extend(verbs);
-        }
-        true
-    }
-
     /// The namespace of accounts if it is Flyball's own, the account, its roles and their bindings.
     fn objects(&self, name: &str, (namespace, account): (&str, &str)) -> Vec<Value> {
         let role = format!("flyball:{name}");
@@ -301,25 +148,6 @@ fn to_value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).expect("typed objects have no map with keys other than strings")
 }
 
-/// Whether a rule allows some of what is asked for.
-fn allows(rule: &Rule, ask: &Ask<'_>) -> bool {
-    let has = |words: &BTreeSet<String>, word: &str| words.contains(word) || words.contains("*");
-    let kind = ask.kind.map(Kind::to_string);
-    has(&rule.verbs, ask.verb)
-        && kind.is_none_or(|kind| {
-            rule.kinds
-                .iter()
-                .any(|known| *known == kind || known == "*")
-        })
-        && (rule.subresource == ask.subresource || rule.subresource == "*")
-        && (ask.namespace.is_empty()
-            || rule.namespaces.is_empty()
-            || rule
-                .namespaces
-                .iter()
-                .any(|namespace| namespace == ask.namespace))
-}
-
 /// The rules of a role. Resources of a group with the same verbs share a rule.
 fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
     let mut joined: BTreeMap<(&str, Vec<&str>), Vec<&str>> = BTreeMap::new();
@@ -344,6 +172,8 @@ fn policy_rules(rules: &Rules) -> Vec<PolicyRule> {
 
 #[cfg(test)]
 mod tests {
+    use flyball_types::description::Description;
+
     use super::*;
 
     const DOCUMENT: &str = r#"{

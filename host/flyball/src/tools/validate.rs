@@ -7,12 +7,15 @@ use flyball_manager::policy::Policy;
 use flyball_types::{error_chain, printable};
 use serde_json::{Value, json};
 
-use super::load::engine;
-use super::{Done, Format, output};
+use super::{Done, Format, load, output};
 
-/// Checks each file on its own.
-pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::Result<Done> {
-    let engine = engine()?;
+/// Checks each file on its own, plugins with the configuration of the policy at `policy`.
+pub(super) async fn run(
+    files: &[impl AsRef<Path>],
+    policy: Option<&Path>,
+    format: Format,
+) -> anyhow::Result<Done> {
+    let (engine, given) = (load::engine()?, load::policy(policy)?);
     let mut results: Vec<(&Path, anyhow::Result<Value>)> = Vec::new();
     for file in files.iter().map(AsRef::as_ref) {
         let is_policy = file.is_dir()
@@ -21,7 +24,7 @@ pub(super) async fn run(files: &[impl AsRef<Path>], format: Format) -> anyhow::R
                 .is_some_and(|extension| extension == "toml");
         let checked = match is_policy {
             true => Policy::read(file).map(|policy| policy_document(&policy)).map_err(anyhow::Error::from),
-            false => flyball_manager::inspect(&engine, file, &Policy::default()).await.map_err(anyhow::Error::from).map(|inspection| {
+            false => flyball_manager::inspect(&engine, file, &given).await.map_err(anyhow::Error::from).map(|inspection| {
                 let description = &inspection.description;
                 let digest = format!("sha256:{}", inspection.digest);
                 json!({"kind": "plugin", "name": description.name, "version": description.version, "digest": digest})

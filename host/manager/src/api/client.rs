@@ -7,10 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::JSON;
 use flyball_cache::{ApiResponse, Connection};
+use flyball_plugin::{Budget, Held};
 use flyball_types::{ApiError, Effect, error_chain};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use kube::client::Body;
 use tower::ServiceExt as _;
 
@@ -46,6 +48,8 @@ pub(crate) struct ApiRequest {
     accept: &'static str,
     /// The longest body of the answer in bytes.
     answer_bytes: usize,
+    /// Counts the body of the answer while it is read; none if it is not counted.
+    budget: Option<Arc<Budget>>,
 }
 
 impl ApiRequest {
@@ -62,6 +66,15 @@ impl ApiRequest {
             body,
             accept: JSON,
             answer_bytes: ANSWER_BYTES,
+            budget: None,
+        }
+    }
+
+    /// Counts the answer in this budget.
+    pub(crate) fn charged_to(self, budget: &Arc<Budget>) -> Self {
+        Self {
+            budget: Some(budget.clone()),
+            ..self
         }
     }
 
@@ -127,6 +140,11 @@ impl ApiClient {
     /// Fails with the server's status and reason, or with one of the host's: `Timeout` if no complete answer came,
     /// `Unreachable` if the server could not be reached, `Fenced` if another process leads.
     pub(crate) async fn send(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
+        self.send_held(request).await.map(|held| held.bytes)
+    }
+
+    /// As [`ApiClient::send`]. The answer stays counted in the request's budget until it is dropped.
+    pub(crate) async fn send_held(&self, request: ApiRequest) -> Result<Held, ApiError> {
         let is_read = request.method == Method::GET;
         let result = self.send_patiently(request).await;
         if is_read {
@@ -136,7 +154,7 @@ impl ApiClient {
         }
     }
 
-    async fn send_patiently(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
+    async fn send_patiently(&self, request: ApiRequest) -> Result<Held, ApiError> {
         // A later attempt says nothing about the effect of an earlier one.
         let mut is_unknown = false;
         let with_effect = |error: ApiError, is_unknown| {
@@ -184,7 +202,7 @@ impl ApiClient {
         Ok(left.map_or(TIMEOUT, |left| left.min(TIMEOUT)))
     }
 
-    async fn try_send(&self, api_request: &ApiRequest) -> Result<Bytes, ApiError> {
+    async fn try_send(&self, api_request: &ApiRequest) -> Result<Held, ApiError> {
         let (method, path) = (&api_request.method, &api_request.path);
         let mut request = Request::builder()
             .method(method)
@@ -222,29 +240,17 @@ impl ApiClient {
                 }
             })?;
         let (head, body) = response.into_parts();
-        let limit = api_request.answer_bytes;
-        let body = Limited::new(body, limit).collect().await;
-        let body = body.map(Collected::to_bytes).map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                let message = format!(
-                    "the answer to {method} {path} has more than {limit} bytes, which is the limit"
-                );
-                return ApiError::full(message).with_effect(Effect::Unknown);
-            }
-            let cause = error_chain(&*error);
-            ApiError::timeout(format!(
-                "the answer to {method} {path} was cut off: {cause}"
-            ))
-        })?;
+        let body = read_body(body, api_request).await?;
         if head.status.is_success() {
             return Ok(body);
         }
+        let body = &body.bytes;
         if head.status == StatusCode::UNAUTHORIZED
             && let Some(credentials) = &self.credentials
         {
             credentials.refused();
         }
-        let mut error = read_status(head.status, &body, method, path);
+        let mut error = read_status(head.status, body, method, path);
         let seconds = head
             .headers
             .get(RETRY_AFTER)
@@ -254,6 +260,51 @@ impl ApiClient {
         }
         Err(error)
     }
+}
+
+/// Reads the body of an answer, up to the request's bounds.
+async fn read_body(mut body: Incoming, request: &ApiRequest) -> Result<Held, ApiError> {
+    let ApiRequest {
+        method,
+        path,
+        answer_bytes: limit,
+        ..
+    } = request;
+    let mut charge = request.budget.as_ref().map(Budget::charge);
+    let (mut read, mut length) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let cause = error_chain(&error);
+            ApiError::timeout(format!(
+                "the answer to {method} {path} was cut off: {cause}"
+            ))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        length += data.len();
+        let charged = match &mut charge {
+            Some(charge) => charge.grow(data.len()),
+            None => Ok(()),
+        };
+        // A write has taken effect although its answer can't be read.
+        charged.map_err(|error| error.with_effect(Effect::Unknown))?;
+        if length > *limit {
+            let message = format!(
+                "the answer to {method} {path} has more than {limit} bytes, which is the limit"
+            );
+            return Err(ApiError::full(message).with_effect(Effect::Unknown));
+        }
+        read.push(data);
+    }
+    let bytes = match <[Bytes; 1]>::try_from(read) {
+        Ok([only]) => only,
+        Err(read) => read.concat().into(),
+    };
+    Ok(match charge {
+        Some(charge) => Held::new(bytes, charge),
+        None => bytes.into(),
+    })
 }
 
 /// Reads a refusal: a `Status` object of the server, or any body that a proxy in front of it returns.
@@ -388,6 +439,37 @@ mod tests {
         assert_eq!((read.status, read.effect), (500, Effect::None));
         let write = client.send(post()).await.unwrap_err();
         assert_eq!((write.status, write.effect), (500, Effect::Unknown));
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_its_limit_and_to_the_plugins_budget() {
+        let answer = json!({"data": "x".repeat(1000)});
+        let (connection, _) = serve(move |_| Reply::Json(200, answer.clone()));
+        let (client, get) = (client(connection, Fence::open()), || {
+            ApiRequest::get("/version")
+        });
+        let too_long = client.send(get().at_most(500)).await.unwrap_err();
+        assert!(
+            too_long.message.contains("more than 500 bytes"),
+            "{too_long}"
+        );
+        assert_eq!(too_long.effect, Effect::None);
+        let budget = Budget::new(1500);
+        let first = client.send_held(get().charged_to(&budget)).await.unwrap();
+        assert_eq!(budget.used(), first.bytes.len());
+        let full = client
+            .send_held(get().charged_to(&budget))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (full.reason.as_str(), budget.used()),
+            ("Full", first.bytes.len())
+        );
+        drop(first);
+        assert!(client.send_held(get().charged_to(&budget)).await.is_ok());
+        assert_eq!(budget.used(), 0);
+        let write = client.send(post().at_most(500)).await.unwrap_err();
+        assert_eq!(write.effect, Effect::Unknown);
     }
 
     fn read(status: u16, body: &'static str) -> ApiError {

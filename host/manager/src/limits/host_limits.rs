@@ -8,6 +8,7 @@ use flyball_types::ApiError;
 
 use crate::limits::quarantine::Quarantine;
 use crate::limits::rate::RateGate;
+use crate::limits::stop::StopSignal;
 use crate::policy::LimitPolicy;
 
 /// Log lines per second and at once of a dropped-in plugin. Built-ins have no limit.
@@ -25,6 +26,8 @@ pub(crate) struct HostLimits {
     pub(crate) events: RateGate,
     pub(crate) quarantine: Quarantine,
     pub(crate) route: RouteLoad,
+    /// Stops writes that have not started.
+    pub(crate) stop: Arc<StopSignal>,
     /// 0 for no limit.
     queued_keys: u32,
     refused_keys: AtomicU64,
@@ -74,6 +77,7 @@ impl HostLimits {
             ),
             events: gate(policy.events_per_second, policy.events_burst, EVENTS),
             quarantine: Quarantine::default(),
+            stop: Arc::default(),
             route: RouteLoad::default(),
             queued_keys: policy
                 .queued_keys

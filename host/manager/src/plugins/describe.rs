@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use flyball_plugin::{Batch, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
+use flyball_plugin::{Batch, Held, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -51,7 +51,7 @@ impl Imports for DescribeImports {
         false
     }
 
-    fn reader_read(&self, _: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+    fn reader_read(&self, _: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
         async { Err(denied()) }.boxed()
     }
 
@@ -59,8 +59,8 @@ impl Imports for DescribeImports {
         async { Err(denied()) }.boxed()
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
-        async move { vec![Err(denied()); batch.writes.len()] }.boxed()
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+        async move { batch.writes.iter().map(|_| Err(denied())).collect() }.boxed()
     }
 
     fn events_emit(&self, _: ObjectReference, _: &str, _: &str, _: &str, _: &[u8]) {}

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use flyball_plugin::Engine;
 use flyball_types::description::Description;
 
-use crate::plugins::load::{Origin, PluginError, describe_with, dropped_in};
+use crate::plugins::load::{Origin, PluginError, describe_with, dropped_in, read};
 use crate::policy::Policy;
 use crate::policy::grant::Grants;
 
@@ -34,11 +34,7 @@ pub async fn inspect(
     policy: &Policy,
 ) -> Result<Inspection, PluginError> {
     let origin = Origin::File(path.to_owned());
-    let read = tokio::fs::read(path).await;
-    let wasm = Bytes::from(read.map_err(|source| PluginError::Read {
-        origin: origin.text(),
-        source,
-    })?);
+    let wasm = read(engine, path).await?;
     let grants = Grants {
         plugins: policy.clone(),
         ..Grants::default()

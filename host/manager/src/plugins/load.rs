@@ -1,7 +1,7 @@
 //! From a file to a plugin that says of itself what it is: read → check and compile → describe → check the description.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,6 +169,18 @@ pub(crate) async fn builtin(
     Ok((plugin, component))
 }
 
+/// Reads a plugin's file, off the async threads. Whatever lies there, no more is read than a plugin may have.
+pub(crate) async fn read(engine: &Engine, path: &Path) -> Result<Bytes, PluginError> {
+    let limit = engine.max_component_bytes();
+    let file = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || flyball_files::read(file, limit)).await;
+    let read = read.map_err(std::io::Error::other).and_then(|read| read);
+    read.map(Bytes::from).map_err(|source| PluginError::Read {
+        origin: Origin::File(path.to_owned()).text(),
+        source,
+    })
+}
+
 /// Loads a plugin from the bytes of its file. It describes itself without configuration: the operator's values are found by
 /// its name, which only its description tells. See [`describe_with`].
 pub(crate) async fn dropped_in(
@@ -243,9 +255,15 @@ async fn describe(
         origin: text.clone(),
         source: Box::new(source),
     })?;
-    let description = std::str::from_utf8(&document)
-        .map_err(|error| DescriptionError::Parse(error.to_string()))
-        .and_then(Description::read);
+    // A large document takes a while, which must not hold up other tasks.
+    let read = tokio::task::spawn_blocking(move || {
+        std::str::from_utf8(&document)
+            .map_err(|error| DescriptionError::Parse(error.to_string()))
+            .and_then(Description::read)
+    });
+    let description = read
+        .await
+        .unwrap_or_else(|error| Err(DescriptionError::Parse(error.to_string())));
     let description = description.map_err(|source| PluginError::Description {
         origin: text.clone(),
         source,
@@ -299,8 +317,6 @@ pub(crate) fn limits(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::policy::Policy;
 

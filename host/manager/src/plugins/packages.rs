@@ -11,6 +11,8 @@ use flyball_registry::{Options, PackageReference, PublicKey};
 use crate::plugins::load::{self, LoadedPlugin, Origin, PluginError};
 use crate::policy::Policy;
 
+/// The largest file of a public key in bytes. A key has 200.
+const MAX_KEY: usize = 64 * 1024;
 /// How long to wait before a registry is asked again, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
@@ -79,14 +81,14 @@ impl Package {
         let source: PackageReference = self.source.parse().map_err(failed)?;
         let key = match &self.signed_by {
             Some(path) => {
-                let text =
-                    tokio::fs::read_to_string(path)
-                        .await
-                        .map_err(|source| PluginError::Read {
-                            origin: format!("{} (its key {})", origin.text(), path.display())
-                                .into(),
-                            source,
-                        })?;
+                let file = path.clone();
+                let read = move || flyball_files::read_to_string(file, MAX_KEY);
+                let read = tokio::task::spawn_blocking(read).await;
+                let read = read.map_err(std::io::Error::other).and_then(|read| read);
+                let text = read.map_err(|source| PluginError::Read {
+                    origin: format!("{} (its key {})", origin.text(), path.display()).into(),
+                    source,
+                })?;
                 Some(PublicKey::from_pem(&text).map_err(failed)?)
             }
             None => None,

@@ -3,12 +3,12 @@
 //! [`VersionStore`] keeps both on disk, off the async threads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use flyball_files::{OthersMay, PrivateFolder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -17,6 +17,8 @@ use crate::policy::grant::Asks;
 
 /// The file that the record is written to.
 const RECORD: &str = "versions.json";
+/// The largest record in bytes: that of a thousand plugins with long lists of permissions.
+const MAX_RECORD: usize = 64 * 1024 * 1024;
 
 /// Which versions of each plugin ran, by the plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -113,38 +115,45 @@ impl Record {
     }
 }
 
-/// The folder with the record and the bytes of versions. All of its functions block.
+/// The folder with the record and the bytes of versions, which nobody else may write to: the record says what was granted.
+/// All of its functions block.
 #[derive(Clone, Debug)]
-pub(crate) struct VersionFolder(PathBuf);
+pub(crate) struct VersionFolder {
+    folder: Arc<PrivateFolder>,
+    /// The size of the largest version in bytes.
+    max_version: usize,
+}
 
 impl VersionFolder {
     /// Opens a folder, which is created if it isn't there, and reads its record.
     ///
     /// # Errors
-    /// The folder can't be created or read, or the record is not what was written.
-    pub(crate) fn open(folder: PathBuf) -> io::Result<(Self, Record)> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder)?;
-        let record = match fs::read(folder.join(RECORD)) {
+    /// The folder can't be created or read, others may write to it or to the record, or the record is not what was written.
+    pub(crate) fn open(folder: &Path, max_version: usize) -> io::Result<(Self, Record)> {
+        let folder = PrivateFolder::open(folder, OthersMay::Read)?;
+        let record = match folder.read(RECORD, MAX_RECORD) {
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
             Err(error) => return Err(error),
         };
-        Ok((Self(folder), record))
+        let folder = Self {
+            folder: Arc::new(folder),
+            max_version,
+        };
+        Ok((folder, record))
     }
 
     /// Keeps the bytes of a file, in case that it becomes the version before.
     fn keep(&self, digest: &str, wasm: &[u8]) -> io::Result<()> {
-        let path = self.path(digest);
-        if path.exists() {
+        if self.folder.file(&name(digest)).is_ok() {
             return Ok(());
         }
-        write(&path, wasm)
+        self.write_whole(&name(digest), wasm)
     }
 
     /// Reads the bytes of a version.
     pub(crate) fn read(&self, digest: &str) -> io::Result<Bytes> {
-        let wasm = fs::read(self.path(digest))?;
+        let wasm = self.folder.read(&name(digest), self.max_version)?;
         if flyball_plugin::digest(&wasm) != digest {
             return Err(io::Error::other(
                 "the file has changed since it was written",
@@ -156,35 +165,31 @@ impl VersionFolder {
     /// Writes the record, and removes versions that nobody can roll back to. `in_use` are the digests of loaded files.
     fn write(&self, record: &Record, in_use: &BTreeSet<String>) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
-        write(&self.0.join(RECORD), &text)?;
-        let mut keep: BTreeSet<&str> = record.digests().collect();
-        keep.extend(in_use.iter().map(String::as_str));
-        for entry in fs::read_dir(&self.0)? {
-            let path = entry?.path();
-            let is_version = path.extension().is_some_and(|found| found == "wasm");
-            let digest = path.file_stem().unwrap_or_default().to_string_lossy();
-            if is_version && !keep.contains(&*digest) {
-                fs::remove_file(&path)?;
+        self.write_whole(RECORD, &text)?;
+        let mut keep: BTreeSet<String> = record.digests().map(name).collect();
+        keep.extend(in_use.iter().map(|digest| name(digest)));
+        for entry in self.folder.entries()? {
+            let is_version = Path::new(&entry.name)
+                .extension()
+                .is_some_and(|found| found == "wasm");
+            if is_version && !keep.contains(&*entry.name.to_string_lossy()) {
+                self.folder.remove(&entry.name)?;
             }
         }
         Ok(())
     }
 
-    fn path(&self, digest: &str) -> PathBuf {
-        self.0.join(format!("{digest}.wasm"))
+    fn write_whole(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.folder.write(name, |file| {
+            file.write_all(content)?;
+            file.sync_all()
+        })
     }
 }
 
-/// Writes a file so that it is there as a whole or not at all.
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let _ = fs::remove_file(&temporary);
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
+/// The name of a version's file.
+fn name(digest: &str) -> String {
+    format!("{digest}.wasm")
 }
 
 /// Keeps versions and their record in a folder. One task does so, in the order in which it is asked: what is kept before a
@@ -257,12 +262,12 @@ impl Job {
         match self {
             Self::Keep(digest, wasm) => {
                 if let Err(error) = folder.keep(&digest, &wasm) {
-                    tracing::warn!(%error, digest, folder = %folder.0.display(), "can't keep this version of a plugin: there will be no rollback to it");
+                    tracing::warn!(%error, digest, folder = %folder.folder.path().display(), "can't keep this version of a plugin: there will be no rollback to it");
                 }
             }
             Self::Write(record, in_use, done) => {
                 if let Err(error) = folder.write(&record, &in_use) {
-                    tracing::warn!(%error, folder = %folder.0.display(), "can't write the record of versions of plugins");
+                    tracing::warn!(%error, folder = %folder.folder.path().display(), "can't write the record of versions of plugins");
                 }
                 if let Some(done) = done {
                     let _ = done.send(());
@@ -274,12 +279,22 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
     use flyball_plugin::digest;
 
     use super::*;
 
+    const MAX_VERSION: usize = 1000;
+
     fn open(home: &tempfile::TempDir) -> (VersionFolder, Record) {
-        VersionFolder::open(home.path().join("state")).unwrap()
+        VersionFolder::open(&home.path().join("state"), MAX_VERSION).unwrap()
+    }
+
+    fn path(folder: &VersionFolder, digest: &str) -> PathBuf {
+        folder.folder.path().join(name(digest))
     }
 
     /// Records that a version runs.
@@ -343,8 +358,45 @@ mod tests {
         let own = digest(b"1");
         folder.keep(&own, b"1").unwrap();
         assert_eq!(folder.read(&own).unwrap(), &b"1"[..]);
-        fs::write(folder.path(&own), b"changed").unwrap();
+        fs::write(path(&folder, &own), b"changed").unwrap();
         assert!(folder.read(&own).is_err());
+    }
+
+    #[test]
+    fn a_version_that_is_a_link_or_too_large_is_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, _) = open(&home);
+        let large = vec![0; MAX_VERSION + 1];
+        for (wasm, is_link) in [(b"1".as_slice(), true), (&large, false)] {
+            let digest = digest(wasm);
+            folder.keep(&digest, wasm).unwrap();
+            if is_link {
+                let elsewhere = home.path().join("elsewhere");
+                fs::rename(path(&folder, &digest), &elsewhere).unwrap();
+                symlink(&elsewhere, path(&folder, &digest)).unwrap();
+            }
+            assert!(folder.read(&digest).is_err(), "{is_link}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_others_could_have_written_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, mut record) = open(&home);
+        run(&mut record, "1", "1");
+        folder.write(&record, &BTreeSet::new()).unwrap();
+        let state = home.path().join("state");
+        for (path, mode) in [(state.clone(), 0o777), (state.join(RECORD), 0o666)] {
+            let before = fs::metadata(&path).unwrap().permissions();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert!(
+                VersionFolder::open(&state, MAX_VERSION).is_err(),
+                "{}",
+                path.display()
+            );
+            fs::set_permissions(&path, before).unwrap();
+        }
+        assert_eq!(open(&home).1, record);
     }
 
     #[tokio::test]

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use flyball_cache::Informer;
+use flyball_plugin::Plugin;
 use flyball_serving::HealthChecks;
 use flyball_serving::debug::PageRegistration;
 use flyball_serving::health::{CheckName, Note, Registration};
@@ -110,7 +112,7 @@ impl Starter {
             discovered,
         } = opened;
         let name = context.name().to_owned();
-        let waits_for = unsynced(&informers, discovered.as_ref());
+        let waits_for = waiting(&plugin, &informers, discovered.as_ref());
         let health = &self.telemetry.health;
         let checks = checks(health, &name, version.grant.is_builtin, waits_for.clone());
         let page = discovered.is_some().then(|| {
@@ -177,12 +179,15 @@ impl Starter {
             .flat_map(DiscoveredInformers::informers);
         cached.discover(discovered.cloned());
         let cached = Arc::new(cached);
+        let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin);
         let writer = Writer::new(
             client.clone(),
             self.cluster.discovery.clone(),
             policy.clone(),
             self.rate_limiter(&policy),
             cached.clone(),
+            opened.plugin.budget().clone(),
+            limits.stop.clone(),
         );
         let has_same_memo = |same: &&Arc<PluginContext>| {
             same.settings.description.memo_schema == description.memo_schema
@@ -203,8 +208,8 @@ impl Starter {
             policy.clone(),
             self.rate_limiter(&policy),
             opened.plugin.limits().answer_bytes,
+            opened.plugin.budget().clone(),
         );
-        let limits = HostLimits::new(name.clone(), &policy.limits, grant.is_builtin);
         let telemetry = PluginTelemetry {
             recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
             incidents: Incidents {
@@ -299,17 +304,34 @@ impl Starter {
     }
 }
 
-/// Tells which informers of a version are not synced yet.
-fn unsynced(informers: &[(usize, Informer)], discovered: Option<&DiscoveredInformers>) -> WaitsFor {
-    let informers = informers.to_vec();
+/// How long calls may wait for an instance slot before the plugin counts as starved.
+const STARVED: Duration = Duration::from_secs(10);
+
+/// Says what a version waits for: informers that are not synced yet, or instance slots that others occupy.
+fn waiting(
+    plugin: &Plugin,
+    informers: &[(usize, Informer)],
+    discovered: Option<&DiscoveredInformers>,
+) -> WaitsFor {
+    let (plugin, informers) = (plugin.clone(), informers.to_vec());
     let discovered_ready = discovered.map(DiscoveredInformers::ready);
     Arc::new(move || {
         waits_for(&informers).or_else(|| match &discovered_ready {
             Some(ready) if !ready.load(Ordering::Acquire) => {
                 Some("waits until the caches of all discovered kinds are synced".to_owned())
             }
-            _ => None,
+            _ => starved(plugin.stats().starved),
         })
+    })
+}
+
+/// A sentence about a plugin whose calls have waited for so long for instance slots; none if that is not long.
+fn starved(waited: Duration) -> Option<String> {
+    (waited > STARVED).then(|| {
+        format!(
+            "is starved: its calls have waited for an instance slot for {} s; `flyball status` shows which plugins hold them",
+            waited.as_secs()
+        )
     })
 }
 

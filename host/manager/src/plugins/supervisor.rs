@@ -77,6 +77,7 @@ pub(crate) struct Supervisor {
     approvals: mpsc::UnboundedSender<Approval>,
     /// Answers to operators that wait for the next plan to be carried out.
     replies: Vec<(Reply, Result<String, RequestError>)>,
+    is_shutting_down: bool,
     /// Plugins that drain, by the task that drains them.
     ending: JoinSet<()>,
     ending_names: HashMap<tokio::task::Id, String>,
@@ -161,7 +162,8 @@ impl Supervisor {
             "1 for a plugin of which a version can't run: it waits for a grant, or can't be loaded.",
             &["plugin"],
         )?;
-        let (folder, record) = open_versions(sources.state.clone()).await?;
+        let max_version = options.engine.max_component_bytes();
+        let (folder, record) = open_versions(sources.state.clone(), max_version).await?;
         let (sender, requests) = mpsc::channel(16);
         let events = mpsc::unbounded_channel();
         let (approvals, approval_requests) = mpsc::unbounded_channel();
@@ -205,6 +207,7 @@ impl Supervisor {
             approvals,
             replies: Vec::new(),
             ending: JoinSet::new(),
+            is_shutting_down: false,
             ending_names: HashMap::new(),
             retiring: JoinSet::new(),
             notes: BTreeMap::new(),
@@ -280,6 +283,7 @@ impl Supervisor {
             () = shutdown.cancelled() => {}
         }
         self.opening.clear();
+        self.is_shutting_down = true;
         let names: Vec<String> = self.state.slots.keys().cloned().collect();
         for name in names {
             self.carry_out(Action::Stop(name, None));
@@ -483,12 +487,14 @@ impl Supervisor {
 /// Opens the folder of versions, off the async threads.
 async fn open_versions(
     folder: Option<PathBuf>,
+    max_version: usize,
 ) -> Result<(Option<VersionFolder>, Record), SupervisorError> {
     let Some(folder) = folder else {
         return Ok((None, Record::default()));
     };
     let path = folder.clone();
-    let opened = tokio::task::spawn_blocking(move || VersionFolder::open(path)).await;
+    let open = move || VersionFolder::open(&path, max_version);
+    let opened = tokio::task::spawn_blocking(open).await;
     let opened = opened
         .map_err(std::io::Error::other)
         .and_then(|opened| opened);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flyball_types::description::Description;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
 
+use crate::policy::file::MAX_POLICY;
 use crate::policy::grant::{ACCOUNTS_NAMESPACE, Asks};
 use crate::policy::{PluginPolicy, Policy, PolicyError, Rule};
 
@@ -26,7 +27,7 @@ pub(crate) enum ApproveError {
 pub(crate) fn approve(path: &Path, description: &Description) -> Result<String, ApproveError> {
     let name = &description.name;
     let file = file_of(path, name)?;
-    let text = match fs::read_to_string(&file) {
+    let text = match flyball_files::read_to_string(&file, MAX_POLICY) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(source) => return Err(ApproveError::Write { path: file, source }),

@@ -163,20 +163,6 @@ impl PluginPolicy {
         )))
     }
 
-    /// Fails with `Denied` if the plugin may not send requests to this server, named as in `https://example.com:443`.
-    pub(crate) fn check_server(&self, server: &str) -> Result<(), ApiError> {
-        if self
-            .http_hosts
-            .iter()
-            .any(|granted| whole_server(granted).as_deref() == Some(server))
-        {
-            return Ok(());
-        }
-        Err(ApiError::denied(format!(
-            "the policy does not let this plugin send requests to {server}"
-        )))
-    }
-
     /// Fails with `Denied` if `signer` may not use this key for the plugin, whether the host holds such a key or not.
     pub fn check_key(&self, key: &str) -> Result<(), ApiError> {
         self.check_import("signer")?;
@@ -271,25 +257,6 @@ pub(crate) fn deny_hidden(kind: &Kind, hidden: &[FieldPath]) -> Result<(), ApiEr
         "the policy does not let this plugin see {} of {kind}",
         hidden.join(", ")
     )))
-}
-
-/// A server as an operator names it, with its scheme and port; none if it is not valid.
-pub(super) fn whole_server(text: &str) -> Option<String> {
-    let (scheme, rest, usual) = match text.split_once("://") {
-        Some(("http", rest)) => ("http", rest, 80),
-        Some(("https", rest)) => ("https", rest, 443),
-        Some(_) => return None,
-        None => ("https", text, 443),
-    };
-    let authority: http::uri::Authority = rest.parse().ok()?;
-    if authority.host().is_empty() || authority.as_str().contains('@') {
-        return None;
-    }
-    Some(format!(
-        "{scheme}://{}:{}",
-        authority.host().to_ascii_lowercase(),
-        authority.port_u16().unwrap_or(usual)
-    ))
 }
 
 #[cfg(test)]
@@ -482,43 +449,5 @@ mod tests {
             ["data", "metadata.labels"]
         );
         assert_eq!(ungranted("", &["metadata.name"]), [""; 0]);
-    }
-
-    #[test]
-    fn requests_go_to_the_servers_that_the_operator_names() {
-        let text = "[plugins.a]\nhttp-hosts = [\"Example.com\", \"http://[::1]:8080\", \"https://other.com:8443\"]";
-        let policy = &parse(text).unwrap().plugins["a"];
-        for server in [
-            "https://example.com:443",
-            "http://[::1]:8080",
-            "https://other.com:8443",
-        ] {
-            assert!(policy.check_server(server).is_ok(), "{server}");
-        }
-        for server in [
-            "http://example.com:80",
-            "https://example.com:8443",
-            "https://other.com:443",
-            "https://x.example.com:443",
-        ] {
-            assert_eq!(
-                policy.check_server(server).unwrap_err().reason,
-                "Denied",
-                "{server}"
-            );
-        }
-        for host in [
-            "",
-            "ftp://example.com",
-            "user@example.com",
-            "example.com/path",
-            "a b",
-        ] {
-            let text = format!("[plugins.a]\nhttp-hosts = [\"{host}\"]");
-            assert!(
-                parse(&text).unwrap_err().contains("is not a server"),
-                "{host}"
-            );
-        }
     }
 }

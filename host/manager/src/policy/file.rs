@@ -6,7 +6,6 @@ use flyball_registry::{PackageReference, RegistryError};
 use flyball_types::nearest::with_nearest;
 use flyball_types::{Kind, Mask};
 
-use crate::policy::decide::whole_server;
 use crate::policy::{PluginPolicy, Policy};
 
 /// A policy that can't be used. A retry helps only after it was corrected.
@@ -38,6 +37,8 @@ pub enum PolicyError {
     },
 }
 
+/// The largest file of a policy in bytes.
+pub(super) const MAX_POLICY: usize = 4 * 1024 * 1024;
 /// The most keys that a policy lets a plugin reconcile at once.
 const MAX_CONCURRENCY: u32 = 10_000;
 
@@ -49,11 +50,13 @@ impl Policy {
             source,
         };
         if !path.is_dir() {
-            return Self::parse(path, &std::fs::read_to_string(path).map_err(read)?);
+            let text = flyball_files::read_to_string(path, MAX_POLICY).map_err(read)?;
+            return Self::parse(path, &text);
         }
         let mut policy = Self::default();
         for file in Self::files(path)? {
-            let text = std::fs::read_to_string(&file).map_err(|source| PolicyError::Read {
+            let text = flyball_files::read_to_string(&file, MAX_POLICY);
+            let text = text.map_err(|source| PolicyError::Read {
                 path: file.clone(),
                 source,
             })?;
@@ -140,14 +143,8 @@ impl PluginPolicy {
                 "`fields` limit what is read: remove them from rules with verbs that write".into(),
             );
         }
-        if let Some(host) = self
-            .http_hosts
-            .iter()
-            .find(|host| whole_server(host).is_none())
-        {
-            return Err(format!(
-                "`{host}` is not a server: write `example.com`, `example.com:8443` or `http://example.com`"
-            ));
+        for host in &self.http_hosts {
+            host.validate()?;
         }
         if let Some(source) = &self.source {
             let source: PackageReference = source
@@ -304,6 +301,19 @@ mod tests {
                 *greeter,
                 "{written}"
             );
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_regular_file_or_is_too_large_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let [huge, device] = ["huge.toml", "device.toml"].map(|name| home.path().join(name));
+        let file = std::fs::File::create(&huge).unwrap();
+        file.set_len(MAX_POLICY as u64 + 1).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &device).unwrap();
+        for path in [huge.as_path(), &device, home.path()] {
+            let error = Policy::read(path).unwrap_err();
+            assert!(matches!(error, PolicyError::Read { .. }), "{error}");
         }
     }
 

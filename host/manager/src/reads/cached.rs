@@ -1,6 +1,8 @@
 //! Cached reads: what one plugin sees of the kinds that it watches, through the cache and its own acknowledged writes, in the
 //! fields that it declared. Each read of a guest passes the check in `access.rs`.
 
+mod lookup;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +22,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::policy::PluginPolicy;
 use crate::reads::access::{Read, access};
-use crate::reads::lookup::{Lookup, reference};
 use crate::reads::snapshot::{Part, Snapshot};
 
 /// How many sets of paths are kept parsed. Further sets are parsed for each read...
@@ -478,79 +479,6 @@ fn metadata_of(query: &Query) -> Vec<FieldPath> {
 fn parse(kind: &str) -> Result<Kind, ApiError> {
     kind.parse()
         .map_err(|error| ApiError::invalid(format!("{error}")))
-}
-
-impl Lookup for CachedReads {
-    fn has(&self, kind: &Kind, namespace: &str, name: &str, uid: &Uid) -> Option<bool> {
-        let listers = self.kinds.get(kind)?;
-        Some(listers.iter().any(|lister| {
-            lister
-                .get(namespace, name)
-                .is_some_and(|object| object.uid() == uid)
-        }))
-    }
-
-    fn selecting(&self, kind: &Kind, path: &FieldPath, object: &Object) -> Vec<Arc<Object>> {
-        let listers = self.kinds.get(kind).into_iter().flatten();
-        listers
-            .flat_map(|lister| lister.selecting(path, object.namespace(), object.labels()))
-            .collect()
-    }
-
-    fn keys(&self, kind: &Kind, namespace: &str) -> Vec<String> {
-        let listers = self.kinds.get(kind).into_iter().flatten();
-        listers
-            .flat_map(|lister| lister.list(&ListQuery::namespace(namespace)))
-            .map(|found| found.key())
-            .collect()
-    }
-
-    fn by_uid(&self, uid: &Uid) -> Option<(Kind, Arc<Object>)> {
-        let discovered = self.discovered();
-        let (kind, object) = self
-            .named()
-            .chain(&*discovered)
-            .find_map(|(kind, lister)| Some((kind, lister.by_uid(uid)?)))?;
-        Some((kind.clone(), object))
-    }
-
-    fn dependents(&self, uid: &Uid) -> Vec<Reference> {
-        let owned = ListQuery {
-            owner: Some(uid.clone()),
-            ..ListQuery::default()
-        };
-        let discovered = self.discovered();
-        let owning = self
-            .named()
-            .chain(&*discovered)
-            .filter(|(_, lister)| lister.may_have_dependents(uid));
-        let references = |(kind, lister): (&Kind, &Lister)| -> Vec<Reference> {
-            lister
-                .list(&owned)
-                .iter()
-                .map(|object| reference(kind, object))
-                .collect()
-        };
-        owning.flat_map(references).collect()
-    }
-
-    fn note_deletion(&self, object: Reference) {
-        let mut deleted = self.seen.deleted.lock();
-        if deleted.known.insert(object.clone()) {
-            deleted.in_order.push_back(object);
-        }
-        if deleted.in_order.len() > DELETED_KEPT
-            && let Some(first) = deleted.in_order.pop_front()
-        {
-            deleted.known.remove(&first);
-        }
-    }
-
-    fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
-        self.discovery
-            .cached(kind)
-            .map(|resource| resource.namespaced)
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_cache::source::{JSON, METADATA, METADATA_LIST};
 use flyball_cache::{ApiResource, Discovery, DiscoveryError};
+use flyball_plugin::{Budget, Held};
 use flyball_types::{
     ApiError, Catalogue, DiscoveryFailure, Effect, FieldPath, FieldSelector, Kind, Mask,
     ServedKind, Subresource, error_chain,
@@ -52,6 +53,46 @@ pub(crate) struct LiveReads {
     rate: RateLimiter,
     /// The longest answer in bytes.
     answer_bytes: usize,
+    /// Counts answers until the guest has them.
+    budget: Arc<Budget>,
+}
+
+/// An answer of the server that is yet to be reduced. That takes CPU time, so it is the guest's threads that do it.
+pub(crate) struct Fetched {
+    answer: Held,
+    /// What the plugin may see; all if none.
+    visible: Option<Mask>,
+    /// What it asked for; all if none.
+    fields: Option<Mask>,
+    is_list: bool,
+}
+
+impl Fetched {
+    fn new(
+        answer: Held,
+        visible: Visible,
+        fields: &[String],
+        is_list: bool,
+    ) -> Result<Self, ApiError> {
+        let all = fields.is_empty() || fields.iter().any(|path| path == ".");
+        let fields = (!all).then(|| Mask::parse(fields).map_err(invalid));
+        Ok(Self {
+            answer,
+            visible: visible.mask(),
+            fields: fields.transpose()?,
+            is_list,
+        })
+    }
+
+    /// Returns what the guest gets of the answer.
+    pub(crate) fn reduce(self) -> Result<Held, ApiError> {
+        let mut answer = self.answer;
+        for mask in [self.visible, self.fields].into_iter().flatten() {
+            let narrowed = narrow(&answer.bytes, &mask, self.is_list)?;
+            answer = answer.reduced(narrowed);
+        }
+        Ok(answer)
+    }
 }
 
 impl LiveReads {
@@ -61,6 +102,7 @@ impl LiveReads {
         policy: Arc<PluginPolicy>,
         rate: RateLimiter,
         answer_bytes: usize,
+        budget: Arc<Budget>,
     ) -> Self {
         Self {
             client,
@@ -68,6 +110,7 @@ impl LiveReads {
             policy,
             rate,
             answer_bytes,
+            budget,
         }
     }
 
@@ -76,31 +119,31 @@ impl LiveReads {
         &self.rate
     }
 
-    /// Returns an object, reduced to `fields`.
+    /// Reads an object, to be reduced to `fields`.
     pub(crate) async fn get(
         &self,
         kind: &str,
         namespace: &str,
         name: &str,
         fields: &[String],
-    ) -> Result<Bytes, ApiError> {
+    ) -> Result<Fetched, ApiError> {
         let kind: Kind = kind.parse().map_err(invalid)?;
         let visible = self.check("get", &kind, "", namespace, &[])?;
         let resource = resolve(&self.discovery, &kind).await?;
         let path = resource.object(namespace, name, "").map_err(invalid)?;
         let accept = if is_metadata(fields) { METADATA } else { JSON };
         let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
-        project(narrow(answer, visible.mask(), false)?, fields, false)
+        Fetched::new(answer, visible, fields, false)
     }
 
-    /// Returns a list, each object reduced to `fields`.
+    /// Reads a list, each object to be reduced to `fields`.
     pub(crate) async fn list(
         &self,
         kind: &str,
         namespace: &str,
         parameters: &[(String, String)],
         fields: &[String],
-    ) -> Result<Bytes, ApiError> {
+    ) -> Result<Fetched, ApiError> {
         let kind: Kind = kind.parse().map_err(invalid)?;
         let visible = self.check("list", &kind, "", namespace, &compared_fields(parameters)?)?;
         let resource = resolve(&self.discovery, &kind).await?;
@@ -112,12 +155,12 @@ impl LiveReads {
             JSON
         };
         let answer = self.send(ApiRequest::get(path).accept(accept)).await?;
-        project(narrow(answer, visible.mask(), true)?, fields, true)
+        Fetched::new(answer, visible, fields, true)
     }
 
     /// Returns the answer to a GET of a path. The path of an object or of a list needs the same grant as
     /// [`LiveReads::get`] or [`LiveReads::list`].
-    pub(crate) async fn raw(&self, path_and_query: &str) -> Result<Bytes, ApiError> {
+    pub(crate) async fn raw(&self, path_and_query: &str) -> Result<Fetched, ApiError> {
         access(&self.policy, Read::Raw)?;
         let (path, query) = path_and_query
             .split_once('?')
@@ -135,7 +178,7 @@ impl LiveReads {
             }
         };
         let answer = self.send(ApiRequest::get(request)).await?;
-        narrow(answer, visible.mask(), is_list)
+        Fetched::new(answer, visible, &[], is_list)
     }
 
     /// Checks a raw read of an object or a list. What an aggregated API server does not list as a kind, such as custom
@@ -227,9 +270,12 @@ impl LiveReads {
         })
     }
 
-    async fn send(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
+    async fn send(&self, request: ApiRequest) -> Result<Held, ApiError> {
         self.rate.wait().await;
-        self.client.send(request.at_most(self.answer_bytes)).await
+        let request = request.at_most(self.answer_bytes);
+        self.client
+            .send_held(request.charged_to(&self.budget))
+            .await
     }
 }
 
@@ -288,22 +334,13 @@ fn is_metadata(fields: &[String]) -> bool {
     !fields.is_empty() && Mask::parse(fields).is_ok_and(|mask| Mask::metadata().covers(&mask))
 }
 
-/// Reduces the answer to these fields; keeps it whole if there are none.
-fn project(answer: Bytes, fields: &[String], is_list: bool) -> Result<Bytes, ApiError> {
-    if fields.is_empty() || fields.iter().any(|path| path == ".") {
-        return Ok(answer);
-    }
-    narrow(answer, Some(Mask::parse(fields).map_err(invalid)?), is_list)
-}
-
-/// Reduces the answer to the fields of the mask; keeps it whole without one.
-fn narrow(answer: Bytes, mask: Option<Mask>, is_list: bool) -> Result<Bytes, ApiError> {
-    let Some(mask) = mask else { return Ok(answer) };
+/// Reduces an answer to the fields of the mask.
+fn narrow(answer: &[u8], mask: &Mask, is_list: bool) -> Result<Bytes, ApiError> {
     let mut narrowed = Vec::with_capacity(answer.len());
     let pruned = if is_list {
-        mask.prune_list(&answer, &mut narrowed)
+        mask.prune_list(answer, &mut narrowed)
     } else {
-        mask.prune(&answer, &mut narrowed)
+        mask.prune(answer, &mut narrowed)
     };
     pruned.map_err(|error| {
         let message = format!("the server's answer can't be read: {error}");
@@ -350,6 +387,7 @@ mod tests {
             Arc::new(policy.plugins["a"].clone()),
             RateLimiter::new(10.0, 1),
             1 << 20,
+            Budget::new(1 << 20),
         );
         (reads, log)
     }
@@ -359,8 +397,9 @@ mod tests {
         json!({"metadata": {"name": "web", "uid": "1"}, "spec": {"nodeName": "n"}})
     }
 
-    fn json_of(answer: &Bytes) -> Value {
-        serde_json::from_slice(answer).expect("JSON")
+    fn json_of(answer: Fetched) -> Value {
+        let reduced = answer.reduce().expect("JSON");
+        serde_json::from_slice(&reduced.bytes).expect("JSON")
     }
 
     #[tokio::test]
@@ -368,7 +407,7 @@ mod tests {
         let (reads, _) = reads();
         let get = async |fields: &[&str]| {
             let fields: Vec<String> = fields.iter().map(|&field| field.into()).collect();
-            json_of(&reads.get("v1/Pod", "demo", "web", &fields).await.unwrap())
+            json_of(reads.get("v1/Pod", "demo", "web", &fields).await.unwrap())
         };
         assert_eq!(get(&[]).await, granted());
         let fields = ["status", "metadata.labels", "spec"];
@@ -380,7 +419,7 @@ mod tests {
         let (reads, log) = reads();
         let limit = [("limit".to_owned(), "5".to_owned())];
         let list = reads.list("v1/Pod", "demo", &limit, &[]).await.unwrap();
-        assert_eq!(json_of(&list)["items"], json!([granted()]));
+        assert_eq!(json_of(list)["items"], json!([granted()]));
         assert_eq!(log.take(), ["GET /api/v1/namespaces/demo/pods?limit=5"]);
     }
 
@@ -399,7 +438,7 @@ mod tests {
                 "Invalid",
             ),
         ] {
-            assert_eq!(error.unwrap_err().reason, reason);
+            assert_eq!(error.map(drop).unwrap_err().reason, reason);
         }
         assert_eq!(reads.kinds().await.unwrap_err().reason, "Denied");
         assert!(log.take().is_empty());

@@ -12,8 +12,8 @@ pub(super) struct Snapshot {
     /// Each with the number of its part.
     objects: std::vec::IntoIter<(usize, Arc<Object>)>,
     parts: Vec<Part>,
-    /// An object that was too large for the page before.
-    held: Option<Vec<u8>>,
+    /// An object that did not fit the page before.
+    held: Option<(usize, Arc<Object>)>,
     answer_bytes: usize,
 }
 
@@ -42,13 +42,19 @@ impl Snapshot {
 }
 
 impl Part {
-    fn append(&mut self, object: &Object, page: &mut Vec<u8>) -> Result<(), ApiError> {
+    /// Appends an object, and returns whether it fits the page's limit. If not, the page is as before.
+    fn append(
+        &mut self,
+        object: &Object,
+        page: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<bool, ApiError> {
         let start = page.len();
-        self.projection
-            .as_mut()
-            .map_err(|denied| denied.clone())?
-            .append(object, page);
-        if let Some(kind) = &self.kind {
+        let projection = self.projection.as_mut().map_err(|denied| denied.clone())?;
+        let appended = projection.append(object, page, limit.saturating_sub(start));
+        if let Some(kind) = &self.kind
+            && appended.is_ok()
+        {
             // The kind goes after the opening brace.
             let (api_version, kind) = (Value::from(kind.api_version()), Value::from(&*kind.kind));
             page.splice(
@@ -56,7 +62,11 @@ impl Part {
                 format!("{{\"apiVersion\":{api_version},\"kind\":{kind},").into_bytes(),
             );
         }
-        Ok(())
+        let fits = appended.is_ok() && page.len() < limit;
+        if !fits {
+            page.truncate(start);
+        }
+        Ok(fits)
     }
 
     /// Estimates the bytes of an object in a page.
@@ -82,20 +92,13 @@ impl Cursor for Snapshot {
         page.push(b'[');
         let mut count = 0;
         while count < limit {
+            let next = self.held.take().or_else(|| self.objects.next());
+            let Some((part, object)) = next else { break };
             let before = page.len();
             if count > 0 {
                 page.push(b',');
             }
-            let start = page.len();
-            if let Some(held) = self.held.take() {
-                page.extend_from_slice(&held);
-            } else if let Some((part, object)) = self.objects.next() {
-                self.parts[part].append(&object, &mut page)?;
-            } else {
-                page.truncate(before);
-                break;
-            }
-            if page.len() + 1 > self.answer_bytes {
+            if !self.parts[part].append(&object, &mut page, self.answer_bytes)? {
                 if count == 0 {
                     let message = format!(
                         "an object is larger than the {} bytes that an answer may have",
@@ -103,7 +106,7 @@ impl Cursor for Snapshot {
                     );
                     return Err(ApiError::full(message));
                 }
-                self.held = Some(page[start..].to_vec());
+                self.held = Some((part, object));
                 page.truncate(before);
                 break;
             }
@@ -118,7 +121,7 @@ impl Cursor for Snapshot {
     }
 
     fn size(&self) -> usize {
-        let held = self.held.as_ref().map_or(0, Vec::len);
-        size_of::<Self>() + size_of_val(self.objects.as_slice()) + held
+        // The cursor keeps the whole snapshot's list, of which the objects that were returned are a part.
+        size_of::<Self>() + size_of_val(self.objects.as_slice())
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use flyball_plugin::{Batch, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read};
+use flyball_plugin::{
+    Batch, Held, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
+};
 use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -164,43 +166,33 @@ impl Imports for GuestCall {
         })
     }
 
-    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
-        self.on_host(|context| async move {
+    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
+        let fetched = self.on_host(|context| async move {
+            let live = &context.reads.live;
             match read {
                 Read::Get {
                     kind,
                     namespace,
                     name,
                     fields,
-                } => {
-                    context
-                        .reads
-                        .live
-                        .get(&kind, &namespace, &name, &fields)
-                        .await
-                }
+                } => live.get(&kind, &namespace, &name, &fields).await,
                 Read::List {
                     kind,
                     namespace,
                     parameters,
                     fields,
-                } => {
-                    context
-                        .reads
-                        .live
-                        .list(&kind, &namespace, &parameters, &fields)
-                        .await
-                }
-                Read::Raw { path } => context.reads.live.raw(&path).await,
+                } => live.list(&kind, &namespace, &parameters, &fields).await,
+                Read::Raw { path } => live.raw(&path).await,
             }
-        })
+        });
+        async move { fetched.await?.reduce() }.boxed()
     }
 
     fn discovery_kinds(&self) -> BoxFuture<'_, Result<Catalogue, ApiError>> {
         self.on_host(|context| async move { context.reads.live.kinds().await })
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         let count = batch.writes.len();
         let (context, journal) = (self.context.clone(), self.journal.clone());
         // On the host's runtime, so that the writes go on when the guest is stopped.
@@ -212,7 +204,8 @@ impl Imports for GuestCall {
                 let message = "the host stopped the batch before it had an answer";
                 Err(ApiError::timeout(message))
             };
-            let results = running.await.unwrap_or_else(|_| vec![stopped(); count]);
+            let results = running.await;
+            let results = results.unwrap_or_else(|_| (0..count).map(|_| stopped()).collect());
             results
                 .into_iter()
                 .map(|result| context.telemetry.incidents.seen(result))
@@ -361,12 +354,16 @@ impl Imports for GuestCall {
         self.memo.remove(&self.context.memo, key);
     }
 
-    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
-        self.context
-            .telemetry
-            .incidents
-            .seen(self.context.settings.policy.check_server(server))?;
-        Ok(self.context.runtime.clone())
+    fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
+        let context = self.context.clone();
+        let incidents = &context.telemetry.incidents;
+        let reach = incidents.seen(context.settings.policy.check_server(server))?;
+        Ok(HttpGrant {
+            runtime: context.runtime.clone(),
+            check_addresses: Box::new(move |addresses| {
+                context.telemetry.incidents.seen(reach.check(addresses))
+            }),
+        })
     }
 
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {

@@ -16,12 +16,15 @@ use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::guest_route::GuestRoute;
 use crate::runtime::route::WatchRoute;
 use crate::runtime::tickers::tick;
-use crate::runtime::worker::Worker;
+use crate::runtime::worker::{Worker, work};
 
 /// The interval at which memory and instances that nobody uses are given back.
 const TIDY: Duration = Duration::from_secs(10);
 /// An instance that was not used for so long is dropped.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// For how long the calls of a plugin that was removed may go on.
+const REMOVAL: Duration = Duration::from_secs(1);
 
 /// The tasks of a running version of a plugin.
 pub(crate) struct PluginTasks {
@@ -171,23 +174,21 @@ impl PluginTasks {
 
     fn work(&mut self, concurrency: u32, leading: &watch::Receiver<bool>, takes_over: bool) {
         for queue in 0..self.context.queues.len() {
-            for _ in 0..concurrency.max(1) {
-                let worker = Worker::new(self.plugin.clone(), self.context.clone(), queue);
-                let (mut unrouted, mut leading) = (self.unrouted.clone(), leading.clone());
-                let stop = self.stop.clone();
-                self.workers.spawn(async move {
-                    let ready = async {
-                        (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
-                            && leading.wait_for(|leading| *leading).await.is_ok()
-                    };
-                    tokio::select! {
-                        // Not ready if the senders are dropped, which happens only when the host ends.
-                        ready = ready => if !ready { return },
-                        () = stop.cancelled() => return,
-                    }
-                    worker.run(&stop).await;
-                });
-            }
+            let worker = Worker::new(self.plugin.clone(), self.context.clone(), queue);
+            let (mut unrouted, mut leading) = (self.unrouted.clone(), leading.clone());
+            let stop = self.stop.clone();
+            self.workers.spawn(async move {
+                let ready = async {
+                    (takes_over || unrouted.wait_for(|left| *left == 0).await.is_ok())
+                        && leading.wait_for(|leading| *leading).await.is_ok()
+                };
+                tokio::select! {
+                    // Not ready if the senders are dropped, which happens only when the host ends.
+                    ready = ready => if !ready { return },
+                    () = stop.cancelled() => return,
+                }
+                work(worker, concurrency.max(1), stop).await;
+            });
         }
     }
 
@@ -234,6 +235,17 @@ impl PluginTasks {
         self.finish.cancel();
         while self.routes.join_next().await.is_some() {}
         self.end(Instant::now() + at_most).await;
+    }
+
+    /// Drops the writes that have not started yet: a grant was revoked.
+    pub(crate) fn stop_writes(&self) {
+        self.context.limits.stop.end();
+    }
+
+    /// Takes no more keys, drops the writes that have not started yet, and ends, because the plugin was removed.
+    pub(crate) async fn remove(self) {
+        self.stop_writes();
+        self.drain(REMOVAL).await;
     }
 
     /// Takes no more keys, lets the running calls end, sends the last events, and ends.

@@ -221,7 +221,7 @@ impl Changes {
     fn row(&self, object: &Object) -> Vec<u8> {
         let mut row = Vec::new();
         self.fields
-            .row(object.json(), &mut row)
+            .row(object.json(), &mut row, usize::MAX)
             .expect("the cache holds JSON");
         row
     }

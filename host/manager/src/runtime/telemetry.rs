@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flyball_plugin::LogLevel;
 use flyball_serving::metrics::{Group, MetricsError};
-use flyball_types::printable;
 
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
@@ -76,8 +75,6 @@ pub(crate) fn log_guest(
         }
         text.push_str(&format!(" {}={:?}", clip(name, LINE), clip(value, LINE)));
     }
-    // A guest's control characters must not forge lines of the log.
-    let text = printable(&text);
     match level {
         LogLevel::Trace => tracing::trace!(target: "flyball::guest", controller, key, "{text}"),
         LogLevel::Debug => tracing::debug!(target: "flyball::guest", controller, key, "{text}"),

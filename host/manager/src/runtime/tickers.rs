@@ -9,6 +9,9 @@ use tokio::time::MissedTickBehavior;
 use crate::runtime::context::PluginContext;
 use crate::runtime::queue::Reason;
 
+/// The shortest period. A shorter one would cost CPU time outside of the plugin's quota.
+const MINIMUM_PERIOD: Duration = Duration::from_millis(100);
+
 /// Ticks until it is dropped. The operator's configuration may set the period.
 pub(super) async fn tick(context: &PluginContext, ticker: &Ticker) {
     let configured = context
@@ -17,7 +20,7 @@ pub(super) async fn tick(context: &PluginContext, ticker: &Ticker) {
         .and_then(|text| flyball_types::duration::parse(&text).ok());
     let period = configured
         .unwrap_or(Duration::from_millis(ticker.period_ms.into()))
-        .max(Duration::from_millis(1));
+        .max(MINIMUM_PERIOD);
     let Ok(queue) = context.queue(&ticker.queue) else {
         return;
     };

@@ -1,10 +1,13 @@
 //! A worker: takes keys from one queue, one at a time, and calls the guest's `reconcile` for each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use flyball_plugin::{CallError, Outcome, Plugin};
 use flyball_workqueue::{Item, Priority};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,11 +18,54 @@ use crate::runtime::history::Entry;
 use crate::runtime::queue::{Queue, Reason};
 
 /// Reconciles keys of one queue, one at a time.
+#[derive(Clone)]
 pub(super) struct Worker {
     plugin: Plugin,
     context: Arc<PluginContext>,
     /// The queue's number in the description.
     queue: usize,
+}
+
+/// Works on a queue with at most so many workers. A worker is started when all others are busy, so that a plugin that may
+/// have many costs no more than it uses.
+pub(super) async fn work(worker: Worker, most: u32, stop: CancellationToken) {
+    let idle = Arc::<Idle>::default();
+    let mut workers = JoinSet::new();
+    workers.spawn(worker.clone().run(idle.clone(), stop.clone()));
+    loop {
+        tokio::select! {
+            () = idle.none.notified(), if workers.len() < most as usize => {
+                workers.spawn(worker.clone().run(idle.clone(), stop.clone()));
+            }
+            ended = workers.join_next() => if ended.is_none() { return },
+        }
+    }
+}
+
+/// The workers of a queue that wait for a key.
+#[derive(Default)]
+struct Idle {
+    count: AtomicUsize,
+    /// Notified when the last one begins to work.
+    none: Notify,
+}
+
+/// A worker waits for a key while this lives.
+struct Waiting<'a>(&'a Idle);
+
+impl Idle {
+    fn enter(&self) -> Waiting<'_> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        Waiting(self)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.none.notify_one();
+        }
+    }
 }
 
 impl Worker {
@@ -32,13 +78,16 @@ impl Worker {
     }
 
     /// Works until `stop`, or until the queue is shut down and empty.
-    pub(super) async fn run(self, stop: &CancellationToken) {
+    async fn run(self, idle: Arc<Idle>, stop: CancellationToken) {
         let queue = &self.context.queues[self.queue];
         loop {
-            let item = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                item = queue.keys.get() => item,
+            let item = {
+                let _idle = idle.enter();
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    item = queue.keys.get() => item,
+                }
             };
             let Some(item) = item else { return };
             self.reconcile(queue, item).await;
@@ -108,6 +157,7 @@ impl Worker {
             }
             Err(error) if error.is_of_guest() => {
                 if let Some(pause) = pass.failed(&error.to_string()) {
+                    self.context.limits.stop.stop();
                     tracing::error!(
                         controller,
                         ?pause,

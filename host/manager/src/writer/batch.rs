@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use flyball_plugin::Write;
 use flyball_types::ApiError;
 use futures::StreamExt;
@@ -12,14 +11,14 @@ use futures::StreamExt;
 pub(super) const CONCURRENCY: usize = 16;
 
 /// Runs the writes and returns their results, in their order. Those that are not started are `Skipped`.
-pub(crate) async fn run<F>(
+pub(crate) async fn run<T, F>(
     writes: Vec<Write>,
     slow_start: Option<u32>,
     stop_on_error: bool,
     write: impl Fn(Write) -> F,
-) -> Vec<Result<Bytes, ApiError>>
+) -> Vec<Result<T, ApiError>>
 where
-    F: Future<Output = Result<Bytes, ApiError>>,
+    F: Future<Output = Result<T, ApiError>>,
 {
     let failed = Arc::new(AtomicBool::new(false));
     let mut results = Vec::with_capacity(writes.len());
@@ -59,6 +58,7 @@ where
 mod tests {
     use std::time::Duration;
 
+    use bytes::Bytes;
     use flyball_plugin::{Operation, Target};
     use parking_lot::Mutex;
 

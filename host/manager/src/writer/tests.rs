@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use flyball_cache::Source;
-use flyball_plugin::Target;
+use flyball_plugin::{Budget, Target};
 use flyball_types::description::Description;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::check::{MAX_BODY, check_subresource};
 use super::*;
 use crate::api::fake_server::{Log, Reply, serve};
 use crate::api::fence::{self, Fence, Term};
@@ -26,6 +27,7 @@ struct Fixture {
     cached: Arc<CachedReads>,
     fence: Arc<Fence>,
     log: Log,
+    stop: Arc<StopSignal>,
 }
 
 impl Fixture {
@@ -50,13 +52,22 @@ impl Fixture {
             1 << 20,
             Seen::default(),
         ));
-        let fence = Arc::new(fence);
+        let (fence, stop) = (Arc::new(fence), Arc::<StopSignal>::default());
         let client = ApiClient::new(connection, None, "test", fence.clone());
         Self {
-            writer: Writer::new(client, discovery, policy, rate, cached.clone()),
+            writer: Writer::new(
+                client,
+                discovery,
+                policy,
+                rate,
+                cached.clone(),
+                Budget::new(1 << 20),
+                stop.clone(),
+            ),
             cached,
             fence,
             log,
+            stop,
         }
     }
 
@@ -71,7 +82,9 @@ impl Fixture {
             slow_start: None,
             stop_on_error: false,
         };
-        self.writer.run(batch, &Journal::default()).await
+        let results = self.writer.run(batch, &Journal::default()).await;
+        let bytes = |result: Result<Held, ApiError>| result.map(|held| held.bytes);
+        results.into_iter().map(bytes).collect()
     }
 
     fn sees(&self, name: &str) -> bool {
@@ -207,4 +220,55 @@ fn a_status_is_written_by_update_status_alone() {
     assert_eq!(check(&update_status, ""), Ok(()));
     assert_eq!(check(&update_status, "status"), Err("Invalid".into()));
     assert_eq!(check(&update_status, "scale"), Err("Invalid".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_stopped_starts_no_further_write() {
+    for ends in [true, false] {
+        let fixture = Fixture::new(Fence::open(), RateLimiter::new(5.0, 5)).await;
+        let stop = fixture.stop.clone();
+        let start = tokio::time::Instant::now();
+        let writes = (0..100)
+            .map(|n| create("demo", &format!("pod-{n}")))
+            .collect();
+        let stopping = async {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            if ends { stop.end() } else { stop.stop() }
+        };
+        let (results, ()) = tokio::join!(fixture.run(writes), stopping);
+        let skipped = |result: &Result<Bytes, ApiError>| {
+            result.as_ref().is_err_and(|error| error.is_skipped())
+        };
+        let count = results.iter().filter(|result| skipped(result)).count();
+        assert!(count >= 90, "{count}");
+        assert_eq!(fixture.log.take().len(), results.len() - count);
+        assert!(start.elapsed() < std::time::Duration::from_secs(1));
+        // A stop is for what has begun; an end is for good.
+        assert_eq!(fixture.create("demo", "later").await.is_ok(), !ends);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_or_a_body_that_is_too_large_is_refused_before_anything_is_sent() {
+    let fixture = Fixture::new(Fence::open(), RateLimiter::new(0.0, 1)).await;
+    let results = fixture.run(vec![create("demo", "a"); MAX_WRITES + 1]).await;
+    assert_eq!(results.len(), MAX_WRITES + 1);
+    for error in results.into_iter().map(Result::unwrap_err) {
+        assert_eq!(
+            (error.reason.as_str(), error.effect),
+            ("Full", Effect::None)
+        );
+    }
+    let large = Write {
+        operation: Operation::Create {
+            object: vec![b' '; MAX_BODY + 1].into(),
+        },
+        ..create("demo", "a")
+    };
+    let error = fixture.run(vec![large]).await.remove(0).unwrap_err();
+    assert!(
+        error.message.contains("more than the limit of 3145728"),
+        "{error}"
+    );
+    assert!(fixture.log.take().is_empty());
 }

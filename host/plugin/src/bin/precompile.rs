@@ -1,6 +1,6 @@
 //! `precompile OUT COMPONENT…`: compiles components for a host that embeds them. For each `NAME.wasm` it writes three
 //! files into the folder OUT: a copy of the component, the compiled code as `NAME.cwasm`, and the digest as
-//! `NAME.sha256`.
+//! `NAME.sha256`. For the tests of the crate, it is also the child process that compiles a component.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +8,9 @@ use std::process::ExitCode;
 use flyball_plugin::Engine;
 
 fn main() -> ExitCode {
+    if let Some(code) = flyball_plugin::run_compiler(std::env::args_os()) {
+        return code;
+    }
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let Some(out) = arguments.next() else {
         eprintln!("usage: precompile OUT COMPONENT…");

@@ -1,24 +1,35 @@
 //! `wasi:http`: requests to the servers that the operator granted. The runtime that the call's imports return drives
-//! the connections, so that no guest thread does.
+//! the connections, so that no guest thread does. Requests end with the call that sent them.
 
-use std::future::Future;
+mod connection;
+
+use std::fmt;
+use std::future::{Future, pending};
 use std::sync::Arc;
 
 use flyball_types::ApiError;
 use http::Uri;
 use http::uri::Scheme;
-use http_body_util::BodyExt;
-use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinSet};
 use wasmtime::component::Linker;
 use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
-    default_send_request,
 };
 
+use self::connection::Dialer;
 use super::State;
 use super::wasi::Wasi;
+use crate::hits::Limit;
+use crate::imports::HttpGrant;
+use crate::pool::Tally;
 
-/// The result of an outgoing request: a response, and the future that drives its connection.
+/// Bytes of a request's body that are buffered until they are sent, for each body that a guest holds.
+const BODY_CHUNK: usize = 16 * 1024;
+/// Bytes of the headers that a guest holds in one set.
+const MAX_HEADERS: usize = 32 * 1024;
+
+/// The result of an outgoing request: a response, and a future that is dropped with it.
 type Sent = Result<
     (
         http::Response<WasiBody>,
@@ -33,20 +44,36 @@ pub(super) struct Http {
     gate: Gate,
 }
 
-/// Checks whether a request may go to this server. Returns the runtime that drives the connection.
-pub(super) type Allow = dyn Fn(&str) -> Result<Handle, ApiError> + Send + Sync;
+/// Checks whether a request may go to a server.
+pub(super) type Grant = dyn Fn(&str) -> Result<HttpGrant, ApiError> + Send + Sync;
 
-/// Rejects requests to servers that are not granted.
+/// Sends requests to servers that are granted, and rejects the others.
 struct Gate {
-    allow: Arc<Allow>,
+    grant: Arc<Grant>,
+    dialer: Dialer,
+    tally: Arc<Tally>,
+    /// The requests of the current call.
+    requests: JoinSet<()>,
 }
 
 impl Http {
-    pub(super) fn new(allow: Arc<Allow>) -> Self {
+    pub(super) fn new(grant: Arc<Grant>, tally: Arc<Tally>) -> Self {
+        let mut context = WasiHttpCtx::new();
+        context.set_field_size_limit(MAX_HEADERS);
         Self {
-            context: WasiHttpCtx::new(),
-            gate: Gate { allow },
+            context,
+            gate: Gate {
+                grant,
+                dialer: Dialer::default(),
+                tally,
+                requests: JoinSet::new(),
+            },
         }
+    }
+
+    /// Stops the requests that have not ended. After a failed call they end when this is dropped.
+    pub(super) fn end_call(&mut self) {
+        self.gate.requests = JoinSet::new();
     }
 }
 
@@ -72,102 +99,309 @@ impl WasiHttpHooks for Gate {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        match server(request.uri()).and_then(|server| (self.allow)(&server)) {
-            Ok(runtime) => Box::new(async move {
-                let sent = runtime.spawn(async move {
-                    let (response, connection) = default_send_request(request, options).await?;
-                    let connection: Box<dyn Future<Output = Result<(), Error>> + Send> =
-                        Box::new(connection);
-                    Ok((response.map(BodyExt::boxed_unsync), connection))
-                });
-                sent.await.unwrap_or(Err(Error::ConnectionTerminated))
-            }),
-            Err(denied) => {
-                tracing::debug!(%denied, "a request of a guest was denied");
-                Box::new(async { Err(Error::HttpRequestDenied) })
-            }
+        match self.start(request, options.unwrap_or_default()) {
+            Ok(sent) => Box::new(sent),
+            Err(error) => Box::new(async { Err(error) }),
         }
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_CHUNK
     }
 }
 
-/// The server that a request goes to, for example `https://example.com:443`.
-fn server(uri: &Uri) -> Result<String, ApiError> {
-    let (scheme, port) = match uri.scheme() {
-        Some(scheme) if *scheme == Scheme::HTTP => ("http", 80),
-        _ => ("https", 443),
-    };
-    let host = uri
-        .host()
-        .filter(|host| !host.is_empty())
-        .ok_or_else(|| ApiError::invalid("the request has no host"))?;
-    Ok(format!(
-        "{scheme}://{}:{}",
-        host.to_ascii_lowercase(),
-        uri.port_u16().unwrap_or(port)
-    ))
+impl Gate {
+    /// Starts a request in a task of its own. The task ends with the response, or with the call.
+    fn start(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: RequestOptions,
+    ) -> Result<impl Future<Output = Sent> + Send + use<>, Error> {
+        let granted = Server::of(request.uri())
+            .and_then(|server| Ok(((self.grant)(&server.to_string())?, server)));
+        let (grant, server) = granted.map_err(|denied| {
+            tracing::debug!(%denied, "a request of a guest was denied");
+            Error::HttpRequestDenied
+        })?;
+        let permit = self.tally.connections.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            self.tally.hits.hit(Limit::Connections);
+            Error::ConnectionLimitReached
+        })?;
+        let permit = Arc::new(permit);
+        while self.requests.try_join_next().is_some() {}
+        let (dialer, (answer, answered)) = (self.dialer.clone(), oneshot::channel());
+        let HttpGrant {
+            runtime,
+            check_addresses,
+        } = grant;
+        let request = async move {
+            let lookup = permit.clone();
+            let sent = connection::send(dialer, &server, check_addresses, lookup, request, options);
+            match sent.await {
+                Ok((response, drive)) => {
+                    if answer.send(Ok(response)).is_ok() {
+                        drive.await;
+                    }
+                }
+                Err(error) => {
+                    let _ = answer.send(Err(error));
+                }
+            }
+            drop(permit);
+        };
+        let task = AbortOnDrop(self.requests.spawn_on(request, &runtime));
+        Ok(async move {
+            let response = answered.await.unwrap_or(Err(Error::ConnectionTerminated))?;
+            let dropped_with_it: Box<dyn Future<Output = Result<(), Error>> + Send> =
+                Box::new(async move {
+                    let _task = task;
+                    pending().await
+                });
+            Ok((response, dropped_with_it))
+        })
+    }
+}
+
+/// Aborts a task when it is dropped.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The server that a request goes to.
+struct Server {
+    is_tls: bool,
+    /// In lower case; an IPv6 address is in brackets.
+    host: String,
+    port: u16,
+}
+
+impl Server {
+    fn of(uri: &Uri) -> Result<Self, ApiError> {
+        let is_tls = uri.scheme() != Some(&Scheme::HTTP);
+        let host = uri
+            .host()
+            .filter(|host| !host.is_empty())
+            .ok_or_else(|| ApiError::invalid("the request has no host"))?;
+        Ok(Self {
+            is_tls,
+            host: host.to_ascii_lowercase(),
+            port: uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
+        })
+    }
+}
+
+/// As in `https://example.com:443`.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
     use bytes::Bytes;
-    use http_body_util::Empty;
+    use http_body_util::{BodyExt, Empty};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::runtime::Handle;
 
     use super::*;
+    use crate::limits::Limits;
 
-    async fn send(allow: Arc<Allow>, uri: &str) -> Result<String, Error> {
+    type Response = http::Response<WasiBody>;
+    type Worker = Box<dyn Future<Output = Result<(), Error>> + Send>;
+
+    /// A state that grants this server, and these of its addresses.
+    fn http(server: &str, allows: fn(SocketAddr) -> bool) -> Http {
+        let granted = server.to_owned();
+        let grant = move |server: &str| {
+            if server != granted {
+                return Err(ApiError::denied("no"));
+            }
+            let check = move |mut addresses: Vec<SocketAddr>| {
+                addresses.retain(|address| allows(*address));
+                let is_none = addresses.is_empty();
+                (!is_none)
+                    .then_some(addresses)
+                    .ok_or(ApiError::denied("no"))
+            };
+            Ok(HttpGrant {
+                runtime: Handle::current(),
+                check_addresses: Box::new(check),
+            })
+        };
+        let limits = Limits {
+            connections: 2,
+            ..Limits::default()
+        };
+        Http::new(Arc::new(grant), Arc::new(Tally::new(&limits, None)))
+    }
+
+    /// Resolves each name to these addresses, and counts how often.
+    fn resolve(http: &mut Http, addresses: Vec<SocketAddr>) -> Arc<AtomicUsize> {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        http.gate.dialer.resolve = Arc::new(move |_, _| {
+            counted.fetch_add(1, SeqCst);
+            Ok(addresses.clone())
+        });
+        count
+    }
+
+    fn send(
+        http: &mut Http,
+        uri: &str,
+    ) -> impl Future<Output = Result<(Response, Worker), Error>> + use<> {
         let body = Empty::<Bytes>::new()
             .map_err(|never| match never {})
             .boxed_unsync();
         let request = http::Request::get(uri).body(body).unwrap();
-        let sent = Gate { allow }.send_request(request, None, Box::new(async { Ok(()) }));
-        let (response, connection) = Box::into_pin(sent).await?;
-        let driver = tokio::spawn(Box::into_pin(connection));
-        let body = response.into_body().collect().await?.to_bytes();
-        driver.abort();
-        Ok(String::from_utf8_lossy(&body).into_owned())
+        Box::into_pin(
+            http.gate
+                .send_request(request, None, Box::new(async { Ok(()) })),
+        )
+    }
+
+    async fn error(http: &mut Http, uri: &str) -> Error {
+        match send(http, uri).await {
+            Ok(_) => panic!("{uri} was sent"),
+            Err(error) => error,
+        }
+    }
+
+    async fn listen() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    /// Accepts a connection and reads the request.
+    async fn accept(listener: &TcpListener) -> (TcpStream, String) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 1024];
+        let read = stream.read(&mut request).await.unwrap();
+        let request = String::from_utf8_lossy(&request[..read]).into_owned();
+        (stream, request)
+    }
+
+    /// Fails if a connection was made.
+    fn check_unused(listener: TcpListener) {
+        let listener = listener.into_std().unwrap();
+        let accepted = listener.accept();
+        assert!(accepted.is_err(), "a denied request reached the server");
     }
 
     #[tokio::test]
     async fn only_requests_to_granted_servers_are_sent() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let served = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = vec![0; 1024];
-            let read = stream.read(&mut request).await.unwrap();
-            stream
-                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
-                .await
-                .unwrap();
-            (
-                String::from_utf8_lossy(&request[..read]).into_owned(),
-                listener,
-            )
-        });
-        let granted = format!("http://{address}");
-        let allow: Arc<Allow> = Arc::new(move |server: &str| match server == granted {
-            true => Ok(Handle::current()),
-            false => Err(ApiError::denied("no")),
-        });
-        let body = send(allow.clone(), &format!("http://{address}/path?query"))
-            .await
-            .unwrap();
-        assert_eq!(body, "hello");
-        let (request, listener) = served.await.unwrap();
+        let (listener, address) = listen().await;
+        let mut http = http(&format!("http://{address}"), |_| true);
+        let sent = tokio::spawn(send(&mut http, &format!("http://{address}/path?query")));
+        let (mut stream, request) = accept(&listener).await;
         assert!(
             request.starts_with("GET /path?query HTTP/1.1\r\n"),
             "{request}"
         );
-        let denied = send(allow, &format!("http://localhost:{}/", address.port())).await;
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
+            .await
+            .unwrap();
+        let (response, _worker) = sent.await.unwrap().unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "hello");
+        let denied = error(&mut http, &format!("http://localhost:{}/", address.port())).await;
+        assert!(matches!(denied, Error::HttpRequestDenied), "{denied:?}");
+        check_unused(listener);
+    }
+
+    #[tokio::test]
+    async fn a_name_is_resolved_once_and_only_allowed_addresses_are_connected_to() {
+        let ((allowed, address), (denied, other)) = (listen().await, listen().await);
+        let mut http = http("http://example.test:80", |address| {
+            address.ip().is_loopback()
+        });
+        let prohibited = "192.168.0.1:80".parse().unwrap();
+        let count = resolve(&mut http, vec![prohibited]);
+        let error = error(&mut http, "http://example.test/").await;
+        assert!(matches!(error, Error::DestinationIpProhibited), "{error:?}");
+        assert_eq!(count.load(SeqCst), 1);
+
+        let count = resolve(&mut http, vec![prohibited, address, other]);
+        let _sent = tokio::spawn(send(&mut http, "http://example.test/"));
+        accept(&allowed).await;
+        assert_eq!(count.load(SeqCst), 1);
+        check_unused(denied);
+    }
+
+    #[tokio::test]
+    async fn an_address_is_checked_without_being_resolved() {
+        let mut http = http("http://[::ffff:10.0.0.1]:80", |_| false);
+        let count = resolve(&mut http, Vec::new());
+        let error = error(&mut http, "http://[::ffff:10.0.0.1]/").await;
+        assert!(matches!(error, Error::DestinationIpProhibited), "{error:?}");
+        assert_eq!(count.load(SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn a_request_ends_with_the_call_that_sent_it() {
+        let (listener, address) = listen().await;
+        let mut http = http(&format!("http://{address}"), |_| true);
+        let uri = format!("http://{address}/");
+        type End = fn(Http) -> Option<Http>;
+        let ends: [End; 2] = [
+            |mut http| {
+                http.end_call();
+                Some(http)
+            },
+            |_| None,
+        ];
+        for (number, end) in ends.into_iter().enumerate() {
+            let sent = tokio::spawn(send(&mut http, &uri));
+            let (mut stream, _) = accept(&listener).await;
+            // The server never responds.
+            let next = self::http(&format!("http://{address}"), |_| true);
+            let _ended = end(std::mem::replace(&mut http, next));
+            let failed = sent.await.unwrap().map(drop);
+            assert!(
+                matches!(failed, Err(Error::ConnectionTerminated)),
+                "{number}: {failed:?}"
+            );
+            assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0, "{number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plugin_has_a_limited_number_of_connections() {
+        let (listener, address) = listen().await;
+        let mut http = http(&format!("http://{address}"), |_| true);
+        let uri = format!("http://{address}/");
+        let mut responses = Vec::new();
+        for _ in 0..2 {
+            let sent = tokio::spawn(send(&mut http, &uri));
+            let (mut stream, _) = accept(&listener).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            responses.push((stream, sent.await.unwrap().unwrap()));
+        }
+        let refused = error(&mut http, &uri).await;
         assert!(
-            matches!(denied, Err(Error::HttpRequestDenied)),
-            "{denied:?}"
+            matches!(refused, Error::ConnectionLimitReached),
+            "{refused:?}"
         );
-        let next =
-            tokio::time::timeout(std::time::Duration::from_millis(100), listener.accept()).await;
-        assert!(next.is_err(), "a denied request reached the server");
+        let tally = http.gate.tally.clone();
+        assert_eq!(tally.hits.read().of(Limit::Connections), 1);
+        // A guest that drops a response closes its connection.
+        let (mut stream, response) = responses.remove(0);
+        drop(response);
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+        let _free = tally.connections.acquire().await.unwrap();
     }
 
     #[test]
@@ -179,8 +413,9 @@ mod tests {
             ("https://user@example.com/", "https://example.com:443"),
             ("http://[::1]:8080/", "http://[::1]:8080"),
         ] {
-            assert_eq!(server(&uri.parse().unwrap()).unwrap(), expected);
+            let server = Server::of(&uri.parse().unwrap()).unwrap();
+            assert_eq!(server.to_string(), expected);
         }
-        assert!(server(&"/path".parse().unwrap()).is_err());
+        assert!(Server::of(&"/path".parse().unwrap()).is_err());
     }
 }

@@ -92,7 +92,7 @@ impl State {
     /// Discards the state of the call. Handles that the guest did not drop stay, but are emptied.
     pub(crate) fn end_call(&mut self) {
         self.imports = None;
-        if let Some(wasi) = &self.wasi {
+        if let Some(wasi) = &mut self.wasi {
             wasi.end_call();
         }
         if self.staged > 0 || !self.handles.is_empty() {

@@ -84,12 +84,12 @@ impl HostBatch for State {
             .map(|read| imports.reader_read(read))
             .buffered(CONCURRENCY);
         while let Some(result) = running.next().await {
-            let result = result.and_then(|bytes| {
-                left = left.checked_sub(bytes.len()).ok_or_else(|| {
+            let result = result.and_then(|held| {
+                left = left.checked_sub(held.bytes.len()).ok_or_else(|| {
                     self.hit(Limit::Answer);
-                    too_large(bytes.len(), limit)
+                    too_large(held.bytes.len(), limit)
                 })?;
-                Ok(owned(bytes))
+                Ok(owned(held.bytes))
             });
             results.push(result.map_err(Error::from));
         }

@@ -20,6 +20,7 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, Was
 use super::http::Http;
 use super::{MAX_LAST_ERROR, State, last_error_tail};
 use crate::imports::{Imports, LogLevel};
+use crate::pool::Tally;
 
 /// Maximum number of streams and pollables of an instance.
 const HANDLES: usize = 1024;
@@ -55,7 +56,7 @@ struct Call {
 }
 
 impl Wasi {
-    fn new(imports: Option<Arc<dyn Imports>>) -> Self {
+    fn new(imports: Option<Arc<dyn Imports>>, tally: Arc<Tally>) -> Self {
         let shared = Arc::new(Shared {
             call: Mutex::new(Call {
                 imports,
@@ -86,12 +87,13 @@ impl Wasi {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         let for_http = shared.clone();
-        let http = Http::new(Arc::new(move |server: &str| match for_http.imports() {
+        let grant = move |server: &str| match for_http.imports() {
             Some(imports) => imports.http(server),
             None => Err(ApiError::invalid(
                 "a guest can't send a request between two calls",
             )),
-        }));
+        };
+        let http = Http::new(Arc::new(grant), tally);
         Self {
             context,
             http,
@@ -107,7 +109,8 @@ impl Wasi {
         };
     }
 
-    pub(super) fn end_call(&self) {
+    pub(super) fn end_call(&mut self) {
+        self.http.end_call();
         self.flush();
         self.shared.call.lock().imports = None;
     }
@@ -135,7 +138,7 @@ impl Drop for Wasi {
 impl State {
     pub(super) fn wasi(&mut self) -> &mut Wasi {
         self.wasi
-            .get_or_insert_with(|| Wasi::new(self.imports.clone()))
+            .get_or_insert_with(|| Wasi::new(self.imports.clone(), self.tally.clone()))
     }
 }
 

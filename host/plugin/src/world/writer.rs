@@ -159,7 +159,7 @@ impl HostBatch for State {
         let results = imports.writer_run(batch).await;
         let limit = self.limits.answer_bytes;
         // The writes have taken effect, so an error in place of a result would be wrong.
-        let size: usize = results.iter().flatten().map(|result| result.len()).sum();
+        let size: usize = results.iter().flatten().map(|held| held.bytes.len()).sum();
         if size > limit {
             self.hit(Limit::Answer);
             return Err(trap(format!(
@@ -168,7 +168,7 @@ impl HostBatch for State {
         }
         Ok(results
             .into_iter()
-            .map(|result| result.map(owned).map_err(Error::from))
+            .map(|result| result.map(|held| owned(held.bytes)).map_err(Error::from))
             .collect())
     }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Cursor, Engine, EngineOptions, Imports, Limits, LogLevel, MemoEntry, ObjectReference,
-    Page, Plugin, Read,
+    Batch, Cursor, Engine, EngineOptions, Held, HttpGrant, Imports, Limits, LogLevel, MemoEntry,
+    ObjectReference, Page, Plugin, Read,
 };
 use flyball_types::{ApiError, Catalogue, Projection, Query};
 use futures::FutureExt;
@@ -181,7 +181,7 @@ impl Imports for Fake {
         _: &str,
         _: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        Ok(Some(self.object.clone().into()))
+        Ok(Some(Bytes::from(self.object.clone()).into()))
     }
 
     /// A list with a limit of one object has a further page.
@@ -208,7 +208,7 @@ impl Imports for Fake {
         false
     }
 
-    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Bytes, ApiError>> {
+    fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
         async move {
             let Read::Raw { path } = read else {
                 return Err(ApiError::denied("no"));
@@ -219,7 +219,7 @@ impl Imports for Fake {
                 std::future::pending::<()>().await;
             }
             self.wait().await;
-            Ok(self.object.clone().into())
+            Ok(Bytes::from(self.object.clone()).into())
         }
         .boxed()
     }
@@ -228,13 +228,13 @@ impl Imports for Fake {
         async { Err(ApiError::denied("no")) }.boxed()
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Bytes, ApiError>>> {
+    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         async move {
             self.wait().await;
             let results = batch
                 .writes
                 .iter()
-                .map(|_| Ok(self.object.clone().into()))
+                .map(|_| Ok(Bytes::from(self.object.clone()).into()))
                 .collect();
             let mut batches = self.batches.lock().unwrap();
             if batches.len() < 100 {
@@ -304,9 +304,12 @@ impl Imports for Fake {
 
     fn memo_remove(&self, _: &str) {}
 
-    fn http(&self, server: &str) -> Result<tokio::runtime::Handle, ApiError> {
+    fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
         match &self.server {
-            Some((granted, runtime)) if granted == server => Ok(runtime.clone()),
+            Some((granted, runtime)) if granted == server => Ok(HttpGrant {
+                runtime: runtime.clone(),
+                check_addresses: Box::new(Ok),
+            }),
             _ => Err(ApiError::denied("no")),
         }
     }

@@ -96,6 +96,7 @@ async fn the_connection_that_was_silent_longest_is_closed_for_a_new_one() -> any
     let last = silent.last_mut().context("there are some")?;
     let last = timeout(Duration::from_millis(10), read(last)).await;
     assert!(last.is_err(), "the last connection was closed: {last:?}");
+    drop(silent);
     server.stop().await
 }
 

@@ -77,8 +77,10 @@ impl Description {
 
     /// Checks the lengths of all lists. Each entry costs the host memory, and some cost time with each change of an object.
     fn check_counts(&self) -> Checked {
+        let mappings = self.watches.iter().map(|watch| watch.map.len()).sum();
         for (count, most, what) in [
-            (self.watches.len(), 256, "watches"),
+            (self.watches.len(), 64, "watches"),
+            (mappings, 256, "mappings"),
             (self.indexes.len(), 64, "indexes"),
             (self.queues.len(), 32, "queues"),
             (self.tickers.len(), 64, "tickers"),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use flyball_fuzz::{Failure, Run, TARGETS, Target, corpus, corpus_folder, feed, shrink};
+use flyball_fuzz::{Failure, Run, TARGETS, Target, corpus, corpus_folder, shrink};
 use sha2::{Digest, Sha256};
 
 fn main() -> Result<ExitCode> {
@@ -62,10 +62,10 @@ fn fuzz(
         .into_iter()
         .map(|(_, input)| input)
         .collect();
-    if let Some(failure) = known.iter().find_map(|input| feed(target, input).err()) {
+    let mut run = Run::new(target, known.clone(), seed);
+    if let Some(failure) = known.into_iter().find_map(|input| run.feed(input).err()) {
         return Ok(Some(failure));
     }
-    let mut run = Run::new(target, known, seed);
     let (start, mut fed, mut slowest) = (Instant::now(), 0u64, Duration::ZERO);
     while start.elapsed() < time {
         let input = run.next_input();
@@ -79,8 +79,10 @@ fn fuzz(
         slowest = slowest.max(begun.elapsed());
         fed += 1;
     }
+    let (reached, counted) = run.reached();
     println!(
-        "{}: {fed} inputs, {} shapes of outcomes, the slowest input took {slowest:?}",
+        "{}: {fed} inputs, {} shapes of outcomes, {reached} of {counted} places of the code, the slowest input took \
+         {slowest:?}",
         target.name,
         run.shapes()
     );

@@ -137,10 +137,7 @@ impl World {
                     _ => Origin::File(path.clone()),
                 };
                 let held = self.contents[path.to_str().expect("a path")].clone();
-                let loaded = held.map(|plugin| LoadedPlugin {
-                    origin,
-                    ..plugin
-                });
+                let loaded = held.map(|plugin| LoadedPlugin { origin, ..plugin });
                 let source = self.state.sources.get_mut(path).expect("a source");
                 source.loaded(loaded);
             }

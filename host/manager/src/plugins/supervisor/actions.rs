@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flyball_plugin::Component;
 use flyball_serving::health::CheckName;
 use flyball_types::error_chain;
@@ -233,8 +232,12 @@ impl Supervisor {
         self.state.begin(&Action::Start(name.to_owned()));
         tell_start(name, &running, self.running.contains_key(name));
         let unrouted = running.tasks.unrouted();
+        let policy = running.version.grant.policy.clone();
         if let Some(old) = self.running.insert(name.to_owned(), running) {
             old.tasks.hand_over();
+            if old.version.grant.policy != policy {
+                old.tasks.stop_writes();
+            }
             let drain = self.options.drain;
             self.retiring.spawn(old.tasks.retire(unrouted, drain));
         }
@@ -250,10 +253,14 @@ impl Supervisor {
             Some(reason) => tracing::warn!(controller = name, reason, "ending"),
             None => tracing::info!(controller = name, "ending"),
         }
-        let drain = self.options.drain;
+        // At the end of the process, the calls may finish what they have begun.
+        let drain = self.is_shutting_down.then_some(self.options.drain);
         let task = self.ending.spawn(async move {
             running.show_leading(false);
-            running.tasks.drain(drain).await;
+            match drain {
+                Some(drain) => running.tasks.drain(drain).await,
+                None => running.tasks.remove().await,
+            }
         });
         self.ending_names.insert(task.id(), name);
     }
@@ -394,12 +401,8 @@ async fn read_file(
     turns: Arc<Semaphore>,
 ) -> Result<Loaded, PluginError> {
     let _turn = turns.acquire_owned().await;
-    let origin = Origin::File(path.clone());
-    let read = tokio::fs::read(&path).await;
-    let wasm = Bytes::from(read.map_err(|source| PluginError::Read {
-        origin: origin.text(),
-        source,
-    })?);
+    let wasm = load::read(&options.engine, &path).await?;
+    let origin = Origin::File(path);
     let (plugin, component): (LoadedPlugin, _) =
         load::dropped_in(&options.engine, origin, wasm.clone()).await?;
     Ok(Loaded {

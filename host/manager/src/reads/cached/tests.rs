@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::policy::Policy;
 use crate::reads::fake_source::{informer, informers};
+use crate::reads::lookup::Lookup;
 
 fn pod(namespace: &str, name: &str) -> Value {
     json!({
@@ -91,7 +92,8 @@ async fn a_delta_shows_no_field_that_only_another_plugin_watches() {
         .projection(None)
         .expect("a projection");
     let mut shown = Vec::new();
-    projection.append(object, &mut shown);
+    let appended = projection.append(object, &mut shown, 1000);
+    appended.expect("it fits");
     let shown: Value = serde_json::from_slice(&shown).expect("JSON");
     assert_eq!(shown["spec"], json!({"nodeName": "n"}));
 }

@@ -1,0 +1,283 @@
+//! Where components are compiled: in this process, or each in a child process with limits of its own, so that a component
+//! that makes the compiler use too much memory or time, or crash, costs one child.
+//!
+//! The child gets the component over stdin and returns the compiled code over stdout. Only what comes over this pipe from a
+//! child that has ended well is used, because compiled code is run without further checks.
+
+mod child;
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::error::{CompileLimit, LoadError};
+pub use child::run_compiler;
+use child::{COMMAND, NO_MEMORY, REFUSED};
+
+/// Bytes of the child's messages that are read.
+const MAX_MESSAGES: usize = 4096;
+/// How the standard library begins its message before it ends a process that has no memory left.
+const ALLOCATION_FAILED: &str = "memory allocation of ";
+
+/// Where components are compiled.
+#[derive(Clone, Debug, Default)]
+pub enum Compiler {
+    /// In this process. The compiler's memory and time are not limited, so a component must not be malicious.
+    #[default]
+    InProcess,
+    /// In a child process for each component.
+    Process(CompilerProcess),
+}
+
+/// The child process that compiles a component.
+#[derive(Clone, Debug)]
+pub struct CompilerProcess {
+    /// A binary that calls [`run_compiler`] when it starts.
+    pub program: PathBuf,
+    /// Its arguments, to which the limits are added.
+    pub arguments: Vec<OsString>,
+    pub limits: CompileLimits,
+}
+
+/// The limits of compiling one component. Of the toolchains, Python's makes the largest guests: 18 MiB, for which the
+/// compiler needs 10 s of CPU time and 400 MiB of memory, and returns 36 MiB of code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// CPU time on all cores together, in whole seconds. Default: 5 min.
+    pub cpu: Duration,
+    /// Time until the child has ended. The child runs at a low priority, so it may have to wait for cores. Default: 15 min.
+    pub wall: Duration,
+    /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 2 GiB.
+    pub memory: usize,
+    /// Size of the compiled code, in bytes. Default: 512 MiB.
+    pub code: usize,
+}
+
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Self {
+            cpu: Duration::from_secs(300),
+            wall: Duration::from_secs(900),
+            memory: 2 << 30,
+            code: 512 << 20,
+        }
+    }
+}
+
+/// What a child did.
+struct Ended {
+    /// Its output, up to one byte more than the limit.
+    code: io::Result<Vec<u8>>,
+    /// The beginning of its messages.
+    messages: String,
+    /// False if it was stopped because it took too long.
+    in_time: bool,
+    status: ExitStatus,
+}
+
+impl CompilerProcess {
+    /// This process's own binary, which must call [`run_compiler`] when it starts, with the default limits.
+    ///
+    /// # Errors
+    /// The path of the binary is unknown.
+    pub fn of_this_binary() -> io::Result<Self> {
+        // The link leads to the binary that runs, even if another one has taken its name since.
+        let program = if cfg!(target_os = "linux") {
+            "/proc/self/exe".into()
+        } else {
+            std::env::current_exe()?
+        };
+        Ok(Self {
+            program,
+            arguments: vec![COMMAND.into()],
+            limits: CompileLimits::default(),
+        })
+    }
+
+    /// Compiles a component for this machine. Blocks until the child has ended.
+    pub(crate) fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, LoadError> {
+        let ended = self.run(wasm).map_err(LoadError::Compiler)?;
+        self.result(ended)
+    }
+
+    fn run(&self, wasm: &[u8]) -> io::Result<Ended> {
+        let mut child = Command::new(&self.program)
+            .arg0("flyball-compiler")
+            .args(&self.arguments)
+            .arg(self.limits.memory.to_string())
+            .arg(self.limits.cpu.as_secs().to_string())
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let (input, output, errors) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (ending, ended) = mpsc::channel();
+        let limit = self.limits.code.saturating_add(1);
+        let (code, messages, in_time) = thread::scope(|scope| {
+            scope.spawn(move || {
+                // A child that ends early does not read all of it.
+                let _ = input.map(|mut input| input.write_all(wasm));
+            });
+            let messages = scope.spawn(move || read_up_to(errors, MAX_MESSAGES));
+            let code = scope.spawn(move || {
+                let code = read_up_to(output, limit);
+                let _ = ending.send(());
+                code
+            });
+            let in_time = ended.recv_timeout(self.limits.wall).is_ok();
+            // If its output has ended, so has the child, or it is about to with a status that is already decided.
+            let _ = child.kill();
+            (code.join(), messages.join(), in_time)
+        });
+        let panicked = |_| Err(io::Error::other("the thread that reads it panicked"));
+        let messages = messages.unwrap_or_else(panicked).unwrap_or_default();
+        Ok(Ended {
+            code: code.unwrap_or_else(panicked),
+            messages: String::from_utf8_lossy(&messages).trim().to_owned(),
+            in_time,
+            status: child.wait()?,
+        })
+    }
+
+    fn result(&self, ended: Ended) -> Result<Vec<u8>, LoadError> {
+        let Ended {
+            code,
+            messages,
+            in_time,
+            status,
+        } = ended;
+        let limits = &self.limits;
+        if !in_time {
+            return Err(LoadError::CompileLimit(CompileLimit::Wall(limits.wall)));
+        }
+        let code = code.map_err(LoadError::Compiler)?;
+        if code.len() > limits.code {
+            return Err(LoadError::CompileLimit(CompileLimit::Code(limits.code)));
+        }
+        let signal = |signal: Signal| status.signal() == Some(signal.as_raw());
+        let code_is = |expected: u8| status.code() == Some(expected.into());
+        let no_memory =
+            code_is(NO_MEMORY) || signal(Signal::ABORT) && messages.contains(ALLOCATION_FAILED);
+        Err(match () {
+            () if status.success() => return Ok(code),
+            () if code_is(REFUSED) => LoadError::Compile(messages),
+            () if no_memory => LoadError::CompileLimit(CompileLimit::Memory(limits.memory)),
+            () if signal(Signal::XCPU) => LoadError::CompileLimit(CompileLimit::Cpu(limits.cpu)),
+            () => LoadError::Compile(format!("the compiler ended with {status}: {messages}")),
+        })
+    }
+}
+
+/// Reads up to `limit` bytes, or fewer if the pipe ends.
+fn read_up_to(pipe: Option<impl Read>, limit: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.take(limit as u64).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compiles with a shell script in place of the compiler.
+    fn compile(
+        script: &str,
+        change: impl FnOnce(&mut CompileLimits),
+    ) -> Result<Vec<u8>, LoadError> {
+        let mut limits = CompileLimits::default();
+        change(&mut limits);
+        let compiler = CompilerProcess {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            limits,
+        };
+        compiler.compile(b"a component")
+    }
+
+    #[test]
+    fn the_component_is_passed_in_and_the_code_is_passed_back() {
+        assert_eq!(compile("exec cat", |_| ()).unwrap(), b"a component");
+    }
+
+    #[test]
+    fn the_child_has_no_environment() {
+        let code = compile("exec env", |_| ()).unwrap();
+        let variables = String::from_utf8(code).unwrap();
+        // The shell sets some itself.
+        let foreign = variables.lines().filter(|line| {
+            !["PWD=", "SHLVL=", "OLDPWD=", "_="]
+                .iter()
+                .any(|own| line.starts_with(own))
+        });
+        assert_eq!(foreign.count(), 0, "{variables}");
+    }
+
+    #[test]
+    fn a_limit_that_is_exceeded_is_named_with_what_to_do() {
+        type Change = fn(&mut CompileLimits);
+        let abort = "echo 'memory allocation of 9 bytes failed' >&2; kill -ABRT $$";
+        let cases: [(&str, Change, &str); 5] = [
+            (
+                "exec sleep 1000",
+                |limits| limits.wall = Duration::ZERO,
+                "0 s",
+            ),
+            (
+                "exec cat /dev/zero",
+                |limits| limits.code = 1000,
+                "1000 bytes of code",
+            ),
+            (abort, |_| (), "2048 MiB of memory"),
+            ("exit 11", |_| (), "2048 MiB of memory"),
+            ("kill -XCPU $$", |_| (), "300 s of CPU time"),
+        ];
+        for (script, change, expected) in cases {
+            let error = compile(script, change).unwrap_err();
+            assert!(
+                matches!(error, LoadError::CompileLimit(_)),
+                "{script}: {error}"
+            );
+            let text = error.to_string();
+            assert!(
+                text.contains(expected) && text.contains("wasm-opt"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn code_of_a_child_that_failed_is_not_used() {
+        for (script, expected) in [
+            ("cat; echo 'it is invalid' >&2; exit 10", "it is invalid"),
+            ("cat; kill -SEGV $$", "signal: 11"),
+            ("cat; exit 1", "exit status: 1"),
+        ] {
+            let error = compile(script, |_| ()).unwrap_err();
+            assert!(matches!(error, LoadError::Compile(_)), "{script}: {error}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_does_not_start_is_an_error() {
+        let compiler = CompilerProcess {
+            program: "/no/such/file".into(),
+            arguments: Vec::new(),
+            limits: CompileLimits::default(),
+        };
+        let error = compiler.compile(b"").unwrap_err();
+        assert!(matches!(error, LoadError::Compiler(_)), "{error}");
+    }
+}

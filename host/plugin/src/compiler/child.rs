@@ -1,0 +1,114 @@
+//! The process that compiles one component: it limits itself, reads the component from stdin and writes the compiled code to
+//! stdout.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{priority, settings};
+
+/// The argument after which the limits follow.
+pub(super) const COMMAND: &str = "compile-component";
+/// The exit code for a component that the compiler refuses. Its message is the only text on stderr.
+pub(super) const REFUSED: u8 = 10;
+/// The exit code if there is not enough memory.
+pub(super) const NO_MEMORY: u8 = 11;
+/// The exit code if the process can't do its work.
+const FAILED: u8 = 12;
+/// More threads would each need memory, and few components have that many large functions.
+const MAX_THREADS: usize = 8;
+/// Seconds after the limit of CPU time at which the kernel ends a process that has survived it.
+const CPU_GRACE: u64 = 5;
+/// The error of a system call that gets no memory.
+const ENOMEM: &str = "os error 12";
+
+/// Compiles a component and returns the exit code if the arguments of this process, starting with the program's name, are
+/// those of a [`CompilerProcess`](crate::CompilerProcess). Returns `None` for all others.
+///
+/// Meant to be called first in `main`: the limits apply to all that the process does.
+pub fn run_compiler(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments.into_iter().skip(1);
+    if arguments.next()? != COMMAND {
+        return None;
+    }
+    let mut number = || arguments.next()?.to_str()?.parse().ok();
+    let (Some(memory), Some(cpu)) = (number(), number()) else {
+        eprintln!("{COMMAND} is run by the host itself");
+        return Some(FAILED.into());
+    };
+    if let Err(error) = limit_process(memory, cpu) {
+        eprintln!("can't limit the process that compiles: {error}");
+        return Some(FAILED.into());
+    }
+    Some(match compile() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            error.code().into()
+        }
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("can't read the component or write the code: {0}")]
+    Io(io::Error),
+    #[error("{0:#}")]
+    Compiler(wasmtime::Error),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => NO_MEMORY,
+            Self::Io(_) => FAILED,
+            Self::Compiler(error) if error.is::<wasmtime::OutOfMemory>() => NO_MEMORY,
+            Self::Compiler(error) if format!("{error:#}").contains(ENOMEM) => NO_MEMORY,
+            Self::Compiler(_) => REFUSED,
+        }
+    }
+}
+
+/// Limits this process: its memory in bytes and its CPU time in seconds. It writes no files, dumps no core, yields to all
+/// others, and ends with its parent.
+fn limit_process(memory: u64, cpu: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    priority::lower();
+    // Not the address space, because each thread reserves much more of it than it uses.
+    limit(Resource::Data, memory, memory)?;
+    limit(Resource::Cpu, cpu, cpu.saturating_add(CPU_GRACE))?;
+    limit(Resource::Core, 0, 0)?;
+    limit(Resource::Fsize, 0, 0)
+}
+
+fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
+    let allowed = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let limit = Rlimit {
+        current: Some(current.min(allowed)),
+        maximum: Some(maximum.min(allowed)),
+    };
+    Ok(setrlimit(resource, limit)?)
+}
+
+fn compile() -> Result<(), Failure> {
+    let mut wasm = Vec::new();
+    io::stdin().read_to_end(&mut wasm).map_err(Failure::Io)?;
+    let engine = wasmtime::Engine::new(&settings::compiling()).map_err(Failure::Compiler)?;
+    let compile = || engine.precompile_component(&wasm);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    // Wasmtime compiles on the threads of the rayon pool that it is called in.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.min(MAX_THREADS));
+    let code = match pool.build() {
+        Ok(pool) => pool.install(compile),
+        Err(_) => compile(),
+    };
+    let code = code.map_err(Failure::Compiler)?;
+    let mut output = io::stdout();
+    output
+        .write_all(&code)
+        .and_then(|()| output.flush())
+        .map_err(Failure::Io)
+}

@@ -1,0 +1,436 @@
+//! A host under attack: a control plane, the host with built-in controllers, a plugin that works (the victim), one that
+//! watches all Secrets, and one that attacks.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use flyball_cluster_tests::{
+    Cluster, Space, annotate, guest, host_output, last_lines, log_of, replace, until, until_within,
+};
+use flyball_controlplane::{Options, Process};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+
+/// One attack.
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// Names the case in the document and in messages.
+    pub(crate) name: &'static str,
+    pub(crate) class: Class,
+    /// The plugin's policy: keys and `[[plugins.faulty.allow]]` entries after its configuration.
+    pub(crate) policy: &'static str,
+    /// Fields of its description, beside its name, its queue and a ticker that runs the script.
+    pub(crate) description: &'static str,
+    /// What its `route` does.
+    pub(crate) route: &'static str,
+    /// The host calls that it makes.
+    pub(crate) script: &'static str,
+    /// Texts that the host's log must then have, each in some line that names the plugin.
+    pub(crate) expects: &'static [&'static str],
+}
+
+impl Case {
+    pub(crate) const NONE: Self = Self {
+        name: "",
+        class: Class::Read,
+        policy: "",
+        description: "",
+        route: "",
+        script: "[]",
+        expects: &[],
+    };
+}
+
+/// What an attack is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Escalation,
+    Read,
+    Write,
+    Memory,
+    Cpu,
+    Log,
+    Name,
+    Lifecycle,
+}
+
+impl Class {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Escalation => "escalation",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Memory => "memory",
+            Self::Cpu => "CPU",
+            Self::Log => "log",
+            Self::Name => "name",
+            Self::Lifecycle => "lifecycle",
+        }
+    }
+}
+
+/// What the Secrets hold. Nothing that the attacker gets or makes the host print may contain it.
+pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
+/// The memory that the host may have at most during an attack, in bytes. Before, it has about 100 MiB.
+const MEMORY: u64 = 768 << 20;
+
+/// The host under attack.
+pub(crate) struct Arena {
+    cluster: Cluster,
+    host: Process,
+    pub(crate) plugins: PathBuf,
+    policy: PathBuf,
+    /// The policies of the victim and of the plugin that watches Secrets.
+    others: String,
+    /// Resident memory before the first attack, in bytes.
+    before: u64,
+    /// How long the victim took, before and during the attacks.
+    calm: Vec<Duration>,
+    attacked: Vec<Duration>,
+    done: Vec<Done>,
+    greetings: u32,
+}
+
+/// A case that the host has answered as it must.
+pub(crate) struct Done {
+    pub(crate) name: &'static str,
+    pub(crate) class: Class,
+    pub(crate) answer: String,
+}
+
+impl Arena {
+    pub(crate) async fn start() -> Result<Self> {
+        let cluster = Cluster::without_nodes(Options {
+            scheduler: false,
+            ..Options::default()
+        })
+        .await?;
+        let plugins = cluster.folder_with("plugins", &[guest("greeter")?, guest("faulty")?])?;
+        std::fs::write(plugins.join("watcher.wasm"), faulty_as("watcher")?)?;
+        let policy = cluster.plane.dir().join("policy.toml");
+        let greeter = guest("greeter")?.display().to_string();
+        let others = host_output(&["policy", &greeter])?
+            + "\n[[plugins.watcher.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"watch\"]\n";
+        std::fs::write(&policy, &others)?;
+        let roles = host_output(&[
+            "rbac",
+            "-o",
+            "json",
+            "--policy",
+            &policy.display().to_string(),
+            &greeter,
+        ])?;
+        cluster.apply(&roles).await?;
+        cluster.apply(&accounts().to_string()).await?;
+        for (namespace, secret) in [("demo", "token"), ("other", "other")] {
+            let space = Space::create(cluster.client.clone(), namespace).await?;
+            let secret = json!({"metadata": {"name": secret, "labels": {"app": "web"}}, "data": {"password": SECRET}});
+            space.create_object::<Secret>(secret).await?;
+        }
+        let demo = space(&cluster, "demo");
+        demo.create_object::<ConfigMap>(
+            json!({"metadata": {"name": "web", "labels": {"app": "web"}}}),
+        )
+        .await?;
+        demo.create_object::<ConfigMap>(
+            json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(900_000)}}),
+        )
+        .await?;
+        Space::create(cluster.client.clone(), "greeted").await?;
+        let (_, serving) = cluster.serving();
+        let mut args = serving.to_vec();
+        args.extend([
+            "--controllers=deployment-controller,replicaset-controller".to_owned(),
+            format!("--plugin-dir={}", plugins.display()),
+            format!("--policy={}", policy.display()),
+        ]);
+        let host = cluster.spawn_host("host", cluster.plane.kubeconfig_path(), &args)?;
+        let mut arena = Self {
+            cluster,
+            host,
+            plugins,
+            policy,
+            others,
+            before: 0,
+            calm: Vec::new(),
+            attacked: Vec::new(),
+            done: Vec::new(),
+            greetings: 0,
+        };
+        for name in ["watcher", "greeter"] {
+            let is_running = |status: &serde_json::Value| status["state"] == "running";
+            arena
+                .cluster
+                .until_plugin("host", name, "runs", is_running)
+                .await?;
+        }
+        for _ in 0..20 {
+            let took = arena.greet().await?;
+            arena.calm.push(took);
+        }
+        arena.before = arena.memory("VmRSS")?;
+        Ok(arena)
+    }
+
+    /// Runs a case, and checks that the host answers as it must and that nobody else is harmed.
+    pub(crate) async fn attack(&mut self, case: &'static Case) -> Result<()> {
+        let from = self.log()?.len();
+        self.reset_peak()?;
+        self.write_policy(&policy_of(case))?;
+        let answer = self.answers(case.name, from, case.expects).await?;
+        self.is_unharmed(case.name, from).await?;
+        self.done.push(Done {
+            name: case.name,
+            class: case.class,
+            answer,
+        });
+        Ok(())
+    }
+
+    /// Notes a case that has a test of its own.
+    pub(crate) async fn passed(
+        &mut self,
+        name: &'static str,
+        class: Class,
+        from: usize,
+        answer: &str,
+    ) -> Result<()> {
+        self.is_unharmed(name, from).await?;
+        self.done.push(Done {
+            name,
+            class,
+            answer: answer.into(),
+        });
+        Ok(())
+    }
+
+    /// Waits until the log has these texts after `from`, and returns what the document says about them.
+    pub(crate) async fn answers(
+        &self,
+        name: &str,
+        from: usize,
+        expects: &[&str],
+    ) -> Result<String> {
+        for expected in expects {
+            let what = format!("`{name}` is answered with `{expected}`");
+            until_within(Duration::from_secs(40), &what, async || {
+                let log = self.log()?;
+                let about = |line: &&str| line.contains("faulty");
+                let lines: Vec<&str> = log[from..].lines().filter(about).collect();
+                Ok(match lines.iter().any(|line| line.contains(expected)) {
+                    true => Ok(()),
+                    false => Err(lines[lines.len().saturating_sub(8)..].join("\n")),
+                })
+            })
+            .await?;
+        }
+        Ok(expects.first().copied().unwrap_or_default().to_owned())
+    }
+
+    /// Checks that the host lives within its memory, printed no secret, and serves the others.
+    async fn is_unharmed(&mut self, name: &str, from: usize) -> Result<()> {
+        let log = self.log()?;
+        if let Some(status) = self.host.exited() {
+            bail!("{name}: the host ended with {status}\n{}", last_lines(&log));
+        }
+        let leaked = log[from..].lines().find(|line| line.contains(SECRET));
+        ensure!(leaked.is_none(), "{name}: a secret got out: {leaked:?}");
+        let peak = self.memory("VmHWM")?;
+        ensure!(peak < MEMORY, "{name}: the host had {} MiB", peak >> 20);
+        let took = self
+            .greet()
+            .await
+            .with_context(|| format!("during {name}"))?;
+        self.attacked.push(took);
+        self.scales(name).await
+    }
+
+    /// Has the victim write a greeting, and returns how long it took.
+    async fn greet(&mut self) -> Result<Duration> {
+        self.greetings += 1;
+        let text = format!("greeting {}", self.greetings);
+        let start = Instant::now();
+        let patch = json!({"metadata": {"annotations": {"greeter.flyball.dev/greeting": text}}});
+        annotate(&self.cluster.client, "greeted", patch).await?;
+        let maps = space(&self.cluster, "greeted").api::<ConfigMap>();
+        loop {
+            let greeting = maps.get_opt("greeting").await?;
+            let found = greeting.and_then(|map| map.data?.remove("greeting"));
+            if found.as_ref() == Some(&text) {
+                return Ok(start.elapsed());
+            }
+            ensure!(
+                start.elapsed() < Duration::from_secs(30),
+                "the victim is starved: it has {found:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Checks that the built-in controllers work, by a Deployment whose ReplicaSet they create.
+    async fn scales(&self, name: &str) -> Result<()> {
+        let demo = space(&self.cluster, "demo");
+        let labels = json!({"app": name});
+        let deployment = json!({"metadata": {"name": name}, "spec": {
+            "replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+        }});
+        demo.create_object::<Deployment>(deployment).await?;
+        until(
+            &format!("a Deployment gets its ReplicaSet during {name}"),
+            async || {
+                let sets = demo.api::<ReplicaSet>().list(&Default::default()).await?;
+                let is_its = |set: &ReplicaSet| {
+                    set.metadata
+                        .name
+                        .as_ref()
+                        .is_some_and(|own| own.starts_with(name))
+                };
+                Ok(sets
+                    .items
+                    .iter()
+                    .any(is_its)
+                    .then_some(())
+                    .ok_or_else(String::new))
+            },
+        )
+        .await
+    }
+
+    /// Checks that the memory returns to what it was, within a tenth.
+    pub(crate) async fn recovers(&self) -> Result<()> {
+        self.write_policy("")?;
+        let most = self.before + self.before / 10;
+        let patience = Duration::from_secs(180);
+        until_within(patience, "the memory returns to what it was", async || {
+            let now = self.memory("VmRSS")?;
+            Ok(if now <= most {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{} MiB, before {} MiB",
+                    now >> 20,
+                    self.before >> 20
+                ))
+            })
+        })
+        .await
+    }
+
+    /// Prints how the victim fared.
+    pub(crate) fn report(&self) {
+        let slowest = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
+        let median = |times: &[Duration]| {
+            let mut times = times.to_vec();
+            times.sort();
+            times[times.len() / 2]
+        };
+        eprintln!(
+            "{} cases; the victim took {:?} (slowest {:?}) before and {:?} (slowest {:?}) during the attacks",
+            self.done.len(),
+            median(&self.calm),
+            slowest(&self.calm),
+            median(&self.attacked),
+            slowest(&self.attacked),
+        );
+    }
+
+    pub(crate) fn log(&self) -> Result<String> {
+        log_of(&self.host)
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub(crate) fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    /// Puts a policy for the attacker in force, beside those of the others.
+    pub(crate) fn write_policy(&self, attacker: &str) -> Result<()> {
+        replace(
+            &self.policy,
+            format!("{}\n{attacker}", self.others).as_bytes(),
+        )
+    }
+
+    pub(crate) fn into_parts(self) -> (Cluster, Process) {
+        (self.cluster, self.host)
+    }
+
+    /// A line of the host's status in the system, in bytes.
+    fn memory(&self, name: &str) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.host.pid()))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(kibibytes.with_context(|| format!("the system tells no {name}"))? << 10)
+    }
+
+    /// Has the system count the peak of the memory anew.
+    pub(crate) fn reset_peak(&self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.host.pid());
+        std::fs::write(&path, "5").with_context(|| format!("can't write {path}"))
+    }
+}
+
+/// The attacker's policy in a case.
+pub(crate) fn policy_of(case: &Case) -> String {
+    let comma = if case.description.is_empty() { "" } else { "," };
+    let description = format!(
+        r#"{{"format": 1, "name": "faulty", "version": "{}", "queues": [{{"name": "faulty"}}],
+             "tickers": [{{"key": "script", "periodMs": 1000}}]{comma} {}}}"#,
+        case.name, case.description
+    );
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    format!(
+        "[plugins.faulty.config]\ncase = {}\ndescription = {}\nroute = {}\nscript = {}\n{}",
+        text(case.name),
+        text(&description),
+        text(case.route),
+        text(case.script),
+        case.policy
+    )
+}
+
+/// The attacker's file, with a mode of `describe` written into it.
+pub(crate) fn faulty_as(mode: &str) -> Result<Vec<u8>> {
+    const MARK: &[u8] = b"mode of faulty:";
+    let mut wasm = std::fs::read(guest("faulty")?)?;
+    let place = wasm
+        .windows(MARK.len() + 1)
+        .position(|bytes| bytes.starts_with(MARK) && bytes.ends_with(b" "));
+    let start = place.context("the guest has no place for a mode")? + MARK.len();
+    wasm[start..start + mode.len()].copy_from_slice(mode.as_bytes());
+    Ok(wasm)
+}
+
+pub(crate) fn space(cluster: &Cluster, name: &str) -> Space {
+    Space {
+        client: cluster.client.clone(),
+        name: name.into(),
+    }
+}
+
+/// The attacker's account, which may do everything, and that of the plugin that watches Secrets.
+fn accounts() -> serde_json::Value {
+    let binding = |name: &str| {
+        json!([
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "flyball-system", "name": name}},
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+             "subjects": [{"kind": "ServiceAccount", "namespace": "flyball-system", "name": name}]},
+        ])
+    };
+    let mut items = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "flyball-system"}}),
+    ];
+    for name in ["faulty", "watcher"] {
+        items.extend(binding(name).as_array().cloned().unwrap_or_default());
+    }
+    json!({"items": items})
+}

@@ -1,0 +1,192 @@
+//! Attacks by files, and by when things happen.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use flyball_cluster_tests::{replace, until};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+
+use crate::arena::{Arena, Case, Class, faulty_as, policy_of, space};
+
+/// A file that nobody has granted anything, and what the host must say about it.
+const FILES: [(&str, Class, &str); 8] = [
+    ("many-watches", Class::Memory, "more than its limit of"),
+    ("few-watches", Class::Memory, "more than 20000 values"),
+    ("long-name", Class::Name, "is not a DNS label"),
+    ("deep", Class::Memory, "did not return a valid description"),
+    ("forged-name", Class::Name, r"is not a DNS label"),
+    (
+        "path-name",
+        Class::Name,
+        "the name `../faulty` is not a DNS label",
+    ),
+    (
+        "built-in",
+        Class::Escalation,
+        "a built-in controller has the name `deployment-controller`",
+    ),
+    ("spin", Class::Cpu, "did not describe itself"),
+];
+
+/// Writes for as long as it is let.
+const WRITES: Case = Case {
+    name: "writes-of-a-removed-file",
+    class: Class::Lifecycle,
+    policy: r#"
+        [[plugins.faulty.allow]]
+        kinds = ["v1/ConfigMap"]
+        verbs = ["create"]
+        namespaces = ["other"]
+        [plugins.faulty.limits]
+        writes-per-second = 5
+        writes-burst = 5
+    "#,
+    script: r#"[{"write": {"verb": "create", "kind": "v1/ConfigMap", "namespace": "other", "count": 1000,
+        "body": "{\"metadata\": {\"generateName\": \"flood-\"}}"}}]"#,
+    ..Case::NONE
+};
+
+pub(crate) async fn all(arena: &mut Arena) -> Result<()> {
+    files(arena).await?;
+    odd_files(arena).await?;
+    removed(arena).await
+}
+
+/// Files whose `describe` misbehaves, without any grant.
+async fn files(arena: &mut Arena) -> Result<()> {
+    let file = arena.plugins.join("ungranted.wasm");
+    for (mode, class, expected) in FILES {
+        arena.write_policy("")?;
+        let from = arena.log()?.len();
+        arena.reset_peak()?;
+        replace(&file, &faulty_as(mode)?)?;
+        says(arena, mode, from, expected).await?;
+        arena.passed(mode, class, from, expected).await?;
+    }
+    fs::remove_file(&file)?;
+    Ok(())
+}
+
+/// What lies in the folder and is no plugin.
+async fn odd_files(arena: &mut Arena) -> Result<()> {
+    let path = |name: &str| arena.plugins.join(format!("{name}.wasm"));
+    let (huge, folder, link, half) = (path("huge"), path("folder"), path("device"), path("half"));
+    let from = arena.log()?.len();
+    arena.reset_peak()?;
+    fs::File::create(&huge)?.set_len(10 << 30)?;
+    fs::create_dir(&folder)?;
+    std::os::unix::fs::symlink("/dev/zero", &link)?;
+    fs::write(&half, &faulty_as("few-watches")?[..100_000])?;
+    says(arena, "huge-file", from, "huge.wasm").await?;
+    says(arena, "device-file", from, "device.wasm").await?;
+    says(arena, "half-a-file", from, "half.wasm").await?;
+    for name in [
+        "huge-file",
+        "folder-as-a-file",
+        "device-file",
+        "half-a-file",
+    ] {
+        arena
+            .passed(
+                name,
+                Class::Lifecycle,
+                from,
+                "the file is refused, and the others run",
+            )
+            .await?;
+    }
+    fs::remove_dir(&folder)?;
+    for file in [huge, link, half] {
+        fs::remove_file(file)?;
+    }
+    // Of two files with one name, the one that ran stays.
+    let from = arena.log()?.len();
+    let second = arena.plugins.join("second.wasm");
+    fs::write(
+        &second,
+        faulty_as("")?
+            .iter()
+            .copied()
+            .chain([0, 2, 1, b'a'])
+            .collect::<Vec<u8>>(),
+    )?;
+    says(
+        arena,
+        "second-file",
+        from,
+        "both hold a plugin with the name `faulty`",
+    )
+    .await?;
+    arena
+        .passed(
+            "second-file",
+            Class::Escalation,
+            from,
+            "both files are named, and the first one runs",
+        )
+        .await?;
+    fs::remove_file(second)?;
+    Ok(())
+}
+
+/// A file that is removed while its batch of writes runs.
+async fn removed(arena: &mut Arena) -> Result<()> {
+    let from = arena.log()?.len();
+    arena.write_policy(&policy_of(&WRITES))?;
+    let maps = space(arena.cluster(), "other").api::<ConfigMap>();
+    let written = async || anyhow::Ok(maps.list(&ListParams::default()).await?.items.len());
+    until("the plugin writes", async || {
+        let count = written().await?;
+        Ok(if count > 8 {
+            Ok(())
+        } else {
+            Err(format!("{count} written"))
+        })
+    })
+    .await?;
+    fs::remove_file(arena.plugins.join("faulty.wasm"))?;
+    until("the plugin ends", async || {
+        let status = arena.cluster().plugin("host", "faulty")?;
+        Ok(status.map_or(Ok(()), |status| Err(status.to_string())))
+    })
+    .await?;
+    // Five a second would be written: the second look is far enough from the first to see some.
+    let before = written().await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let after = written().await?;
+    ensure!(
+        after <= before + 1,
+        "{before} were written when the file was removed, and {after} three seconds later"
+    );
+    arena
+        .passed(
+            WRITES.name,
+            Class::Lifecycle,
+            from,
+            "writes that have not started are dropped",
+        )
+        .await
+}
+
+async fn says(arena: &Arena, name: &str, from: usize, expected: &str) -> Result<()> {
+    until(
+        &format!("`{name}` is answered with `{expected}`"),
+        async || {
+            let log = arena.log()?;
+            Ok(
+                match log[from..].lines().any(|line| line.contains(expected)) {
+                    true => Ok(()),
+                    false => Err(log[from..]
+                        .lines()
+                        .rev()
+                        .take(5)
+                        .collect::<Vec<_>>()
+                        .join("\n")),
+                },
+            )
+        },
+    )
+    .await
+}

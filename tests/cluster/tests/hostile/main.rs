@@ -1,0 +1,39 @@
+//! Attacks on a running host, as tables: a dropped-in plugin tries to get out of its grants and limits, beside a plugin that
+//! works and built-in controllers. Each case says what the host must answer. The plugin's account may do everything, so
+//! that only the host stands in its way.
+
+mod arena;
+mod descriptions;
+mod lifecycle;
+mod limits;
+mod reads;
+mod table;
+mod writes;
+
+use anyhow::Result;
+use flyball_cluster_tests::finish;
+
+use arena::Arena;
+
+#[tokio::test]
+async fn a_hostile_plugin_stays_within_its_grants_and_limits() -> Result<()> {
+    let mut arena = Arena::start().await?;
+    let result = async {
+        let cases = [
+            reads::CASES,
+            writes::CASES,
+            descriptions::CASES,
+            limits::CASES,
+        ];
+        for case in cases.into_iter().flatten() {
+            arena.attack(case).await?;
+        }
+        lifecycle::all(&mut arena).await?;
+        arena.recovers().await?;
+        arena.report();
+        table::is_current(arena.done())
+    };
+    let result = result.await;
+    let (cluster, host) = arena.into_parts();
+    finish(cluster, [host], result).await
+}

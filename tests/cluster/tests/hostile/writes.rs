@@ -1,0 +1,188 @@
+//! Writes, events and signatures beyond the plugin's grants, and writes that would cost too much.
+
+use crate::arena::{Case, Class};
+
+/// Grants writes of ConfigMaps in one namespace.
+const MAPS: &str = r#"
+[[plugins.faulty.allow]]
+kinds = ["v1/ConfigMap"]
+verbs = ["create", "update", "patch", "delete"]
+namespaces = ["demo"]
+"#;
+
+/// Grants all writes of Secrets, and their labels.
+const SECRETS: &str = r#"
+[[plugins.faulty.allow]]
+kinds = ["v1/Secret"]
+verbs = ["watch", "get"]
+fields = ["metadata.labels"]
+[[plugins.faulty.allow]]
+kinds = ["v1/Secret"]
+verbs = ["create", "update", "patch", "delete"]
+"#;
+
+const WRITE: Case = Case {
+    class: Class::Write,
+    policy: MAPS,
+    ..Case::NONE
+};
+const ESCALATION: Case = Case {
+    class: Class::Escalation,
+    ..Case::NONE
+};
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "answer-of-a-patch",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "patch", "type": "merge", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "{}", "returns": ["data"]}}]"#,
+        expects: &["Denied: the policy does not let this plugin see data of v1/Secret"],
+        ..ESCALATION
+    },
+    Case {
+        name: "answer-of-a-dry-run",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "delete", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "options": "{\"dryRun\": [\"All\"]}", "returns": ["."]}}]"#,
+        expects: &["Denied: the policy does not let this plugin see ."],
+        ..ESCALATION
+    },
+    Case {
+        name: "answer-without-reads",
+        policy: "[[plugins.faulty.allow]]\nkinds = [\"v1/Secret\"]\nverbs = [\"patch\"]",
+        script: r#"[{"write": {"verb": "patch", "type": "merge", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "{}", "returns": ["data.password"]}}]"#,
+        expects: &["Denied: the policy does not let this plugin see data.password"],
+        ..ESCALATION
+    },
+    Case {
+        name: "copy-by-json-patch",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "patch", "type": "json", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "[{\"op\": \"copy\", \"from\": \"/data/password\", \"path\": \"/metadata/labels/a\"}]",
+            "returns": ["metadata.labels"]}}]"#,
+        expects: &["the operation `copy` of a JSON patch reads others"],
+        ..ESCALATION
+    },
+    Case {
+        name: "test-by-json-patch",
+        policy: SECRETS,
+        script: r#"[{"write": {"verb": "patch", "type": "json", "kind": "v1/Secret", "namespace": "demo", "name": "token",
+            "body": "[{\"op\": \"test\", \"path\": \"/data/password\", \"value\": \"a\"}]"}}]"#,
+        expects: &["the operation `test` of a JSON patch reads others"],
+        ..ESCALATION
+    },
+    Case {
+        name: "write-elsewhere",
+        policy: MAPS,
+        script: r#"[{"write": {"verb": "create", "kind": "v1/ConfigMap", "namespace": "other", "body": "{\"metadata\": {\"name\": \"a\"}}"}},
+                    {"write": {"verb": "delete", "kind": "v1/Secret", "namespace": "demo", "name": "token"}}]"#,
+        expects: &[
+            "Denied: the policy does not let this plugin create v1/ConfigMap in the namespace other",
+            "Denied: the policy does not let this plugin delete v1/Secret in the namespace demo",
+        ],
+        ..ESCALATION
+    },
+    Case {
+        name: "other-subresource",
+        policy: "[[plugins.faulty.allow]]\nkinds = [\"v1/ServiceAccount\"]\nverbs = [\"create\"]",
+        script: r#"[{"write": {"verb": "create", "kind": "v1/ServiceAccount", "namespace": "kube-system", "name": "default",
+            "subresource": "token", "body": "{}", "returns": ["."]}}]"#,
+        expects: &["Denied: the policy does not let this plugin create v1/ServiceAccount/token"],
+        ..ESCALATION
+    },
+    Case {
+        name: "event-through-a-path",
+        policy: MAPS,
+        script: r#"[{"event": {"kind": "v1/ConfigMap", "namespace": "demo/pods/p/proxy/x?y=", "name": "a", "message": "a"}}]"#,
+        expects: &["the policy does not let this plugin record events about v1/ConfigMap"],
+        ..ESCALATION
+    },
+    Case {
+        name: "event-elsewhere",
+        policy: MAPS,
+        script: r#"[{"event": {"kind": "v1/Node", "name": "a", "message": "a"}}]"#,
+        expects: &["the policy does not let this plugin record events about v1/Node"],
+        ..ESCALATION
+    },
+    Case {
+        name: "signature-without-a-key",
+        policy: "[plugins.faulty]\nimports = [\"signer\"]",
+        description: r#""imports": ["signer"]"#,
+        script: r#"[{"sign": "service-account"}]"#,
+        expects: &["Denied: the policy does not let this plugin use the key `service-account`"],
+        ..ESCALATION
+    },
+    Case {
+        name: "key-for-any-file",
+        policy: "[plugins.faulty]\nimports = [\"signer\"]\nsigner-keys = [\"service-account\"]",
+        description: r#""imports": ["signer"]"#,
+        expects: &["must say which file gets them"],
+        ..ESCALATION
+    },
+    Case {
+        name: "file-instead-of-a-package",
+        policy: "[plugins.faulty]\nsource = \"oci://127.0.0.1:1/faulty@sha256:0000000000000000000000000000000000000000000000000000000000000000\"",
+        expects: &["applies only to the package oci://127.0.0.1:1/faulty"],
+        ..ESCALATION
+    },
+    Case {
+        name: "other-file",
+        policy: "[plugins.faulty]\ndigest = \"sha256:0000000000000000000000000000000000000000000000000000000000000000\"",
+        expects: &["applies only to the file sha256:0000"],
+        ..ESCALATION
+    },
+    Case {
+        name: "large-body",
+        class: Class::Memory,
+        script: r#"[{"write": {"verb": "update", "kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "version": "1",
+            "body": {"begin": "{\"a\":[", "text": "1,", "times": 25000000, "end": "1]}"}}}]"#,
+        expects: &["Full: the body of a write has"],
+        ..WRITE
+    },
+    Case {
+        name: "many-writes",
+        class: Class::Memory,
+        script: r#"[{"write": {"verb": "create", "kind": "v1/ConfigMap", "namespace": "demo", "count": 10001,
+            "body": "{\"metadata\": {\"name\": \"many-%N\"}}"}}]"#,
+        expects: &["0 of 10001 written, the last: Full: a batch has at most 1000 writes"],
+        ..WRITE
+    },
+    Case {
+        name: "large-options",
+        script: r#"[{"write": {"verb": "delete", "kind": "v1/ConfigMap", "namespace": "demo", "name": "a",
+            "options": {"begin": "{\"a\": \"", "text": "a", "times": 1000000, "end": "\"}"}}}]"#,
+        expects: &["Full: the options of a write has"],
+        ..WRITE
+    },
+    Case {
+        name: "unknown-options",
+        script: r#"[{"write": {"verb": "create", "kind": "v1/ConfigMap", "namespace": "demo", "body": "{}",
+            "options": "{\"watch\": \"1\"}"}}]"#,
+        expects: &["Invalid: a write has no option `watch`"],
+        ..WRITE
+    },
+    Case {
+        name: "forged-targets",
+        class: Class::Name,
+        script: r#"[{"write": {"verb": "delete", "kind": "v1/ConfigMap", "namespace": "demo", "name": "../secrets/token"}},
+                    {"write": {"verb": "patch", "type": "merge", "kind": "v1/ConfigMap", "namespace": "demo", "name": "web",
+                        "subresource": "../../secrets/token", "body": "{}"}}]"#,
+        expects: &["is not a valid name"],
+        ..WRITE
+    },
+    Case {
+        name: "status-by-update",
+        script: r#"[{"write": {"verb": "update", "kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "version": "1",
+            "subresource": "status", "body": "{}"}}]"#,
+        expects: &["`update` does not write the subresource `status`"],
+        ..WRITE
+    },
+    Case {
+        name: "unknown-patch",
+        script: r#"[{"write": {"verb": "patch", "type": "../x", "kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "body": "{}"}}]"#,
+        expects: &["is not a type of patch"],
+        ..WRITE
+    },
+];
