@@ -454,3 +454,6 @@ impl Subscriber {
         self.pending.finish_initial();
     }
 }
+
+#[cfg(test)]
+mod tests;

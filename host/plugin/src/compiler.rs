@@ -15,7 +15,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::error::{CompileLimit, LoadError};
 pub use child::run_compiler;
@@ -54,7 +55,7 @@ pub struct CompileLimits {
     pub cpu: Duration,
     /// Time until the child has ended. The child runs at a low priority, so it may have to wait for cores. Default: 15 min.
     pub wall: Duration,
-    /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 2 GiB.
+    /// Memory, in bytes: all that the child can write to, without what it has only reserved. Default: 1 GiB.
     pub memory: usize,
     /// Size of the compiled code, in bytes. Default: 512 MiB.
     pub code: usize,
@@ -65,7 +66,7 @@ impl Default for CompileLimits {
         Self {
             cpu: Duration::from_secs(300),
             wall: Duration::from_secs(900),
-            memory: 2 << 30,
+            memory: 1 << 30,
             code: 512 << 20,
         }
     }
@@ -122,6 +123,7 @@ impl CompilerProcess {
         let (input, output, errors) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (ending, ended) = mpsc::channel();
+        let process = Pid::from_child(&child);
         let limit = self.limits.code.saturating_add(1);
         let (code, messages, in_time) = thread::scope(|scope| {
             scope.spawn(move || {
@@ -131,11 +133,16 @@ impl CompilerProcess {
             let messages = scope.spawn(move || read_up_to(errors, MAX_MESSAGES));
             let code = scope.spawn(move || {
                 let code = read_up_to(output, limit);
+                if code.as_ref().is_ok_and(|code| code.len() < limit) {
+                    // Its status is left for the end, so that until then its id can't be that of another process.
+                    let until = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                    let _ = retry_on_intr(|| waitid(WaitId::Pid(process), until));
+                }
                 let _ = ending.send(());
                 code
             });
             let in_time = ended.recv_timeout(self.limits.wall).is_ok();
-            // If its output has ended, so has the child, or it is about to with a status that is already decided.
+            // A child that still runs has exceeded a limit.
             let _ = child.kill();
             (code.join(), messages.join(), in_time)
         });
@@ -168,12 +175,17 @@ impl CompilerProcess {
         let code_is = |expected: u8| status.code() == Some(expected.into());
         let no_memory =
             code_is(NO_MEMORY) || signal(Signal::ABORT) && messages.contains(ALLOCATION_FAILED);
-        Err(match () {
-            () if status.success() => return Ok(code),
-            () if code_is(REFUSED) => LoadError::Compile(messages),
-            () if no_memory => LoadError::CompileLimit(CompileLimit::Memory(limits.memory)),
-            () if signal(Signal::XCPU) => LoadError::CompileLimit(CompileLimit::Cpu(limits.cpu)),
-            () => LoadError::Compile(format!("the compiler ended with {status}: {messages}")),
+        if status.success() {
+            return Ok(code);
+        }
+        Err(if code_is(REFUSED) {
+            LoadError::Compile(messages)
+        } else if no_memory {
+            LoadError::CompileLimit(CompileLimit::Memory(limits.memory))
+        } else if signal(Signal::XCPU) {
+            LoadError::CompileLimit(CompileLimit::Cpu(limits.cpu))
+        } else {
+            LoadError::Compile(format!("the compiler ended with {status}: {messages}"))
         })
     }
 }
@@ -239,8 +251,8 @@ mod tests {
                 |limits| limits.code = 1000,
                 "1000 bytes of code",
             ),
-            (abort, |_| (), "2048 MiB of memory"),
-            ("exit 11", |_| (), "2048 MiB of memory"),
+            (abort, |_| (), "1024 MiB of memory"),
+            ("exit 11", |_| (), "1024 MiB of memory"),
             ("kill -XCPU $$", |_| (), "300 s of CPU time"),
         ];
         for (script, change, expected) in cases {

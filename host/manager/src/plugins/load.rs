@@ -310,6 +310,9 @@ pub(crate) fn limits(
         answer_bytes: bytes(policy.answer, default.answer_bytes),
         staged_bytes: bytes(policy.staged, default.staged_bytes),
         held_bytes: bytes(policy.held, default.held_bytes),
+        connections: policy
+            .connections
+            .map_or(default.connections, |connections| connections as usize),
         is_reserved: is_builtin,
         ..default
     }
@@ -341,7 +344,7 @@ mod tests {
     #[test]
     fn the_policy_sets_each_limit() {
         let text = "[plugins.a.limits]\ncpu = \"2s\"\ncpu-share = 1.5\nwall = \"1m\"\nmemory = \"1Mi\"\ninstances = 3\n\
-                    answer = \"2Mi\"\nstaged = \"3Mi\"";
+                    answer = \"2Mi\"\nstaged = \"3Mi\"\nconnections = 2";
         let policy = Policy::parse(Path::new("policy.toml"), text).unwrap();
         let limits = limits(&policy.plugins["a"].limits, 5, 1, false);
         let expected = Limits {
@@ -352,6 +355,7 @@ mod tests {
             max_instances: 3,
             answer_bytes: 2 << 20,
             staged_bytes: 3 << 20,
+            connections: 2,
             ..Limits::default()
         };
         assert_eq!(limits, expected);

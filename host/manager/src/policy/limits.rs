@@ -59,6 +59,8 @@ pub struct LimitPolicy {
         skip_serializing_if = "Option::is_none"
     )]
     pub held: Option<u64>,
+    /// Connections of `wasi:http` that all calls together may have open.
+    pub connections: Option<u32>,
     /// What the memo may hold.
     #[serde(
         deserialize_with = "bytes",

@@ -75,7 +75,11 @@ impl Failure {
 /// others, and ends with its parent.
 fn limit_process(memory: u64, cpu: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // If the machine runs out of memory, this process is ended first.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    }
     priority::lower();
     // Not the address space, because each thread reserves much more of it than it uses.
     limit(Resource::Data, memory, memory)?;

@@ -1,0 +1,86 @@
+//! The responses to writes, and which representation is requested, with plain values.
+
+use super::*;
+use crate::protobuf::samples::{field, object as protobuf};
+
+fn core(metadata_only: bool) -> Core {
+    let pods = ApiResource::new("v1/Pod".parse().unwrap(), "pods", true);
+    Core::new(Arc::new(pods), Scope::default(), metadata_only)
+}
+
+/// A core of whole objects whose cache is complete as of a version.
+fn listed(objects: Vec<Arc<Object>>, version: u64) -> Core {
+    let (core, mask) = (core(false), Arc::new(Mask::whole()));
+    core.register(&mask, &[], &[]);
+    core.replace(objects, version, mask, false);
+    core
+}
+
+fn json(kind: &str, version: u64) -> String {
+    let metadata = format!(r#"{{"name":"x","uid":"u","resourceVersion":"{version}"}}"#);
+    format!(r#"{{"kind":"{kind}","apiVersion":"v1","metadata":{metadata}}}"#)
+}
+
+fn json_response(kind: &str, version: u64) -> ApiResponse {
+    ApiResponse::new(json(kind, version).into())
+}
+
+fn protobuf_response(version: u64) -> ApiResponse {
+    let version = version.to_string();
+    let metadata = [field(1, b"x"), field(5, b"u"), field(6, version.as_bytes())];
+    ApiResponse::new(protobuf("v1", "Pod", &field(1, &metadata.concat())).into())
+}
+
+#[test]
+fn a_response_is_acknowledged_until_the_reflector_has_passed_its_version() {
+    for (version, is_acknowledged) in [(6, false), (7, false), (8, true)] {
+        let core = listed(Vec::new(), 7);
+        let object = core.decode(&json_response("Pod", version)).unwrap();
+        assert_eq!(object.resource_version, version);
+        let known = core
+            .acknowledged
+            .get("u", &version.to_string(), &object.mask);
+        assert_eq!(
+            known.is_some_and(|known| Arc::ptr_eq(&known, &object)),
+            is_acknowledged,
+            "version {version}"
+        );
+    }
+}
+
+#[test]
+fn a_response_of_metadata_is_acknowledged_only_where_metadata_is_cached() {
+    let response = json_response("PartialObjectMetadata", 8);
+    for metadata_only in [false, true] {
+        let core = core(metadata_only);
+        core.decode(&response).unwrap();
+        assert_eq!(!core.acknowledged.is_empty(), metadata_only);
+    }
+}
+
+#[test]
+fn a_version_that_the_cache_holds_is_not_decoded_again() {
+    let cached = Object::parse(json("Pod", 7).as_bytes()).unwrap();
+    let core = listed(vec![cached.clone()], 7);
+    let same = core.decode(&protobuf_response(7)).unwrap();
+    assert!(Arc::ptr_eq(&same, &cached));
+    let next = core.decode(&protobuf_response(8)).unwrap();
+    assert_eq!(next.resource_version, 8);
+}
+
+#[test]
+fn json_is_requested_once_protobuf_could_not_be_decoded() {
+    let core = core(false);
+    assert!(core.reads_protobuf());
+    assert!(core.read_json_only(), "protobuf was requested before");
+    assert!(!core.reads_protobuf());
+    assert!(!core.read_json_only(), "JSON was requested already");
+}
+
+#[test]
+fn a_core_of_metadata_can_be_made_to_hold_whole_objects() {
+    let core = core(true);
+    assert!(core.is_metadata_only());
+    core.hold_all();
+    assert!(!core.is_metadata_only());
+}
