@@ -60,14 +60,14 @@ fn run_one(call: &Value) -> String {
             format!("logged {count}")
         }
         "enqueue" => {
-            shown(host::queue::add(&text(&arguments[0]), &text(&arguments[1])).map(|()| Vec::new()))
+            let mut last = Ok(());
+            for number in 0..arguments[2].as_u64().unwrap_or(1) {
+                let key = format!("{}/{number}", text(&arguments[1]));
+                last = host::queue::add(&text(&arguments[0]), &key);
+            }
+            shown(last.map(|()| Vec::new()))
         }
         "sign" => shown(host::signer::sign_jwt(&text(arguments), b"{}").map(String::into_bytes)),
-        "sleep" => {
-            let milliseconds = arguments.as_u64().unwrap_or(0);
-            std::thread::sleep(std::time::Duration::from_millis(milliseconds));
-            "slept".into()
-        }
         "memory" => {
             let bytes = vec![1_u8; arguments.as_u64().unwrap_or(0) as usize];
             format!("{} bytes", std::hint::black_box(bytes).len())
@@ -127,7 +127,13 @@ fn live(arguments: &Value) -> String {
             batch.list(&kind, &namespace, &parameters, &fields);
         }
     }
-    shown(batch.run().pop().unwrap_or(Ok(Vec::new())))
+    let mut results = batch.run();
+    // An error says more than what was read.
+    let error = results.iter().position(Result::is_err);
+    shown(match error {
+        Some(error) => results.swap_remove(error),
+        None => results.pop().unwrap_or(Ok(Vec::new())),
+    })
 }
 
 /// Writes of one batch: `verb`, `kind`, `namespace`, `name`, `subresource`, `body`, `version`, `type`, `options`, `returns`.

@@ -231,3 +231,13 @@ fn leader_election(config: &RunConfig, has_builtins: bool) -> Option<LeaderElect
         retry_period: settings.retry_period,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_compiled_in_child_processes() {
+        assert!(matches!(compiler(), Compiler::Process(_)));
+    }
+}

@@ -109,7 +109,8 @@ impl CompilerProcess {
     }
 
     fn run(&self, wasm: &[u8]) -> io::Result<Ended> {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .arg0("flyball-compiler")
             .args(&self.arguments)
             .arg(self.limits.memory.to_string())
@@ -118,8 +119,12 @@ impl CompilerProcess {
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+            .stderr(Stdio::piped());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the child ends with this process, and is waited for below"
+        )]
+        let mut child = command.spawn()?;
         let (input, output, errors) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (ending, ended) = mpsc::channel();

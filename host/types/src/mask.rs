@@ -529,11 +529,11 @@ mod tests {
     fn the_longest_path_is_a_mask() {
         for step in ["a", "[*]", "a[b=c]", "[b=c]", "[*][b=c]"] {
             let path = |count: usize| vec![step; count].join(if step == "a" { "." } else { "" });
-            let longest = (1..=128).filter_map(|count| {
+            let mut paths = (1..=128).filter_map(|count| {
                 let text = path(count).replace("]a", "].a");
                 text.parse::<FieldPath>().ok()
             });
-            let longest = longest.last().expect("some are paths");
+            let longest = paths.next_back().expect("some are paths");
             assert!(longest.steps().len() > 120, "{step}");
             assert!(Mask::from(&longest).covers(&Mask::default()));
         }

@@ -320,6 +320,8 @@ pub(crate) fn limits(
 
 #[cfg(test)]
 mod tests {
+    use flyball_plugin::EngineOptions;
+
     use super::*;
     use crate::policy::Policy;
 
@@ -364,6 +366,29 @@ mod tests {
             ..LimitPolicy::default()
         };
         assert_eq!(super::limits(&unlimited, 1, 1, false).cpu_share, None);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_only_up_to_the_limit_of_a_plugin_and_only_if_it_is_a_regular_one() {
+        let engine = Engine::new(EngineOptions {
+            max_instances: 1,
+            max_component_bytes: 1000,
+            ..EngineOptions::default()
+        })
+        .unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let [whole, huge, device] = ["whole", "huge", "device"].map(|name| home.path().join(name));
+        std::fs::write(&whole, [1; 1000]).unwrap();
+        let file = std::fs::File::create(&huge).unwrap();
+        file.set_len(10 << 30).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &device).unwrap();
+        assert_eq!(read(&engine, &whole).await.unwrap().len(), 1000);
+        for (path, reason) in [(huge, "limit of 1000 bytes"), (device, "regular file")] {
+            let error = read(&engine, &path).await.unwrap_err();
+            let text = flyball_types::error_chain(&error);
+            let path = path.display().to_string();
+            assert!(text.contains(&path) && text.contains(reason), "{text}");
+        }
     }
 
     #[test]

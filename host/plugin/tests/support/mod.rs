@@ -181,7 +181,7 @@ impl Imports for Fake {
         _: &str,
         _: &[String],
     ) -> Result<Option<Bytes>, ApiError> {
-        Ok(Some(Bytes::from(self.object.clone()).into()))
+        Ok(Some(self.object.clone().into()))
     }
 
     /// A list with a limit of one object has a further page.

@@ -36,7 +36,8 @@ pub(crate) const CASES: &[Case] = &[
         name: "too-many-cursors",
         policy: "[[plugins.faulty.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"watch\"]",
         description: r#""watches": [{"kind": "v1/ConfigMap", "fields": ["."]}]"#,
-        script: r#"[{"list": {"kind": "v1/ConfigMap", "limit": 1, "count": 2000}}]"#,
+        script: r#"[{"list": {"kind": "v1/ConfigMap", "limit": 1, "count": 2000,
+            "fields": ["metadata.name"]}}]"#,
         expects: &["it holds more than its limit of 1024 cursors and batches"],
         ..MEMORY
     },
@@ -55,7 +56,7 @@ pub(crate) const CASES: &[Case] = &[
             [plugins.faulty.limits]
             held = "4Mi"
         "#,
-        script: r#"[{"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "large", "count": 500}}]"#,
+        script: r#"[{"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "large", "count": 20}}]"#,
         expects: &["(`held` in the policy)"],
         ..MEMORY
     },
@@ -94,9 +95,20 @@ pub(crate) const CASES: &[Case] = &[
         ..LOG
     },
     Case {
-        name: "sleepers",
-        policy: "[plugins.faulty]\nconcurrency = 1000\n[plugins.faulty.limits]\nwall = \"5s\"",
-        script: r#"[{"sleep": 60000}]"#,
+        name: "waiting-calls",
+        policy: r#"
+            [plugins.faulty]
+            concurrency = 1000
+            [[plugins.faulty.allow]]
+            kinds = ["v1/ConfigMap"]
+            verbs = ["get"]
+            [plugins.faulty.limits]
+            wall = "5s"
+            writes-per-second = 1
+            writes-burst = 1
+        "#,
+        script: r#"[{"enqueue": ["", "script", 1000]},
+                    {"live": {"kind": "v1/ConfigMap", "namespace": "demo", "name": "web", "count": 100}}]"#,
         expects: &["it took longer than its limit"],
         ..CPU
     },

@@ -10,7 +10,7 @@ mod reads;
 mod table;
 mod writes;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use flyball_cluster_tests::finish;
 
 use arena::Arena;
@@ -25,9 +25,19 @@ async fn a_hostile_plugin_stays_within_its_grants_and_limits() -> Result<()> {
             descriptions::CASES,
             limits::CASES,
         ];
+        // All cases are tried, so that one run shows every hole.
+        let mut holes = Vec::new();
         for case in cases.into_iter().flatten() {
-            arena.attack(case).await?;
+            if let Err(hole) = arena.attack(case).await {
+                holes.push(format!("{hole:#}"));
+            }
         }
+        ensure!(
+            holes.is_empty(),
+            "{} holes:\n{}",
+            holes.len(),
+            holes.join("\n")
+        );
         lifecycle::all(&mut arena).await?;
         arena.recovers().await?;
         arena.report();

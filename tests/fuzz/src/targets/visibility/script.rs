@@ -87,19 +87,20 @@ impl Script {
         let mut script = Self::default();
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let known = match word {
-                "object" => rest
-                    .split_once(' ')
-                    .map(|(kind, json)| script.add_object(kind, json)),
-                "then" => Some(script.add_version(rest)),
+            match word {
+                "object" => {
+                    if let Some((kind, json)) = rest.split_once(' ') {
+                        script.add_object(kind, json);
+                    }
+                }
+                "then" => script.add_version(rest),
                 _ => {
                     script.told.push_str(rest);
                     let words: Vec<&str> = rest.split_whitespace().collect();
-                    script.add(word, &words)
+                    // A line of too few words is left out, too.
+                    let _ = script.add(word, &words);
                 }
-            };
-            // A line of too few words is left out, too.
-            let _ = known;
+            }
         }
         script
     }
@@ -151,18 +152,18 @@ impl Script {
                 &mut self.indexes,
                 json!({"name": name, "kind": kind, "path": path}),
             ),
-            ("where", [name, value @ ..]) => match self.calls.last_mut()? {
-                Call::List { conditions, .. } | Call::Count { conditions, .. } => {
+            ("where", [name, value @ ..]) => {
+                if let Call::List { conditions, .. } | Call::Count { conditions, .. } =
+                    self.calls.last_mut()?
+                {
                     push(conditions, (text(name), value.join(" ")));
                 }
-                _ => {}
-            },
-            ("parameter", [name, value]) => match self.calls.last_mut()? {
-                Call::Live(Read::List { parameters, .. }) => {
+            }
+            ("parameter", [name, value]) => {
+                if let Call::Live(Read::List { parameters, .. }) = self.calls.last_mut()? {
                     push(parameters, (text(name), text(value)));
                 }
-                _ => {}
-            },
+            }
             _ => push(&mut self.calls, call(word, words)?),
         }
         Some(())
@@ -205,7 +206,7 @@ impl Script {
                 || (&other.kind, other.namespace(), other.name())
                     == (&object.kind, object.namespace(), object.name())
         };
-        if !self.objects.iter().any(|other| is_like(other)) {
+        if !self.objects.iter().any(is_like) {
             push(&mut self.objects, object);
         }
     }

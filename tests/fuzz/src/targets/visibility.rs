@@ -136,8 +136,11 @@ fn check_markers(script: &Script, shown: &Shown) -> Result<usize, String> {
             let mut visible = BTreeSet::new();
             for object in &script.objects {
                 let sight = sight(&script.rules, grant, object);
-                for version in [Some(&object.version), object.later.as_ref()] {
-                    version.map(|version| visible_markers(version, &sight, &mut visible));
+                for version in [Some(&object.version), object.later.as_ref()]
+                    .into_iter()
+                    .flatten()
+                {
+                    visible_markers(version, &sight, &mut visible);
                 }
             }
             visible
