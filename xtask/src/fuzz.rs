@@ -26,7 +26,12 @@ pub(crate) fn feed(arguments: &Arguments) -> Result<()> {
     let is_wanted = |name: &str| {
         arguments.targets.is_empty() || arguments.targets.iter().any(|target| target == name)
     };
-    run(command("cargo").args(["build", "--release", "--workspace", "--bin", "fuzz"]))?;
+    run(command("cargo")
+        .args(["build", "--release", "--workspace", "--bin", "fuzz"])
+        .env(
+            "RUSTC_WORKSPACE_WRAPPER",
+            workspace().join("tests/fuzz/instrument"),
+        ))?;
     let seed = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)?
         .as_secs();

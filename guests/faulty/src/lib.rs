@@ -53,7 +53,7 @@ impl Guest for Faulty {
             Some("long") => " ".repeat(LONG),
             Some("ungranted") => ungranted().join("; "),
             Some("watcher") => WATCHER.to_owned(),
-            Some("many-watches") => with("watches", &vec!["{}"; 20_000_000].join(",")),
+            Some("many-watches") => with("watches", &("{},".repeat(20_000_000) + "{}")),
             Some("few-watches") => with("watches", &vec!["{}"; 25_000].join(",")),
             Some("long-name") => DESCRIPTION.replace("faulty", &"a".repeat(500_000)),
             Some("deep") => with("watches", &"[".repeat(500_000)),
@@ -71,6 +71,9 @@ impl Guest for Faulty {
     fn reconcile(queue: String, key: String, _attempt: u32) -> Outcome {
         log_panics();
         let calls = CALLS.fetch_add(1, Relaxed) + 1;
+        if key.starts_with('[') {
+            return Outcome::Failed(script::run(&key));
+        }
         // A suffix after `/` makes keys distinct.
         match key.split('/').next().unwrap_or_default() {
             "script" => Outcome::Failed(format!(

@@ -1,5 +1,5 @@
-//! Host calls that a test writes as JSON into the plugin's configuration. Each call is an object with one field, the name of
-//! the call, and its arguments:
+//! Host calls that a test writes as JSON into the plugin's configuration, or as a key. Each call is an object with one field,
+//! the name of the call, and its arguments:
 //!
 //! ```json
 //! [{"get": ["v1/Secret", "demo", "token", ["data"]]}, {"write": {"verb": "delete", "kind": "v1/Pod", "name": "web"}}]
@@ -42,6 +42,9 @@ fn run_one(call: &Value) -> String {
             .map(Option::unwrap_or_default),
         ),
         "list" => list(arguments),
+        "count" => shown(
+            host::lister::count(&query(arguments)).map(|count| count.to_string().into_bytes()),
+        ),
         "live" => live(arguments),
         "write" => write(arguments),
         "event" => event(arguments),
@@ -67,6 +70,39 @@ fn run_one(call: &Value) -> String {
             }
             shown(last.map(|()| Vec::new()))
         }
+        "requeues" => shown(
+            host::queue::requeues(&text(&arguments[0]), &text(&arguments[1]))
+                .map(|count| count.to_string().into_bytes()),
+        ),
+        "memo-get" => match host::memo::get(&text(arguments)) {
+            Some(entry) => format!(
+                "{} at {}",
+                String::from_utf8_lossy(&entry.value),
+                entry.version
+            ),
+            None => "nothing".into(),
+        },
+        "memo-put" => shown(
+            host::memo::put(
+                &text(&arguments[0]),
+                number(&arguments[1]),
+                text(&arguments[2]).as_bytes(),
+                "",
+                0,
+            )
+            .map(|version| version.to_string().into_bytes()),
+        ),
+        "memo-remove" => {
+            host::memo::remove(&text(arguments));
+            "removed".into()
+        }
+        "metric" => {
+            host::metrics::add(&text(&arguments[0]), &texts(&arguments[1]), 1.0);
+            "added".into()
+        }
+        "kinds" => shown(
+            host::discovery::kinds().map(|served| served.kinds.len().to_string().into_bytes()),
+        ),
         "sign" => shown(host::signer::sign_jwt(&text(arguments), b"{}").map(String::into_bytes)),
         "memory" => {
             let bytes = vec![1_u8; arguments.as_u64().unwrap_or(0) as usize];
@@ -77,10 +113,10 @@ fn run_one(call: &Value) -> String {
     }
 }
 
-/// A cached list: `kind`, `namespace`, `conditions`, and `fields` or `columns`.
-fn list(arguments: &Value) -> String {
+/// A query: `kind`, `namespace` and `conditions`.
+fn query(arguments: &Value) -> Query {
     let conditions = arguments["conditions"].as_array().into_iter().flatten();
-    let query = Query {
+    Query {
         kind: text(&arguments["kind"]),
         namespace: text(&arguments["namespace"]),
         conditions: conditions
@@ -89,7 +125,12 @@ fn list(arguments: &Value) -> String {
                 value: text(&condition[1]),
             })
             .collect(),
-    };
+    }
+}
+
+/// A cached list: a query with `fields` or `columns`, a `limit`, and the number of further `pages`.
+fn list(arguments: &Value) -> String {
+    let query = query(arguments);
     let projection = match (&arguments["fields"], &arguments["columns"]) {
         (Value::Null, Value::Null) => Projection::All,
         (Value::Null, columns) => Projection::Columns(texts(columns)),
@@ -102,8 +143,17 @@ fn list(arguments: &Value) -> String {
             Err(error) => return shown(Err(error)),
         }
     }
-    let last = kept.pop().map(|page| page.items).unwrap_or_default();
-    format!("{} bytes {}", last.len(), shown(Ok(last)))
+    let Some(mut page) = kept.pop() else {
+        return "no list".into();
+    };
+    for _ in 0..number(&arguments["pages"]) {
+        let Some(rest) = page.rest else { break };
+        match host::lister::next(rest, number(&arguments["limit"])) {
+            Ok(next) => page = next,
+            Err(error) => return shown(Err(error)),
+        }
+    }
+    format!("{} bytes {}", page.items.len(), shown(Ok(page.items)))
 }
 
 /// Live reads of one batch: `raw`, or `kind`, `namespace` and `name` or `parameters`.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The check that each import passes, and the file that calls it; or why it needs none.
-const IMPORTS: [(&str, Check); 25] = [
+const IMPORTS: [(&str, Check); 26] = [
     ("lister_get", Check::In("access(", "src/reads/cached.rs")),
     ("lister_list", Check::In("access(", "src/reads/cached.rs")),
     ("lister_count", Check::In("access(", "src/reads/cached.rs")),
@@ -68,9 +68,8 @@ const IMPORTS: [(&str, Check); 25] = [
     ),
     ("memo_get", Check::None("its own memo")),
     ("memo_put", Check::None("its own memo, which is bounded")),
+    ("memo_remove", Check::None("its own memo")),
 ];
-/// The last import, which ends the list of the memo.
-const MEMO_REMOVE: &str = "memo_remove";
 
 enum Check {
     /// This call, in this file.
@@ -80,13 +79,14 @@ enum Check {
 }
 
 /// The modules that send requests. Those of `api` send the host's own: events, leases, reviews, accounts.
-const SENDERS: [&str; 6] = [
+const SENDERS: [&str; 7] = [
     "src/api/events.rs",
     "src/api/lease.rs",
     "src/api/review.rs",
     "src/api/service_account.rs",
     "src/reads/live.rs",
     "src/writer.rs",
+    "src/writer/body.rs",
 ];
 
 fn manager() -> PathBuf {
@@ -116,7 +116,7 @@ fn each_import_of_the_world_has_a_check() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("fn "));
     let functions = functions.map(|line| line.split('(').next().expect("a name").to_owned());
-    let mut functions: Vec<String> = functions.filter(|name| name != MEMO_REMOVE).collect();
+    let mut functions: Vec<String> = functions.collect();
     functions.sort();
     let table: BTreeMap<&str, &Check> =
         IMPORTS.iter().map(|(name, check)| (*name, check)).collect();

@@ -93,6 +93,11 @@ pub enum MetricsError {
     Value(String),
     #[error("the metric {0} has {1} series already, which is the maximum")]
     TooManySeries(String, usize),
+    /// The limit is in bytes.
+    #[error(
+        "the metric {0} gets no more series: all series of its owner would take more than {1} bytes"
+    )]
+    TooLarge(String, usize),
 }
 
 /// Keeps a function that runs before each scrape.

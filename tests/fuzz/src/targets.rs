@@ -4,8 +4,10 @@ mod binary;
 mod description;
 mod json;
 mod policy;
-mod sight;
+mod registry;
+
 mod text;
+mod visibility;
 
 /// The outcome in words, or the invariant that it breaks.
 pub type Verdict = Result<String, String>;
@@ -23,8 +25,10 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     binary::COMPONENT,
     description::DESCRIPTION,
-    sight::DESCRIPTION_POLICY,
+    visibility::DESCRIPTION_POLICY,
+    visibility::HOST_CALLS,
     policy::POLICY,
+    registry::REGISTRY,
     text::FIELD_PATH,
     text::LABEL_SELECTOR,
     text::FIELD_SELECTOR,

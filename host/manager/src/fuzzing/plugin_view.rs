@@ -16,8 +16,8 @@ use flyball_types::{ApiError, Kind, Mask, Projection, Query};
 use crate::api::client::ApiClient;
 use crate::api::fence::Fence;
 use crate::limits::rate::RateLimiter;
-use crate::policy::Policy;
 use crate::policy::grant::{Grant, Grants, PluginFile};
+use crate::policy::{PluginPolicy, Policy};
 use crate::reads::cached::{CachedReads, Seen};
 use crate::reads::interest::interest;
 use crate::reads::live::LiveReads;
@@ -25,28 +25,36 @@ use crate::runtime::discovered_informers::DiscoveredInformers;
 use crate::runtime::router::Router;
 use crate::writer::{Journal, Writer};
 
-/// The longest answer, and what is held for the plugin, in bytes.
+/// The longest answer, in bytes.
 const BYTES: usize = 16 << 20;
 
 /// A plugin whose caches are synced.
 pub struct PluginView {
-    description: Description,
+    pub(super) description: Description,
+    pub(super) policy: Arc<PluginPolicy>,
+    pub(super) client: ApiClient,
     /// Each with the number of its watch.
-    informers: Vec<(usize, Informer)>,
+    pub(super) informers: Vec<(usize, Informer)>,
     /// Those of another plugin, which sees all fields in the same caches.
-    _others: Vec<Informer>,
-    factory: Arc<InformerFactory>,
-    cached: Arc<CachedReads>,
-    live: LiveReads,
-    writer: Writer,
+    pub(super) others: Vec<Informer>,
+    pub(super) factory: Arc<InformerFactory>,
+    pub(super) cached: Arc<CachedReads>,
+    pub(super) live: LiveReads,
+    pub(super) writer: Writer,
 }
 
 impl PluginView {
-    /// Loads a plugin with this description under this policy, and waits until its caches are synced.
+    /// Loads a plugin with this description under this policy, and waits until its caches are synced. What is held for it
+    /// is charged to the budget.
     ///
     /// # Errors
     /// The description or the policy is not valid, or the policy does not let the plugin run.
-    pub async fn open(policy: &str, description: &str, server: Connection) -> Result<Self, String> {
+    pub async fn open(
+        policy: &str,
+        description: &str,
+        server: Connection,
+        budget: Arc<Budget>,
+    ) -> Result<Self, String> {
         let description = Description::read(description).map_err(|error| error.to_string())?;
         let plugins = Policy::parse(Path::new("policy.toml"), policy);
         let grants = Grants {
@@ -106,7 +114,6 @@ impl PluginView {
 
         let cached = Arc::new(cached);
         let client = ApiClient::new(server, None, "fuzz", Arc::new(Fence::open()));
-        let budget = Budget::new(BYTES);
         let unlimited = || RateLimiter::new(0.0, 1);
         let live = LiveReads::new(
             client.clone(),
@@ -117,9 +124,9 @@ impl PluginView {
             budget.clone(),
         );
         let writer = Writer::new(
-            client,
+            client.clone(),
             discovery,
-            policy,
+            policy.clone(),
             unlimited(),
             cached.clone(),
             budget,
@@ -127,8 +134,10 @@ impl PluginView {
         );
         Ok(Self {
             description,
+            policy,
+            client,
             informers,
-            _others: others,
+            others,
             factory,
             cached,
             live,
@@ -288,10 +297,13 @@ impl Route {
         let description = &view.description;
         let kind = &informer.resource().kind;
         let initial = informer.subscribe().try_next(usize::MAX);
+        let mut initial = initial.map_or_else(Vec::new, |batch| batch.deltas);
+        // The cache has no order.
+        initial.sort_by_key(|delta| delta.object().key());
         Self {
             router: Router::new(description, &description.watches[number], kind),
             lister: view.cached.lister(informer),
-            initial: initial.map_or_else(Vec::new, |batch| batch.deltas),
+            initial,
         }
     }
 }

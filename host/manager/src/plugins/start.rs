@@ -11,7 +11,7 @@ use flyball_serving::HealthChecks;
 use flyball_serving::debug::PageRegistration;
 use flyball_serving::health::{CheckName, Note, Registration};
 use flyball_serving::metrics::{CounterVec, GaugeVec, MetricsError};
-use flyball_types::description::{Description, MetricType};
+use flyball_types::description::Description;
 
 use crate::api::client::ApiClient;
 use crate::api::cluster::Cluster;
@@ -220,7 +220,7 @@ impl Starter {
                 limits: limits.clone(),
             },
             history: same.map_or_else(Arc::default, |same| same.telemetry.history.clone()),
-            metrics: CustomMetrics::new(name.clone(), self.declare_metrics(description)),
+            metrics: CustomMetrics::declare(&self.telemetry.metrics, description),
         };
         Ok(PluginContext {
             reads: Reads { cached, live },
@@ -283,24 +283,6 @@ impl Starter {
             }
         };
         description.queues.iter().map(queue).collect()
-    }
-
-    fn declare_metrics(&self, description: &Description) -> flyball_serving::metrics::Group {
-        let mut metrics = self.telemetry.metrics.group(description.name.clone());
-        for metric in &description.metrics {
-            let labels: Vec<&str> = metric.labels.iter().map(String::as_str).collect();
-            let kind = match &metric.metric_type {
-                MetricType::Counter => flyball_serving::metrics::Kind::Counter,
-                MetricType::Gauge => flyball_serving::metrics::Kind::Gauge,
-                MetricType::Histogram(buckets) => {
-                    flyball_serving::metrics::Kind::Histogram(buckets.clone())
-                }
-            };
-            if let Err(error) = metrics.declare(&metric.name, &metric.help, &labels, kind) {
-                tracing::warn!(plugin = description.name, %error, "can't declare a metric of the plugin: it is left out");
-            }
-        }
-        metrics
     }
 }
 

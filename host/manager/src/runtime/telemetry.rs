@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flyball_plugin::LogLevel;
-use flyball_serving::metrics::{Group, MetricsError};
+use flyball_serving::Metrics;
+use flyball_serving::metrics::{Group, Kind, MetricsError};
+use flyball_types::description::{Description, MetricType};
 
 use crate::api::events::Recorder;
 use crate::api::incidents::Incidents;
@@ -31,9 +33,23 @@ pub(crate) struct CustomMetrics {
 }
 
 impl CustomMetrics {
-    pub(crate) fn new(plugin: Arc<str>, group: Group) -> Self {
+    /// Declares the metrics of a description. Those that can't be declared are logged and left out.
+    pub(crate) fn declare(metrics: &Metrics, description: &Description) -> Self {
+        let plugin = description.name.as_str();
+        let mut group = metrics.group(plugin);
+        for metric in &description.metrics {
+            let labels: Vec<&str> = metric.labels.iter().map(String::as_str).collect();
+            let kind = match &metric.metric_type {
+                MetricType::Counter => Kind::Counter,
+                MetricType::Gauge => Kind::Gauge,
+                MetricType::Histogram(buckets) => Kind::Histogram(buckets.clone()),
+            };
+            if let Err(error) = group.declare(&metric.name, &metric.help, &labels, kind) {
+                tracing::warn!(plugin, %error, "can't declare a metric of the plugin: it is left out");
+            }
+        }
         Self {
-            plugin,
+            plugin: plugin.into(),
             group,
             has_warned: AtomicBool::new(false),
         }

@@ -26,17 +26,27 @@ pub(super) struct Worker {
     queue: usize,
 }
 
-/// Works on a queue with at most so many workers. A worker is started when all others are busy, so that a plugin that may
-/// have many costs no more than it uses.
+/// Works on a queue with at most so many workers until `stop`, or until the queue is shut down and empty.
 pub(super) async fn work(worker: Worker, most: u32, stop: CancellationToken) {
+    let run = |idle| worker.clone().run(idle, stop.clone());
+    run_on_demand(most as usize, &stop, run).await;
+}
+
+/// Runs workers until all have ended. A worker is started when all others are busy, so that a plugin that may have many costs
+/// no more than it uses. None is started after `stop`.
+async fn run_on_demand<F>(most: usize, stop: &CancellationToken, run: impl Fn(Arc<Idle>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let idle = Arc::<Idle>::default();
     let mut workers = JoinSet::new();
-    workers.spawn(worker.clone().run(idle.clone(), stop.clone()));
+    workers.spawn(run(idle.clone()));
     loop {
         tokio::select! {
-            () = idle.none.notified(), if workers.len() < most as usize => {
-                workers.spawn(worker.clone().run(idle.clone(), stop.clone()));
-            }
+            // A worker that ends because of the stop notifies too.
+            () = idle.none.notified(), if workers.len() < most => if !stop.is_cancelled() {
+                workers.spawn(run(idle.clone()));
+            },
             ended = workers.join_next() => if ended.is_none() { return },
         }
     }
@@ -238,5 +248,70 @@ impl Worker {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs workers that take one of `keys` each, work on it until `done`, and wait for more until `stop`. Returns how many
+    /// were started.
+    async fn started(
+        most: usize,
+        keys: usize,
+        ends: impl Fn(&CancellationToken, &CancellationToken),
+    ) -> usize {
+        let (stop, done) = (CancellationToken::new(), CancellationToken::new());
+        let (count, keys) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(keys)));
+        let worker = |idle: Arc<Idle>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let (stop, done, keys) = (stop.clone(), done.clone(), keys.clone());
+            async move {
+                let take = |keys: usize| keys.checked_sub(1);
+                loop {
+                    {
+                        let _idle = idle.enter();
+                        let is_over = stop.is_cancelled();
+                        let has_key = keys.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+                        if is_over || has_key.is_err() {
+                            return stop.cancelled().await;
+                        }
+                    }
+                    done.cancelled().await;
+                }
+            }
+        };
+        let running = run_on_demand(most, &stop, worker);
+        let ending = async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            ends(&stop, &done);
+        };
+        tokio::join!(running, ending);
+        count.into_inner()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_workers_start_as_there_is_work_and_one_that_waits() {
+        let both = |stop: &CancellationToken, done: &CancellationToken| {
+            stop.cancel();
+            done.cancel();
+        };
+        for (keys, expected) in [(0, 1), (1, 2), (3, 4), (100, 10)] {
+            assert_eq!(started(10, keys, both).await, expected, "{keys} keys");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_the_stop_no_worker_starts_while_busy_ones_end() {
+        let later = |stop: &CancellationToken, done: &CancellationToken| {
+            stop.cancel();
+            let done = done.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                done.cancel();
+            });
+        };
+        assert_eq!(started(10, 3, later).await, 4);
     }
 }

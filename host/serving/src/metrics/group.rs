@@ -2,12 +2,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::{Family, FamilyVec, Metrics, MetricsError};
 use parking_lot::Mutex;
 
 /// The maximum number of series of a family in a group, since plugins choose the label values.
 const MAX_SERIES: usize = 1000;
+
+/// The maximum size of all series of a group in bytes.
+const MAX_SIZE: usize = 4 << 20;
+
+/// The size of a series without its label values and its buckets, in bytes.
+const SERIES: usize = 256;
 
 /// The maximum length of a label value in bytes.
 const MAX_LABEL_LENGTH: usize = 1024;
@@ -39,10 +46,13 @@ pub struct Group {
     metrics: Metrics,
     owner: String,
     families: BTreeMap<String, Declared>,
+    /// The size of all series in bytes.
+    size: AtomicUsize,
 }
 
 struct Declared {
     family: Arc<Family>,
+    buckets: usize,
     /// The label values of all series, to limit their number.
     series: Mutex<HashSet<Vec<String>>>,
 }
@@ -53,6 +63,7 @@ impl Group {
             metrics,
             owner,
             families: BTreeMap::new(),
+            size: AtomicUsize::new(0),
         }
     }
 
@@ -68,8 +79,13 @@ impl Group {
         let family = self
             .metrics
             .declare(&self.owner, name, help, labels, &kind)?;
+        let buckets = match &kind {
+            Kind::Histogram(buckets) => buckets.len(),
+            Kind::Counter | Kind::Gauge => 0,
+        };
         let declared = Declared {
             family,
+            buckets,
             series: Mutex::default(),
         };
         if let Some(old) = self.families.insert(name.to_owned(), declared) {
@@ -87,7 +103,7 @@ impl Group {
         let FamilyVec::Counter(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "counter"));
         };
-        declared.count(name, labels, || {
+        declared.count(name, labels, &self.size, || {
             vec.get_metric_with_label_values(labels)
                 .map(|series| series.inc_by(value))
         })
@@ -99,7 +115,7 @@ impl Group {
         let FamilyVec::Gauge(vec) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "gauge"));
         };
-        declared.count(name, labels, || {
+        declared.count(name, labels, &self.size, || {
             vec.get_metric_with_label_values(labels)
                 .map(|series| series.set(value))
         })
@@ -111,7 +127,7 @@ impl Group {
         let FamilyVec::Histogram(vec, _) = &declared.family.vec else {
             return Err(MetricsError::Undeclared(name.to_owned(), "histogram"));
         };
-        declared.count(name, labels, || {
+        declared.count(name, labels, &self.size, || {
             vec.get_metric_with_label_values(labels)
                 .map(|series| series.observe(value))
         })
@@ -130,6 +146,7 @@ impl Declared {
         &self,
         name: &str,
         labels: &[&str],
+        size: &AtomicUsize,
         count: impl FnOnce() -> prometheus::Result<()>,
     ) -> Result<(), MetricsError> {
         if labels.iter().any(|label| label.len() > MAX_LABEL_LENGTH) {
@@ -137,11 +154,20 @@ impl Declared {
         }
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
         let mut series = self.series.lock();
-        if !series.contains(&labels) && series.len() >= MAX_SERIES {
+        let is_new = !series.contains(&labels);
+        // The label values are held twice: here and in the family.
+        let values: usize = labels.iter().map(|label| 2 * label.len()).sum();
+        let own = SERIES + values + self.buckets * size_of::<u64>();
+        if is_new && series.len() >= MAX_SERIES {
             return Err(MetricsError::TooManySeries(name.to_owned(), MAX_SERIES));
         }
+        if is_new && size.load(Relaxed) + own > MAX_SIZE {
+            return Err(MetricsError::TooLarge(name.to_owned(), MAX_SIZE));
+        }
         count().map_err(|_| MetricsError::Value(name.to_owned()))?;
-        series.insert(labels);
+        if series.insert(labels) {
+            size.fetch_add(own, Relaxed);
+        }
         Ok(())
     }
 }
@@ -252,5 +278,27 @@ mod tests {
             count(MAX_SERIES),
             Err(MetricsError::TooManySeries(..))
         ));
+    }
+
+    #[test]
+    fn all_series_of_a_group_together_are_limited_in_size() {
+        let metrics = Metrics::default();
+        let mut group = metrics.group("greeter");
+        for family in 0..10 {
+            let buckets = Kind::Histogram(vec![1.0]);
+            let name = format!("seconds_{family}");
+            group
+                .declare(&name, "Time.", &["to"], buckets)
+                .expect("the name is free");
+        }
+        let observe = |series: usize| {
+            let (name, label) = (format!("seconds_{}", series % 10), "x".repeat(1000));
+            group.observe(&name, &[&format!("{series}{label}")], 1.0)
+        };
+        let refused = (0..).find_map(|series| Some((series, observe(series).err()?)));
+        let (series, error) = refused.expect("an infinite range");
+        assert!(matches!(error, MetricsError::TooLarge(..)), "{error}");
+        assert!((1000..3000).contains(&series), "{series}");
+        assert!(observe(0).is_ok(), "a known series goes on");
     }
 }

@@ -62,7 +62,7 @@ async fn files(arena: &mut Arena) -> Result<()> {
         let from = arena.log()?.len();
         arena.reset_peak()?;
         replace(&file, &faulty_as(mode)?)?;
-        says(arena, mode, from, expected).await?;
+        arena.says(mode, from, expected).await?;
         arena.passed(mode, class, from, expected).await?;
     }
     fs::remove_file(&file)?;
@@ -79,9 +79,9 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
     fs::create_dir(&folder)?;
     std::os::unix::fs::symlink("/dev/zero", &link)?;
     fs::write(&half, &faulty_as("few-watches")?[..100_000])?;
-    says(arena, "huge-file", from, "huge.wasm").await?;
-    says(arena, "device-file", from, "device.wasm").await?;
-    says(arena, "half-a-file", from, "half.wasm").await?;
+    arena.says("huge-file", from, "huge.wasm").await?;
+    arena.says("device-file", from, "device.wasm").await?;
+    arena.says("half-a-file", from, "half.wasm").await?;
     for name in [
         "huge-file",
         "folder-as-a-file",
@@ -112,13 +112,13 @@ async fn odd_files(arena: &mut Arena) -> Result<()> {
             .chain([0, 2, 1, b'a'])
             .collect::<Vec<u8>>(),
     )?;
-    says(
-        arena,
-        "second-file",
-        from,
-        "both hold a plugin with the name `faulty`",
-    )
-    .await?;
+    arena
+        .says(
+            "second-file",
+            from,
+            "both hold a plugin with the name `faulty`",
+        )
+        .await?;
     arena
         .passed(
             "second-file",
@@ -168,25 +168,4 @@ async fn removed(arena: &mut Arena) -> Result<()> {
             "writes that have not started are dropped",
         )
         .await
-}
-
-async fn says(arena: &Arena, name: &str, from: usize, expected: &str) -> Result<()> {
-    until(
-        &format!("`{name}` is answered with `{expected}`"),
-        async || {
-            let log = arena.log()?;
-            Ok(
-                match log[from..].lines().any(|line| line.contains(expected)) {
-                    true => Ok(()),
-                    false => Err(log[from..]
-                        .lines()
-                        .rev()
-                        .take(5)
-                        .collect::<Vec<_>>()
-                        .join("\n")),
-                },
-            )
-        },
-    )
-    .await
 }

@@ -7,6 +7,7 @@ mod descriptions;
 mod lifecycle;
 mod limits;
 mod reads;
+mod registry;
 mod table;
 mod writes;
 
@@ -38,6 +39,7 @@ async fn a_hostile_plugin_stays_within_its_grants_and_limits() -> Result<()> {
             holes.len(),
             holes.join("\n")
         );
+        registry::all(&mut arena).await?;
         lifecycle::all(&mut arena).await?;
         arena.recovers().await?;
         arena.report();

@@ -1,7 +1,7 @@
 //! What a plugin sees under a policy: no byte outside the granted fields leaves the host.
 //!
-//! A script (`sight/script.rs`) makes up a policy, a description, an API server with a few objects
-//! (`sight/server.rs`) and the host calls of a guest. The manager's own code decides on the grant,
+//! A script (`visibility/script.rs`) makes up a policy, a description, an API server with a few objects
+//! (`visibility/server.rs`) and the host calls of a guest. The manager's own code decides on the grant,
 //! fills the caches, runs the calls and routes the objects' changes. Two properties hold of all that
 //! comes out:
 //!
@@ -10,9 +10,10 @@
 //! - Nothing depends on what is not granted: if all of it is replaced or removed, the same comes out.
 //!   So no index, selector, predicate or order tells of a hidden field either.
 //!
-//! What is granted is decided by `sight/model.rs`, which shares no code with the host's decisions
+//! What is granted is decided by `visibility/model.rs`, which shares no code with the host's decisions
 //! except the parser of field paths.
 
+mod host_calls;
 mod model;
 mod script;
 mod server;
@@ -22,10 +23,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_manager::fuzzing::PluginView;
-use flyball_plugin::{Operation, Read, Write};
+use flyball_plugin::{Budget, Operation, Read, Write};
 use flyball_types::{ApiError, Kind};
 
-use self::model::{Grant, concealed, sight, visible_markers};
+pub(super) use self::host_calls::HOST_CALLS;
+use self::model::{Grant, concealed, visibility, visible_markers};
 use self::script::{Call, Script, query};
 use self::server::Object;
 use super::{Target, Verdict};
@@ -103,6 +105,9 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most grants of calls for which the hidden fields are replaced.
 const MAX_GRANTS: usize = 6;
 
+/// What the host may hold for the plugin, in bytes.
+const HELD: usize = 16 << 20;
+
 /// What came out of the host, with the grant that it needs.
 type Shown = Vec<(Grant, String)>;
 
@@ -135,19 +140,19 @@ fn check_markers(script: &Script, shown: &Shown) -> Result<usize, String> {
         let visible = known.entry(grant).or_insert_with(|| {
             let mut visible = BTreeSet::new();
             for object in &script.objects {
-                let sight = sight(&script.rules, grant, object);
+                let visibility = visibility(&script.rules, grant, object);
                 for version in [Some(&object.version), object.later.as_ref()]
                     .into_iter()
                     .flatten()
                 {
-                    visible_markers(version, &sight, &mut visible);
+                    visible_markers(version, &visibility, &mut visible);
                 }
             }
             visible
         });
         for marker in markers(text) {
             // A message may repeat what the guest said.
-            if !visible.contains(marker) && !script.told.contains(marker) {
+            if !visible.contains(marker) && !script.guest_text.contains(marker) {
                 return Err(format!(
                     "{grant:?} does not let the plugin see {marker}, which shows in {text}"
                 ));
@@ -172,7 +177,7 @@ fn check_independence(script: &Script, grant: &Grant, shown: &Shown) -> Result<(
     let objects: Vec<Object> = script
         .objects
         .iter()
-        .filter_map(|object| concealed(object, &sight(&script.rules, grant, object)))
+        .filter_map(|object| concealed(object, &visibility(&script.rules, grant, object)))
         .collect();
     let other = run(script, &objects)?.map_err(|refused| {
         format!("{grant:?}: with other hidden fields, the plugin does not run: {refused}")
@@ -205,7 +210,7 @@ fn run(script: &Script, objects: &[Object]) -> Result<Result<Shown, String>, Str
     Ok(runtime.block_on(async {
         let server = server::connection(objects.to_vec());
         let (policy, description) = (script.policy(), script.description());
-        let open = PluginView::open(&policy, &description, server);
+        let open = PluginView::open(&policy, &description, server, Budget::new(HELD));
         let view = match tokio::time::timeout(SYNC_TIMEOUT, open).await {
             Ok(view) => view?,
             Err(_) => return Err("the caches are not synced".to_owned()),
@@ -238,7 +243,7 @@ async fn perform(view: &PluginView, call: &Call) -> (Grant, String) {
         } => {
             let found = view.get(kind, namespace, name, fields);
             let found = found.map(|found| found.map(|json| text(&json)));
-            (Grant::Watch, told(found))
+            (Grant::Watch, outcome(found))
         }
         Call::List {
             kind,
@@ -248,7 +253,7 @@ async fn perform(view: &PluginView, call: &Call) -> (Grant, String) {
         } => {
             let found = query(kind, namespace, conditions).map(|query| {
                 let listed = view.list(&query, projection, 2);
-                told(listed.map(|json| text(&json)))
+                outcome(listed.map(|json| text(&json)))
             });
             (Grant::Watch, found.unwrap_or_else(|error| error))
         }
@@ -257,16 +262,16 @@ async fn perform(view: &PluginView, call: &Call) -> (Grant, String) {
             namespace,
             conditions,
         } => {
-            let found = query(kind, namespace, conditions).map(|query| told(view.count(&query)));
+            let found = query(kind, namespace, conditions).map(|query| outcome(view.count(&query)));
             (Grant::Watch, found.unwrap_or_else(|error| error))
         }
         Call::Live(read) => {
             let found = view.read(read.clone()).await;
-            (live(read), told(found.map(|json| text(&json))))
+            (live(read), outcome(found.map(|json| text(&json))))
         }
         Call::Write(write) => {
             let answer = view.write(write.clone()).await;
-            (answered(write), told(answer.map(|json| text(&json))))
+            (answered(write), outcome(answer.map(|json| text(&json))))
         }
     }
 }
@@ -295,7 +300,7 @@ fn text(json: &[u8]) -> String {
     String::from_utf8_lossy(json).into_owned()
 }
 
-fn told<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
+fn outcome<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
     match result {
         Ok(value) => format!("Ok({value:?})"),
         Err(error) => format!("Err({error})"),
@@ -328,7 +333,7 @@ mod tests {
     fn what_is_granted_stays_and_all_else_differs() {
         let script = Script::parse(OBJECT);
         let object = &script.objects[0];
-        let seen = sight(&script.rules, &Grant::Watch, object);
+        let seen = visibility(&script.rules, &Grant::Watch, object);
         let other = concealed(object, &seen)
             .expect("the object is seen")
             .version;
@@ -341,7 +346,7 @@ mod tests {
             verb: "list",
             subresource: String::new(),
         };
-        assert!(concealed(object, &sight(&script.rules, &unseen, object)).is_none());
+        assert!(concealed(object, &visibility(&script.rules, &unseen, object)).is_none());
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) enum Grant {
 
 /// What may be seen of one object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Sight {
+pub(super) enum Visibility {
     /// Not that it exists.
     Nothing,
     /// What lies at these paths.
@@ -37,15 +37,15 @@ pub(super) enum Sight {
 type Path = Vec<Step>;
 
 /// What a call with this grant may see of an object.
-pub(super) fn sight(rules: &[Rule], grant: &Grant, object: &Object) -> Sight {
+pub(super) fn visibility(rules: &[Rule], grant: &Grant, object: &Object) -> Visibility {
     let read = |verbs: &[&str], subresource: &str| {
         let granting: Vec<&Rule> = rules
             .iter()
             .filter(|rule| grants(rule, verbs, subresource, object))
             .collect();
         match granting.as_slice() {
-            [] => Sight::Nothing,
-            some if some.iter().any(|rule| rule.fields.is_empty()) => Sight::Everything,
+            [] => Visibility::Nothing,
+            some if some.iter().any(|rule| rule.fields.is_empty()) => Visibility::Everything,
             some => fields(some.iter().flat_map(|rule| &rule.fields)),
         }
     };
@@ -59,14 +59,14 @@ pub(super) fn sight(rules: &[Rule], grant: &Grant, object: &Object) -> Sight {
             let reads = ["get", "list", "watch"];
             let own = read(&reads, subresource);
             let own = match own {
-                Sight::Nothing if !subresource.is_empty() => read(&reads, ""),
+                Visibility::Nothing if !subresource.is_empty() => read(&reads, ""),
                 own => own,
             };
             match own {
                 // What a plugin creates is its own.
-                Sight::Nothing if *creates => Sight::Everything,
+                Visibility::Nothing if *creates => Visibility::Everything,
                 // The plugin wrote to this object, so it knows its name.
-                Sight::Nothing => fields([].into_iter()),
+                Visibility::Nothing => fields([].into_iter()),
                 own => own,
             }
         }
@@ -83,12 +83,12 @@ fn grants(rule: &Rule, verbs: &[&str], subresource: &str, object: &Object) -> bo
 }
 
 /// These fields, and those that identify an object.
-fn fields<'a>(paths: impl Iterator<Item = &'a String>) -> Sight {
+fn fields<'a>(paths: impl Iterator<Item = &'a String>) -> Visibility {
     let identity = ["name", "namespace", "uid", "resourceVersion"];
     let identity = identity.map(|field| FieldPath::of_fields(&["metadata", field]));
     let granted = paths.filter_map(|path| path.parse::<FieldPath>().ok());
     let paths = identity.into_iter().chain(granted);
-    Sight::Fields(paths.map(|path| path.steps().to_vec()).collect())
+    Visibility::Fields(paths.map(|path| path.steps().to_vec()).collect())
 }
 
 /// The paths that go on below a field.
@@ -125,11 +125,15 @@ fn is_whole(paths: &[Path]) -> bool {
 }
 
 /// Adds the markers that may be seen: strings that are granted, and keys of which a part is.
-pub(super) fn visible_markers(version: &Value, sight: &Sight, found: &mut BTreeSet<String>) {
-    match sight {
-        Sight::Nothing => {}
-        Sight::Everything => collect(version, &[Vec::new()], found),
-        Sight::Fields(paths) => collect(version, paths, found),
+pub(super) fn visible_markers(
+    version: &Value,
+    visibility: &Visibility,
+    found: &mut BTreeSet<String>,
+) {
+    match visibility {
+        Visibility::Nothing => {}
+        Visibility::Everything => collect(version, &[Vec::new()], found),
+        Visibility::Fields(paths) => collect(version, paths, found),
     }
 }
 
@@ -165,11 +169,11 @@ fn collect(value: &Value, paths: &[Path], found: &mut BTreeSet<String>) {
 
 /// The object with other values wherever it may not be seen; `None` if nothing of it may be. A plugin
 /// must not notice the difference.
-pub(super) fn concealed(object: &Object, sight: &Sight) -> Option<Object> {
-    let paths = match sight {
-        Sight::Nothing => return None,
-        Sight::Everything => return Some(object.clone()),
-        Sight::Fields(paths) => paths,
+pub(super) fn concealed(object: &Object, visibility: &Visibility) -> Option<Object> {
+    let paths = match visibility {
+        Visibility::Nothing => return None,
+        Visibility::Everything => return Some(object.clone()),
+        Visibility::Fields(paths) => paths,
     };
     let mut concealed = object.clone();
     for version in [Some(&mut concealed.version), concealed.later.as_mut()] {

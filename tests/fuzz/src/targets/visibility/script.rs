@@ -78,7 +78,7 @@ pub(super) struct Script {
     pub(super) objects: Vec<Object>,
     pub(super) calls: Vec<Call>,
     /// The lines without the objects. A marker that they name may come back in a message.
-    pub(super) told: String,
+    pub(super) guest_text: String,
     markers: usize,
 }
 
@@ -95,7 +95,7 @@ impl Script {
                 }
                 "then" => script.add_version(rest),
                 _ => {
-                    script.told.push_str(rest);
+                    script.guest_text.push_str(rest);
                     let words: Vec<&str> = rest.split_whitespace().collect();
                     // A line of too few words is left out, too.
                     let _ = script.add(word, &words);

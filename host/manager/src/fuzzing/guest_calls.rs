@@ -1,0 +1,121 @@
+//! The host calls of a guest, answered as those of a running plugin are (`plugins/start.rs`, `runtime/guest_call.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flyball_cache::{Informer, InformerFactory};
+use flyball_plugin::Imports;
+use flyball_serving::Metrics;
+
+use crate::api::events::Recorder;
+use crate::api::incidents::Incidents;
+use crate::fuzzing::PluginView;
+use crate::limits::host_limits::HostLimits;
+use crate::runtime::context::{PluginContext, Reads, Settings};
+use crate::runtime::guest_call::GuestCall;
+use crate::runtime::memo::Memo;
+use crate::runtime::queue::Queue;
+use crate::runtime::route_turns::RouteTurns;
+use crate::runtime::telemetry::{CustomMetrics, PluginTelemetry};
+use crate::signer::SigningKeys;
+
+/// What the calls of one guest work with.
+pub struct GuestCalls {
+    context: Arc<PluginContext>,
+    factory: Arc<InformerFactory>,
+    _informers: Vec<Informer>,
+}
+
+/// The host's side of one call of the guest.
+pub struct HostCalls(Arc<GuestCall>);
+
+impl GuestCalls {
+    /// Adds to a plugin's view what its calls use beside reads and writes: queues, memo, metrics, events.
+    ///
+    /// # Errors
+    /// A queue can't be created.
+    pub fn new(view: PluginView) -> Result<Self, String> {
+        let PluginView {
+            description,
+            policy,
+            client,
+            informers,
+            others,
+            factory,
+            cached,
+            live,
+            writer,
+        } = view;
+        let name: Arc<str> = description.name.as_str().into();
+        let metrics = Metrics::new();
+        let queue = |described| Queue::new(described, &metrics).map_err(|error| error.to_string());
+        let queues: Result<Vec<Queue>, String> = description.queues.iter().map(queue).collect();
+        let denied = metrics.counter("denied_total", "Denied calls.", &[]);
+        let denied = denied.map_err(|error| error.to_string())?;
+        let recorder = || Recorder::start(client.clone(), name.clone(), name.to_string());
+        let limits = HostLimits::new(name.clone(), &policy.limits, false);
+        let telemetry = PluginTelemetry {
+            recorder: recorder(),
+            incidents: Incidents {
+                plugin: name.clone(),
+                count: denied.with_label_values::<&str>(&[]),
+                recorder: Arc::new(recorder()),
+                account: None,
+                limits: limits.clone(),
+            },
+            history: Arc::default(),
+            metrics: CustomMetrics::declare(&metrics, &description),
+        };
+        let context = PluginContext {
+            reads: Reads { cached, live },
+            writer,
+            queues: queues?,
+            route_turns: RouteTurns::start(),
+            memo: Arc::new(Memo::new(policy.limits.memo)),
+            signing_keys: SigningKeys::new(Arc::default(), policy.clone()),
+            limits,
+            telemetry,
+            runtime: tokio::runtime::Handle::current(),
+            settings: Settings {
+                description,
+                policy,
+                values: BTreeMap::new(),
+            },
+        };
+        let informers = informers.into_iter().map(|(_, informer)| informer);
+        Ok(Self {
+            context: Arc::new(context),
+            factory,
+            _informers: informers.chain(others).collect(),
+        })
+    }
+
+    /// Begins a call.
+    pub fn begin(&self) -> HostCalls {
+        HostCalls(GuestCall::new(self.context.clone(), "fuzz".into()))
+    }
+
+    /// How many keys the queues hold, delayed ones included.
+    pub fn queued(&self) -> usize {
+        self.context.queues.iter().map(Queue::held_keys).sum()
+    }
+
+    /// Stops the reflectors.
+    pub async fn close(self) {
+        self.factory.shutdown().await;
+    }
+}
+
+impl HostCalls {
+    pub fn imports(&self) -> Arc<dyn Imports> {
+        self.0.clone()
+    }
+
+    /// Commits the memo if the guest returned, and waits for its writes.
+    pub async fn end(&self, has_returned: bool) {
+        if has_returned {
+            self.0.commit();
+        }
+        self.0.wait_for_writes().await;
+    }
+}
