@@ -5,6 +5,7 @@
 //! `2026-01-01T00:00:00.000000Z  INFO flyball_manager::writer: "created" controller="a" attempt=3`. As JSON, it is an
 //! object. Quotes are those of JSON in both.
 
+use std::borrow::Cow;
 use std::fmt::{self, Debug, Write};
 
 use flyball_types::{error_chain, quoted};
@@ -15,6 +16,9 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+
+/// Bytes of a message, and of each value, that a line shows.
+const MAX_TEXT: usize = 16 * 1024;
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,15 @@ impl fmt::Display for Values {
     }
 }
 
+/// The beginning of a text that is too long.
+fn clipped(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_TEXT {
+        return text.into();
+    }
+    let (shown, hidden) = text.split_at(text.floor_char_boundary(MAX_TEXT));
+    format!("{shown}… ({} more bytes)", hidden.len()).into()
+}
+
 fn write_fields(to: &mut impl Write, fields: &[(&str, String)]) -> fmt::Result {
     fields
         .iter()
@@ -73,6 +86,7 @@ impl Visit for Values {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
+        let value = &*clipped(value);
         match field.name() {
             "message" => self.message = value.to_owned(),
             _ => self.push(field, quoted(value)),
@@ -225,6 +239,15 @@ mod tests {
         "\u{2028}\u{85}\u{0}",
         "é 🦀",
     ];
+
+    #[test]
+    fn the_beginning_of_a_long_text_is_shown() {
+        let text = "é".repeat(MAX_TEXT);
+        let shown = clipped(&text);
+        assert!(shown.len() < MAX_TEXT + 100, "{}", shown.len());
+        assert!(shown.ends_with(&format!("… ({MAX_TEXT} more bytes)")));
+        assert_eq!(clipped("short"), "short");
+    }
 
     /// Texts of nasty pieces and of any characters.
     fn texts() -> impl Strategy<Value = String> {

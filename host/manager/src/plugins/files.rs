@@ -284,9 +284,9 @@ fn read(path: &Path, extension: &str) -> io::Result<Vec<(PathBuf, Stamp)>> {
         if is_hidden || path.extension().is_none_or(|found| found != extension) {
             continue;
         }
-        // One that vanished meanwhile, or a link into nothing, is not there.
+        // One that vanished meanwhile, or a link into nothing, is not there. A device is found, so that its error is reported.
         if let Ok(metadata) = std::fs::metadata(&path)
-            && metadata.is_file()
+            && !metadata.is_dir()
         {
             found.push((path, Stamp::of(&metadata)));
         }

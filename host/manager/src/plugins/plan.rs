@@ -292,7 +292,7 @@ fn troubles(
     inputs: &Inputs<'_>,
     candidates: &Candidates,
 ) -> BTreeMap<String, Trouble> {
-    let mut troubles = BTreeMap::new();
+    let mut troubles: BTreeMap<String, Trouble> = BTreeMap::new();
     for (path, source) in &state.sources {
         let Some(plugin) = &source.plugin else {
             continue;
@@ -300,7 +300,11 @@ fn troubles(
         let refusal = candidates.refusals.get(path).cloned();
         let problem = || source.problem.clone().map(Trouble::failed);
         if let Some(trouble) = refusal.or_else(problem) {
-            troubles.entry(plugin.name().to_owned()).or_insert(trouble);
+            // Of two files with one name, each has its own.
+            match troubles.get_mut(plugin.name()) {
+                Some(first) => first.reason = format!("{}; {}", first.reason, trouble.reason),
+                None => drop(troubles.insert(plugin.name().to_owned(), trouble)),
+            }
         }
     }
     for (name, slot) in &state.slots {

@@ -7,7 +7,10 @@ use super::{
     Change, Description, Discovered, FORMAT, Having, IMPORTS, Mapping, Metric, MetricType,
     Permission, Queue, To, VERBS, Watch,
 };
-use crate::{FieldPath, FieldSelector, Kind, LabelSelector};
+use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
+
+/// Bytes of a name that a message shows.
+const MAX_SHOWN: usize = 80;
 
 /// A description that can't be used. Only another build of the plugin helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +29,7 @@ pub enum DescriptionError {
     /// Parts of the description contradict each other, or there are too many.
     #[error("the description of `{plugin}` is not valid: {problem}")]
     Invalid {
-        /// The plugin's name, as the description has it.
+        /// The beginning of the plugin's name.
         plugin: String,
         /// What is wrong, and where.
         problem: String,
@@ -41,7 +44,7 @@ impl Description {
     pub fn check(&self) -> Result<(), DescriptionError> {
         self.check_all()
             .map_err(|problem| DescriptionError::Invalid {
-                plugin: self.name.clone(),
+                plugin: shown(&self.name),
                 problem,
             })
     }
@@ -50,7 +53,7 @@ impl Description {
         if !is_dns_label(&self.name) {
             return Err(format!(
                 "the name `{}` is not a DNS label: use lower-case letters, digits and dashes",
-                self.name.escape_debug()
+                shown(&self.name)
             ));
         }
         self.check_counts()?;
@@ -68,7 +71,7 @@ impl Description {
         {
             Some(import) => Err(format!(
                 "the import `{}` is unknown: the imports that need a grant are {}",
-                import.escape_debug(),
+                shown(import),
                 IMPORTS.join(", ")
             )),
             None => Ok(()),
@@ -244,7 +247,7 @@ impl Permission {
         if !is_known {
             return Err(place(format!(
                 "the subresource `{}` is not a name: use lower-case letters, digits and dashes",
-                self.subresource.escape_debug()
+                shown(&self.subresource)
             )));
         }
         let allowed: Vec<&str> = VERBS.into_iter().chain(["*"]).collect();
@@ -273,7 +276,7 @@ impl Watch {
         if !self.namespace.is_empty() && !is_dns_label(&self.namespace) {
             return Err(format!(
                 "`{}` is not the name of a namespace",
-                self.namespace.escape_debug()
+                shown(&self.namespace)
             ));
         }
         self.label_selector
@@ -358,11 +361,18 @@ fn check_verbs(verbs: &BTreeSet<String>, allowed: &[&str]) -> Checked {
     match verbs.iter().find(|verb| !allowed.contains(&verb.as_str())) {
         Some(verb) => Err(format!(
             "the verb `{}` is unknown: use {}",
-            verb.escape_debug(),
+            shown(verb),
             allowed.join(", ")
         )),
         None => Ok(()),
     }
+}
+
+/// The beginning of an untrusted name, for a message, on one line.
+fn shown(name: &str) -> String {
+    let (shown, hidden) = name.split_at(name.floor_char_boundary(MAX_SHOWN));
+    let more = if hidden.is_empty() { "" } else { "…" };
+    format!("{}{more}", printable(shown))
 }
 
 /// RFC 1123: at most 63 lower-case letters, digits and inner dashes.
@@ -394,6 +404,20 @@ mod tests {
     /// `GOOD` with one more field.
     fn good_with(field: &str) -> String {
         GOOD.replacen(r#""format": 1"#, &format!(r#""format": 1, {field}"#), 1)
+    }
+
+    #[test]
+    fn a_message_shows_the_beginning_of_a_name_on_one_line() {
+        let long = "a".repeat(200_000);
+        for (name, shown) in [("fau\nlty\u{1b}[2J", r"fau\nlty\u001b[2J"), (&long, "aaa")] {
+            let description = Description {
+                name: name.to_owned(),
+                ..Description::default()
+            };
+            let error = description.check().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{shown}")), "{error}");
+            assert!(error.len() < 500 && !error.contains('\n'), "{error}");
+        }
     }
 
     #[test]

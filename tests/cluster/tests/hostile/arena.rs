@@ -75,6 +75,8 @@ impl Class {
 
 /// How long the host may take to answer an attack.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long it may take to load a file: `describe` has 10 s of CPU time, of which it gets a quarter of a core.
+const LOADING: Duration = Duration::from_secs(80);
 /// What the Secrets hold. Nothing that the attacker gets or makes the host print may contain it.
 pub(crate) const SECRET: &str = "VE9QU0VDUkVU";
 /// The memory that the host may have at most during an attack, in bytes. Before, it has about 100 MiB.
@@ -246,7 +248,7 @@ impl Arena {
     /// Waits until the log has this text after `from`.
     pub(crate) async fn says(&self, name: &str, from: usize, expected: &str) -> Result<()> {
         let what = format!("`{name}` is answered with `{expected}`");
-        until_within(PATIENCE, &what, async || {
+        until_within(LOADING, &what, async || {
             let log = self.log()?;
             let lines: Vec<&str> = log[from..].lines().collect();
             Ok(match lines.iter().any(|line| line.contains(expected)) {

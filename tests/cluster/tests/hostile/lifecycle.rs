@@ -12,7 +12,7 @@ use crate::arena::{Arena, Case, Class, faulty_as, policy_of, space};
 
 /// A file that nobody has granted anything, and what the host must say about it.
 const FILES: [(&str, Class, &str); 8] = [
-    ("many-watches", Class::Memory, "more than its limit of"),
+    ("many-watches", Class::Memory, "more than 1048576"),
     ("few-watches", Class::Memory, "more than 20000 values"),
     ("long-name", Class::Name, "is not a DNS label"),
     ("deep", Class::Memory, "did not return a valid description"),

@@ -717,6 +717,21 @@ fn the_refusal_of_the_second_of_two_files_names_both() {
 }
 
 #[test]
+fn both_files_are_named_if_neither_is_granted_anything() {
+    let mut world = World::new();
+    world.file("/a.wasm", a("1"));
+    world.file("/b.wasm", a("2"));
+    world.settle();
+    let reason = &world.plan().troubles["a"].reason;
+    for part in [
+        "no policy grants it anything",
+        "/a.wasm and /b.wasm both hold",
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
 fn a_version_that_ran_is_recorded_with_the_one_before() {
     let mut world = World::new();
     two_ran(&mut world);
