@@ -11,6 +11,7 @@ mod flag;
 mod kcm;
 mod logging;
 mod manager;
+mod memory;
 mod selection;
 mod startup;
 mod tools;
@@ -70,6 +71,7 @@ fn run(config: RunConfig) -> anyhow::Result<()> {
         .event_interval(TASKS_BETWEEN_POLLS)
         .enable_all()
         .build()?;
+    runtime.spawn(memory::give_back());
     let ended = runtime.block_on(startup::run(config));
     // Work on blocking threads, such as the compilation of a plugin, is abandoned.
     runtime.shutdown_background();

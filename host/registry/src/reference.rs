@@ -10,6 +10,10 @@ use crate::{Options, RegistryError};
 
 /// The scheme of a package's address.
 const SCHEME: &str = "oci://";
+/// The maximum length of a repository's name in bytes.
+const MAX_REPOSITORY: usize = 255;
+/// The maximum length of a tag in bytes.
+const MAX_TAG: usize = 128;
 
 /// The address of a package: a registry, a repository, and a tag, a digest or both. A digest
 /// identifies the package's bytes; a tag may be moved.
@@ -87,47 +91,137 @@ impl fmt::Display for PackageReference {
     }
 }
 
+/// Parses `oci://REGISTRY/REPOSITORY[:TAG][@DIGEST]` by the grammar of the OCI distribution specification. (The parser of
+/// oci-client is a regular expression that takes 20 MiB of memory for as long as the process runs.)
 impl FromStr for PackageReference {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, RegistryError> {
-        let fail = |problem: &str| RegistryError::Address {
+        parse(text).map_err(|problem| RegistryError::Address {
             text: text.into(),
             problem: problem.into(),
-        };
-        let rest = text
-            .strip_prefix(SCHEME)
-            .ok_or_else(|| fail("it does not begin with `oci://`"))?;
-        let registry = rest
-            .split_once('/')
-            .ok_or_else(|| fail("it names no repository"))?
-            .0;
-        // Otherwise the parser would take the first part for a repository in Docker's registry.
-        if registry != "localhost" && !registry.contains(['.', ':']) {
-            return Err(fail("its first part is not a registry"));
-        }
-        let name = &rest[registry.len() + 1..];
-        if !name.contains([':', '@']) {
-            return Err(fail("it names neither a tag nor a digest"));
-        }
-        let reference: Reference = rest.parse().map_err(|error| fail(&format!("{error}")))?;
-        let is_sha256 = |digest: &str| {
-            digest.strip_prefix("sha256:").is_some_and(|hex| {
-                hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-            })
-        };
-        if reference.digest().is_some_and(|digest| !is_sha256(digest)) {
-            return Err(fail("its digest is not `sha256:` and 64 hex digits"));
-        }
-        Ok(Self {
-            reference: Box::new(reference),
         })
     }
 }
 
+fn parse(text: &str) -> Result<PackageReference, &'static str> {
+    let rest = text
+        .strip_prefix(SCHEME)
+        .ok_or("it does not begin with `oci://`")?;
+    let (registry, rest) = rest.split_once('/').ok_or("it names no repository")?;
+    // Docker takes any other first part for a repository in its own registry.
+    if (registry != "localhost" && !registry.contains(['.', ':'])) || !is_registry(registry) {
+        return Err("its first part is not a registry");
+    }
+    let (rest, digest) = match rest.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest)),
+        None => (rest, None),
+    };
+    let (repository, tag) = match rest.split_once(':') {
+        Some((repository, tag)) => (repository, Some(tag)),
+        None => (rest, None),
+    };
+    if repository.len() > MAX_REPOSITORY || !repository.split('/').all(is_component) {
+        return Err(
+            "its repository is not lower-case letters and digits, separated by `/`, `.`, `_`, `__` or `-`",
+        );
+    }
+    if tag.is_some_and(|tag| !is_tag(tag)) {
+        return Err("its tag is not up to 128 letters, digits, `_`, `.` and `-`");
+    }
+    if digest.is_some_and(|digest| !is_sha256(digest)) {
+        return Err("its digest is not `sha256:` and 64 hex digits");
+    }
+    let (registry, repository) = (registry.to_owned(), repository.to_owned());
+    let reference = match (tag.map(str::to_owned), digest.map(str::to_owned)) {
+        (Some(tag), Some(digest)) => {
+            Reference::with_tag_and_digest(registry, repository, tag, digest)
+        }
+        (Some(tag), None) => Reference::with_tag(registry, repository, tag),
+        (None, Some(digest)) => Reference::with_digest(registry, repository, digest),
+        (None, None) => return Err("it names neither a tag nor a digest"),
+    };
+    Ok(PackageReference {
+        reference: Box::new(reference),
+    })
+}
+
+/// Whether a text is a host name or an IPv4 address, with or without a port.
+fn is_registry(text: &str) -> bool {
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_port =
+        |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    host.split('.').all(is_label) && port.is_none_or(is_port)
+}
+
+/// Whether a text may stand between two slashes of a repository's name.
+fn is_component(text: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    // What stands between two letters: nothing, or a separator.
+    let mut separators = text.split(is_alphanumeric);
+    text.starts_with(is_alphanumeric)
+        && text.ends_with(is_alphanumeric)
+        && separators.all(|separator| {
+            matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|b| b == b'-')
+        })
+}
+
+fn is_tag(text: &str) -> bool {
+    let is_inner = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+    (1..=MAX_TAG).contains(&text.len())
+        && text.bytes().all(is_inner)
+        && !text.starts_with(['.', '-'])
+}
+
+fn is_sha256(digest: &str) -> bool {
+    digest.strip_prefix("sha256:").is_some_and(|hex| {
+        hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Addresses of parts that are mostly valid.
+    fn addresses() -> impl Strategy<Value = String> {
+        let registry = "(localhost|[a-cA-C0-9.-]{1,6}(\\.[a-c]{1,3})?)(:[0-9]{1,5})?";
+        let repository = "[a-c0-9]{1,3}([./_A-]{0,3}[a-c0-9]{1,2}){0,3}";
+        let tag = "(:[a-cA-C0-9_.-]{0,130})?";
+        let digest = "(@sha256:([0-9a-f]{64}|[0-9a-g]{0,66}))?";
+        let pattern = format!("{registry}/{repository}{tag}{digest}");
+        prop::string::string_regex(&pattern).expect("it is a regular expression")
+    }
+
+    proptest! {
+        #[test]
+        fn addresses_are_those_that_oci_client_takes(text in addresses()) {
+            let own = format!("{SCHEME}{text}").parse::<PackageReference>();
+            let has_version = text.split_once('/').is_some_and(|(_, rest)| rest.contains([':', '@']));
+            let is_other = own.as_ref().is_err_and(|error| error.to_string().contains("not a registry"));
+            match (own, text.parse::<Reference>()) {
+                (Ok(own), Ok(theirs)) => prop_assert_eq!(*own.reference, theirs),
+                (Ok(_), Err(error)) => prop_assert!(false, "{} is accepted: {}", text, error),
+                // Theirs adds the tag `latest`, and Docker's registry.
+                (Err(_), Ok(_)) if !has_version || is_other => {}
+                (Err(error), Ok(_)) => prop_assert!(false, "{}", error),
+                (Err(_), Err(_)) => {}
+            }
+        }
+    }
 
     #[test]
     fn an_address_is_displayed_as_it_was_parsed() {
