@@ -3,38 +3,24 @@
 //! The allocator of glibc keeps what a burst of work has freed: a plugin that made the host parse many large objects would
 //! leave it large for ever. Other allocators give it back by themselves.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often the memory is looked at.
+/// Giving memory back takes about a millisecond for each 10 MiB of the heap.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// Growth since the last time that is not worth the work, in bytes.
-const SMALL: u64 = 2 << 20;
 
-/// Gives free memory back from time to time, if the process has grown.
+/// Gives free memory back from time to time.
 pub(crate) async fn give_back() {
-    let mut after = resident().unwrap_or_default();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        match resident() {
-            Some(before) if has_grown(before, after) => {
-                // It takes milliseconds for each 100 MiB.
-                let trimmed = tokio::task::spawn_blocking(trim).await;
-                if trimmed.is_err() {
-                    return;
-                }
-                after = resident().unwrap_or(before);
-                let given_back = before.saturating_sub(after);
-                tracing::debug!(before, after, given_back, "gave free memory back");
-            }
-            Some(now) => after = after.min(now),
-            None => return,
+        let (start, before) = (Instant::now(), resident());
+        if tokio::task::spawn_blocking(trim).await.is_err() {
+            return;
+        }
+        let (took, after) = (start.elapsed(), resident());
+        if before != after {
+            tracing::debug!(before, after, ?took, "gave free memory back to the system");
         }
     }
-}
-
-/// Whether the process has grown by more than a twentieth.
-fn has_grown(now: u64, before: u64) -> bool {
-    now > before + before / 20 + SMALL
 }
 
 /// The resident memory of this process in bytes; none if the system does not tell.
@@ -60,7 +46,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn what_a_burst_has_freed_is_given_back() {
+    fn memory_that_a_burst_freed_is_given_back() {
         let before = resident().expect("the system tells");
         let mut blocks: Vec<Vec<u8>> = (0..200_000).map(|_| vec![1; 1024]).collect();
         // The last block keeps the end of the heap in use.
@@ -70,15 +56,8 @@ mod tests {
         trim();
         let after = resident().expect("the system tells");
         assert!(during > before + (150 << 20), "{before} {during}");
-        assert!(after < before + (50 << 20), "{before} {during} {after}");
+        // Other tests allocate in the same process, so the memory is not compared with what it was before.
+        assert!(after + (150 << 20) < during, "{before} {during} {after}");
         drop(kept);
-    }
-
-    #[test]
-    fn a_little_growth_is_not_worth_the_work() {
-        assert!(!has_grown(34 << 20, 34 << 20));
-        assert!(!has_grown((34 << 20) + SMALL, 34 << 20));
-        assert!(has_grown(40 << 20, 34 << 20));
-        assert!(!has_grown(1040 << 20, 1000 << 20));
     }
 }

@@ -333,14 +333,7 @@ impl Arena {
     pub(crate) async fn recovers(&self) -> Result<()> {
         self.write_policy("")?;
         let most = self.before + self.before / 10;
-        let patience = Duration::from_secs(75);
-        if std::env::var_os("SMAPS").is_some() {
-            tokio::time::sleep(Duration::from_secs(70)).await;
-            std::process::Command::new("sh")
-                .arg("-c")
-                .arg(format!("kill -9 {}; sleep 5", self.host.pid()))
-                .status()?;
-        }
+        let patience = Duration::from_secs(120);
         until_within(patience, "the memory returns to what it was", async || {
             let now = self.memory("VmRSS")?;
             Ok(if now <= most {
