@@ -194,6 +194,19 @@ impl Description {
         self
     }
 
+    /// Declares a feature gate of Kubernetes that the controller reads with
+    /// [`Host::feature_enabled`](crate::Host::feature_enabled), with its default. It is the configuration key
+    /// `feature-gates.NAME`; for built-in controllers its value is that of the flag `--feature-gates`.
+    #[must_use]
+    pub fn feature_gate(self, name: &str, default: bool) -> Self {
+        let (key, default) = (feature_gate_key(name), default.to_string());
+        self.config(
+            &key,
+            Some(&default),
+            "A feature gate of Kubernetes: true or false.",
+        )
+    }
+
     /// Declares a metric.
     #[must_use]
     pub fn metric(
@@ -233,6 +246,11 @@ impl Description {
         self.0.memo_schema = schema;
         self
     }
+}
+
+/// The configuration key that holds the value of a feature gate.
+pub(crate) fn feature_gate_key(name: &str) -> String {
+    format!("feature-gates.{name}")
 }
 
 /// # Panics

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::controller::Key;
+use crate::describe::feature_gate_key;
 use crate::error::Error;
 use crate::event::Event;
 use crate::imports::{Imports, ObjectReference};
@@ -233,6 +234,12 @@ impl Host<'_> {
     pub fn config(&self, key: &str) -> Option<String> {
         self.imports.config_get(key)
     }
+
+    /// Whether a feature gate of Kubernetes is on. False if the description does not declare it with
+    /// [`feature_gate`](crate::describe::Description::feature_gate).
+    pub fn feature_enabled(&self, name: &str) -> bool {
+        self.config(&feature_gate_key(name)).as_deref() == Some("true")
+    }
 }
 
 /// Signing with keys of the host, which the operator names. Needs the import `signer`.
@@ -282,7 +289,31 @@ pub(crate) fn parse<T: DeserializeOwned>(
 mod tests {
     use serde_json::{Value, json};
 
+    use crate::prelude::{Controller, Description, Error, Host, Outcome, Request, describe};
     use crate::testing::Cluster;
+
+    #[test]
+    fn a_feature_gate_has_its_configured_value_or_its_default_and_is_off_if_undeclared() {
+        struct Gated;
+        impl Controller for Gated {
+            fn describe() -> Description {
+                describe("gated", "1.0.0")
+                    .queue("gated")
+                    .feature_gate("On", true)
+                    .feature_gate("Off", false)
+            }
+            fn reconcile(host: &Host, _: &Request) -> Result<Outcome, Error> {
+                let enabled = ["On", "Off", "Undeclared"].map(|gate| host.feature_enabled(gate));
+                Err(Error::terminal(format!("{enabled:?}")))
+            }
+        }
+        let cluster = Cluster::new();
+        let enabled = || cluster.reconcile::<Gated>("a").unwrap_err().to_string();
+        assert_eq!(enabled(), "[true, false, false]");
+        cluster.set_config("feature-gates.On", "false");
+        cluster.set_config("feature-gates.Off", "true");
+        assert_eq!(enabled(), "[false, true, false]");
+    }
 
     #[test]
     fn a_token_is_verified_by_the_key_that_signed_it_and_by_no_other() {
