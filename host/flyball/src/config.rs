@@ -10,6 +10,7 @@ use std::time::Duration;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
 use crate::kcm::controllers::canonical;
+use crate::kcm::feature_gates::FeatureGates;
 use crate::selection::nearest_controller;
 
 pub(crate) use crate::selection::Selection;
@@ -37,6 +38,8 @@ pub(crate) struct RunConfig {
     pub(crate) concurrency: BTreeMap<String, u32>,
     /// Configuration values by controller and key. They take precedence over the policy.
     pub(crate) plugin_config: BTreeMap<String, BTreeMap<String, String>>,
+    /// The feature gates of Kubernetes that built-in controllers read.
+    pub(crate) feature_gates: FeatureGates,
     /// Whether the garbage-collector-controller may run.
     pub(crate) enable_garbage_collector: bool,
     /// The CA bundle that pods use for the API server.

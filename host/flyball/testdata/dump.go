@@ -56,8 +56,11 @@ func controllers() []string {
 
 func gates() []string {
 	var lines []string
-	for gate := range utilfeature.DefaultMutableFeatureGate.GetAll() {
-		lines = append(lines, string(gate))
+	for gate, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+		if gate == "AllAlpha" || gate == "AllBeta" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%v\t%v", gate, spec.PreRelease, spec.Default, spec.LockToDefault))
 	}
 	return lines
 }

@@ -121,12 +121,11 @@ impl Writer {
         mut begun: Stoppable,
     ) -> Result<Held, ApiError> {
         let target = &write.target;
-        let visible = self.check(write, kind)?;
+        let (options, visible) = self.check(write, kind)?;
         let returns = self.cached.mask(&write.returns)?;
         if let Some(returns) = &returns {
             visible.check(kind, returns)?;
         }
-        let options = Options::parse(&write.options)?;
         let resource = resolve(&self.discovery, kind).await?;
         let call = self.call(write, &resource, &options).await?;
         let call = call.accept(self.form(write, kind, returns.as_deref()));
@@ -145,7 +144,8 @@ impl Writer {
             if begun.is_stopped() {
                 return Err(ApiError::stopped());
             }
-            self.client.send_held(call.charged_to(&self.budget)).await?
+            let sent = self.client.send_held(call.charged_to(&self.budget)).await;
+            sent.map_err(|error| visible.refusal(kind, error))?
         };
         let held = answer;
         let answer = ApiResponse::new(held.bytes.clone());

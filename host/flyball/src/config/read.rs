@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 
 use super::{ClusterSource, LogOptions, RunConfig, Selection};
+use crate::flag;
 use crate::kcm::controllers::canonical;
+use crate::kcm::feature_gates::FeatureGates;
 use flags::Flags;
 
 /// The flags with the number of keys of a controller that are reconciled concurrently.
@@ -85,6 +87,7 @@ impl RunConfig {
             let workers = flags.at_least(name, 1)?;
             concurrency.insert((*controller).to_owned(), workers);
         }
+        let feature_gates = flags.feature_gates()?;
         Ok(Self {
             cluster: ClusterSource {
                 kubeconfig: flags.path("kubeconfig"),
@@ -126,8 +129,9 @@ impl RunConfig {
             warnings: flags
                 .without_effect()
                 .into_iter()
-                .chain(flags.unknown_gates())
+                .chain(unknown_gates(&feature_gates))
                 .collect(),
+            feature_gates,
         })
     }
 }
@@ -143,6 +147,17 @@ impl Flags<'_> {
             json,
             verbosity: self.int("v"),
         })
+    }
+
+    /// Fails if a locked gate is changed. A later use of the flag takes precedence over an earlier one.
+    fn feature_gates(&self) -> Result<FeatureGates, ConfigError> {
+        let uses = self.0.get_many::<String>("feature-gates");
+        let pairs = uses
+            .into_iter()
+            .flatten()
+            .flat_map(|text| flag::pairs(text).unwrap_or_default());
+        FeatureGates::new(pairs.map(|(gate, value)| (gate, flag::bool(&value) == Ok(true))))
+            .map_err(|reason| self.error("feature-gates", reason))
     }
 
     /// `<controller>.<key>=<value>`: the controller's name ends at the first dot.
@@ -175,6 +190,11 @@ impl Flags<'_> {
         }
         Ok(config)
     }
+}
+
+fn unknown_gates(gates: &FeatureGates) -> Option<String> {
+    let names = gates.unknown.join(", ");
+    (!names.is_empty()).then(|| format!("Kubernetes 1.36 has no such feature gates: {names}"))
 }
 
 #[cfg(test)]
@@ -295,6 +315,7 @@ mod tests {
             error(&["--controller-shutdown-timeout=-1s"]),
             "--controller-shutdown-timeout=-1s: `-1s` is negative: it must be zero or more"
         );
+        assert!(error(&["--feature-gates=JobManagedBy=false"]).contains("locked to true"));
         assert!(read(&["--secure-port=0"]).serving.is_none());
     }
 

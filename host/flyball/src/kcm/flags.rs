@@ -211,7 +211,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("endpoint-updates-batch-period", Duration, "0s", NotYet),
     flag("endpointslice-updates-batch-period", Duration, "0s", NotYet),
     flag("external-cloud-volume-plugin", Text, "", NotYet),
-    flag("feature-gates", Gates, "", NotYet),
+    flag(
+        "feature-gates",
+        Gates,
+        "",
+        Yes("Feature gates of Kubernetes that the built-in controllers read"),
+    ),
     flag(
         "flex-volume-plugin-dir",
         Text,

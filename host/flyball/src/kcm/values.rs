@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 
 use crate::builtins::TOKENS;
 use crate::config::RunConfig;
+use crate::kcm::controllers::KNOWN;
 
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
@@ -27,12 +28,20 @@ pub(crate) fn values(
         (TOKENS, "root-ca", root_ca),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
     ];
+    let from_gates = KNOWN.iter().flat_map(|known| {
+        let gates = config.feature_gates.config();
+        gates.map(|(key, value)| (known.name, key, value))
+    });
+    let from_flags = from_flags
+        .into_iter()
+        .map(|(controller, key, value)| (controller, key.to_owned(), value))
+        .chain(from_gates);
     let mut values = config.plugin_config.clone();
     for (controller, key, value) in from_flags {
         values
             .entry(controller.to_owned())
             .or_default()
-            .entry(key.to_owned())
+            .entry(key)
             .or_insert(value);
     }
     Ok(values)
@@ -109,6 +118,14 @@ mod tests {
                 .to_string()
                 .contains("can't read")
         );
+    }
+
+    #[test]
+    fn built_in_controllers_get_the_gates_that_are_not_at_their_default() {
+        let values = read(&["--feature-gates=PodDeletionCost=false,JobManagedBy=true"]).unwrap();
+        let of_replicasets = &values["replicaset-controller"];
+        assert_eq!(of_replicasets["feature-gates.PodDeletionCost"], "false");
+        assert!(!of_replicasets.contains_key("feature-gates.JobManagedBy"));
     }
 
     #[test]

@@ -101,8 +101,13 @@ fn extended(
             toml_edit::value(format!("{ACCOUNTS_NAMESPACE}/{}", description.name));
     }
     let granted = known.cloned().unwrap_or_default();
-    let asked = PluginPolicy::trusting(description);
-    let imports: Vec<&String> = asked.imports.difference(&granted.imports).collect();
+    let asks = Asks::of(description);
+    // Without a policy, the kinds that are discovered are among what is missing.
+    let missing = match known {
+        Some(known) => asks.beyond(known),
+        None => asks,
+    };
+    let (rules, imports) = missing.grants(&granted);
     if !imports.is_empty() {
         let own = plugin
             .entry("imports")
@@ -110,15 +115,6 @@ fn extended(
         let own = own.as_array_mut().ok_or("`imports` is not an array")?;
         imports.into_iter().for_each(|import| own.push(import));
     }
-    let rules = asked
-        .allow
-        .iter()
-        .map(|rule| beyond(rule, &granted))
-        .filter(|rule| !rule.kinds.is_empty());
-    let rules: Vec<Table> = rules
-        .filter(|rule| !rule.verbs.is_empty())
-        .map(|rule| table(&rule))
-        .collect();
     if !rules.is_empty() {
         let allow = plugin
             .entry("allow")
@@ -126,27 +122,9 @@ fn extended(
         let allow = allow
             .as_array_of_tables_mut()
             .ok_or("write `allow` as tables: `[[plugins.NAME.allow]]`")?;
-        rules.into_iter().for_each(|rule| allow.push(rule));
+        rules.iter().for_each(|rule| allow.push(table(rule)));
     }
     Ok(document.to_string())
-}
-
-/// The part of a rule that is not granted yet.
-fn beyond(rule: &Rule, granted: &PluginPolicy) -> Rule {
-    let is_new = |kind: &str, verb: &str| !granted.grants_everywhere(verb, kind, &rule.subresource);
-    let kinds = rule
-        .kinds
-        .iter()
-        .filter(|kind| rule.verbs.iter().any(|verb| is_new(kind, verb)));
-    let verbs = rule
-        .verbs
-        .iter()
-        .filter(|verb| rule.kinds.iter().any(|kind| is_new(kind, verb)));
-    Rule {
-        kinds: kinds.cloned().collect(),
-        verbs: verbs.cloned().collect(),
-        ..rule.clone()
-    }
 }
 
 fn table(rule: &Rule) -> Table {
@@ -159,6 +137,11 @@ fn table(rule: &Rule) -> Table {
         table["subresource"] = toml_edit::value(rule.subresource.as_str());
     }
     table["verbs"] = toml_edit::value(array(&mut rule.verbs.iter()));
+    for (key, texts) in [("namespaces", &rule.namespaces), ("fields", &rule.fields)] {
+        if !texts.is_empty() {
+            table[key] = toml_edit::value(array(&mut texts.iter()));
+        }
+    }
     table
 }
 
@@ -232,6 +215,32 @@ mod tests {
         assert_eq!(policy.service_account.as_deref(), Some("a/b"));
         assert!(Asks::of(&plugin(MORE)).beyond(&policy).is_empty(), "{text}");
         assert_eq!(text.matches("v1/Namespace").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn an_approval_keeps_the_limits_of_namespaces_and_fields() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("policy.toml");
+        let own = "[[plugins.hello.allow]]\nkinds = [\"v1/Namespace\"]\nverbs = [\"watch\"]\nfields = [\"metadata.labels\"]\n\
+                   [[plugins.hello.allow]]\nkinds = [\"v1/ConfigMap\"]\nverbs = [\"create\"]\nnamespaces = [\"demo\"]\n";
+        fs::write(&file, own).unwrap();
+        let known = read(&file).allow;
+        approve(&file, &plugin(MORE)).unwrap();
+        let allow = read(&file).allow;
+        assert_eq!(allow[..2], known[..]);
+        let added = |kind: &str, subresource: &str, verb: &str, fields: &[&str]| Rule {
+            kinds: vec![kind.into()],
+            subresource: subresource.into(),
+            verbs: [verb.into()].into(),
+            namespaces: Vec::new(),
+            fields: fields.iter().map(|&field| field.into()).collect(),
+        };
+        let expected = [
+            added("v1/Namespace", "", "watch", &["metadata.annotations"]),
+            added("v1/ConfigMap", "", "delete", &[]),
+            added("apps/v1/Deployment", "status", "patch", &[]),
+        ];
+        assert_eq!(allow[2..], expected);
     }
 
     #[test]

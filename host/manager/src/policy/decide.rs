@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flyball_types::{ApiError, FieldPath, Kind, Mask};
+use flyball_types::{ApiError, Effect, FieldPath, Kind, Mask};
 
 use crate::policy::{PluginPolicy, Rule};
 
@@ -40,15 +40,6 @@ impl PluginPolicy {
         self.allow
             .iter()
             .any(|rule| rule.has(verb, kind, subresource))
-    }
-
-    /// Whether it may do this in every namespace, and of all fields.
-    pub(crate) fn grants_everywhere(&self, verb: &str, kind: &str, subresource: &str) -> bool {
-        let mut rules = self
-            .allow
-            .iter()
-            .filter(|rule| rule.has(verb, kind, subresource));
-        rules.any(|rule| rule.namespaces.is_empty() && rule.fields.is_empty())
     }
 
     /// Fails with `Denied` if the plugin may not record events about objects of this kind in this namespace. It may if it
@@ -235,6 +226,30 @@ impl Visible {
         }
         let is_missing = |path: &FieldPath| !self.covers(&Mask::from(path));
         read.paths().into_iter().filter(is_missing).collect()
+    }
+
+    /// An error of the server as the plugin may see it. Messages about invalid fields, conflicts and refusals of admission may
+    /// quote any field of the object.
+    pub(crate) fn refusal(&self, kind: &Kind, error: ApiError) -> ApiError {
+        let is_told_by_name = matches!(error.reason.as_str(), "NotFound" | "AlreadyExists");
+        if *self == Self::All || error.effect == Effect::None || is_told_by_name {
+            return error;
+        }
+        let message = format!(
+            "the request failed with {}; the API server's message is hidden, because the policy limits the fields that this plugin may \
+             read of {kind}",
+            error.reason
+        );
+        ApiError { message, ..error }
+    }
+
+    /// What is visible if both allow it, where one of them limits no fields.
+    pub(crate) fn within(self, outer: Self) -> Self {
+        match (self, outer) {
+            (Self::Nothing, _) | (_, Self::Nothing) => Self::Nothing,
+            (own, Self::All) => own,
+            (_, outer) => outer,
+        }
     }
 
     /// The mask that an answer of the server is reduced to; none if it is not reduced.

@@ -8,7 +8,7 @@ use flyball_types::description::{Description, Discovered, Watch};
 use flyball_types::{FieldPath, Kind, Mask};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{PluginPolicy, Policy};
+use crate::policy::{PluginPolicy, Policy, Rule};
 
 /// One thing that a plugin asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -186,6 +186,60 @@ impl Asks {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The rules that grant it, and the imports, beside a policy that does not. A watch of one namespace is granted there alone, and
+    /// if the policy limits the fields of a kind, then only the fields that the watch reads.
+    pub(crate) fn grants(&self, policy: &PluginPolicy) -> (Vec<Rule>, BTreeSet<String>) {
+        let (mut rules, mut imports): (Vec<Rule>, _) = (Vec::new(), BTreeSet::new());
+        for ask in &self.0 {
+            let rule = match ask {
+                Ask::Watch {
+                    kind,
+                    namespace,
+                    fields,
+                } => Rule {
+                    kinds: vec![kind.to_string()],
+                    verbs: BTreeSet::from(["watch".into()]),
+                    namespaces: Some(namespace.clone())
+                        .filter(|namespace| !namespace.is_empty())
+                        .into_iter()
+                        .collect(),
+                    fields: Some(fields.clone())
+                        .filter(|_| policy.limits_fields(kind))
+                        .unwrap_or_default(),
+                    ..Rule::default()
+                },
+                Ask::WatchAll { .. } => Rule {
+                    kinds: vec!["*".into()],
+                    verbs: BTreeSet::from(["watch".into()]),
+                    ..Rule::default()
+                },
+                Ask::Do {
+                    verb,
+                    kind,
+                    subresource,
+                } => Rule {
+                    kinds: vec![kind.clone()],
+                    subresource: subresource.clone(),
+                    verbs: BTreeSet::from([verb.clone()]),
+                    ..Rule::default()
+                },
+                Ask::Use { import } => {
+                    imports.insert(import.clone());
+                    continue;
+                }
+            };
+            let alike = rules.iter_mut().find(|known| {
+                (&known.kinds, &known.subresource) == (&rule.kinds, &rule.subresource)
+                    && (&known.namespaces, &known.fields) == (&rule.namespaces, &rule.fields)
+            });
+            match alike {
+                Some(known) => known.verbs.extend(rule.verbs),
+                None => rules.push(rule),
+            }
+        }
+        (rules, imports)
+    }
 }
 
 impl Ask {
@@ -325,9 +379,10 @@ impl Grants {
         if let Some(before) = before {
             let more = beyond.without(before);
             if !more.is_empty() {
+                let more: Vec<String> = more.0.iter().map(|ask| ask.refused(policy)).collect();
                 return Err(Refusal::AsksForMore {
                     name,
-                    more: more.to_string(),
+                    more: more.join(", "),
                 });
             }
         }

@@ -39,6 +39,8 @@ pub(crate) enum Read<'a> {
 
 /// The verbs that read an object.
 const READS: [&str; 3] = ["get", "list", "watch"];
+/// The subresources that are other kinds. All others, such as `status`, are the whole object.
+const OTHER_KINDS: [&str; 4] = ["binding", "eviction", "scale", "token"];
 
 /// Returns what a plugin may see of the objects that it reads.
 ///
@@ -71,6 +73,7 @@ pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, A
         } => {
             policy.check(verb, kind, subresource, namespace)?;
             let visible = policy.visible(&[verb], kind, subresource, namespace);
+            let visible = within_object(policy, visible, kind, subresource, namespace);
             if !uses.is_empty() {
                 visible.check(kind, &mask(uses)?)?;
             }
@@ -87,7 +90,7 @@ pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, A
                 Visible::Nothing if !subresource.is_empty() => {
                     policy.visible(&READS, kind, "", namespace)
                 }
-                own => own,
+                own => within_object(policy, own, kind, subresource, namespace),
             };
             // What a plugin creates is its own: reviews and tokens are created for their answers.
             Ok(match visible {
@@ -104,6 +107,21 @@ pub(crate) fn access(policy: &PluginPolicy, read: Read<'_>) -> Result<Visible, A
             Ok(Visible::All)
         }
     }
+}
+
+/// What is visible of a subresource: if the policy limits the fields of the object, then those also limit the subresources
+/// that are the object.
+fn within_object(
+    policy: &PluginPolicy,
+    visible: Visible,
+    kind: &Kind,
+    subresource: &str,
+    namespace: &str,
+) -> Visible {
+    if subresource.is_empty() || OTHER_KINDS.contains(&subresource) || !policy.limits_fields(kind) {
+        return visible;
+    }
+    visible.within(policy.visible(&READS, kind, "", namespace))
 }
 
 fn mask(paths: &[FieldPath]) -> Result<Mask, ApiError> {
@@ -219,6 +237,32 @@ mod tests {
         assert_eq!(answer("", "create", ""), Visible::All);
         let all = "allow = [{ kinds = [\"*\"], verbs = [\"watch\"] }]";
         assert_eq!(answer(all, "update", "scale"), Visible::All);
+    }
+
+    #[test]
+    fn a_rule_for_a_subresource_that_is_the_object_shows_no_more_fields_of_it() {
+        let text = LABELS.replace(
+            "allow = [",
+            "allow = [{ kinds = [\"v1/Secret\"], subresource = \"status\", verbs = [\"get\", \"update\"] }, ",
+        );
+        let (policy, kind) = (policy(&text), &Kind::new("", "v1", "Secret"));
+        let labels = Visible::Fields(Mask::parse(["metadata.labels"]).expect("paths"));
+        let live = Read::Live {
+            verb: "get",
+            kind,
+            subresource: "status",
+            namespace: "demo",
+            uses: &[],
+        };
+        let answer = Read::Answer {
+            verb: "update",
+            kind,
+            subresource: "status",
+            namespace: "demo",
+        };
+        for read in [live, answer] {
+            assert_eq!(access(&policy, read).as_ref(), Ok(&labels), "{read:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::policy::Visible;
 use crate::reads::access::{Read, access};
 use crate::writer::Writer;
 use crate::writer::journal::verb;
+use crate::writer::options::Options;
 
 /// The longest body of a write in bytes: the API server's own limit.
 pub(super) const MAX_BODY: usize = 3 << 20;
@@ -14,8 +15,8 @@ pub(super) const MAX_BODY: usize = 3 << 20;
 const MAX_OPTIONS: usize = 16 << 10;
 
 impl Writer {
-    /// The one check of a mutation. Returns what the plugin may see of the answer.
-    pub(super) fn check(&self, write: &Write, kind: &Kind) -> Result<Visible, ApiError> {
+    /// The one check of a mutation. Returns its options, and what the plugin may see of the answer.
+    pub(super) fn check(&self, write: &Write, kind: &Kind) -> Result<(Options, Visible), ApiError> {
         check_subresource(write)?;
         check_size(write)?;
         let (verb, subresource) = (verb(&write.operation), write.subresource());
@@ -28,17 +29,48 @@ impl Writer {
             namespace,
         };
         let visible = access(&self.policy, answer)?;
-        if let Operation::Patch { patch_type, patch } = &write.operation
-            && patch_type == "json"
-            && self.policy.limits_fields(kind)
-        {
-            check_json_patch(kind, patch)?;
+        let options = Options::parse(&write.options)?;
+        if let Operation::Patch { patch_type, patch } = &write.operation {
+            let sees_all = visible == Visible::All;
+            match patch_type.as_str() {
+                "json" if !sees_all => check_json_patch(kind, patch)?,
+                "apply" => {
+                    self.check_apply(write, kind)?;
+                    if !sees_all && !options.is_forced() {
+                        return Err(ApiError::denied(format!(
+                            "the policy limits the fields that this plugin may read of {kind}, and a conflict of `apply` tells \
+                             whether others hold the same value: set `force`"
+                        )));
+                    }
+                }
+                _ => {}
+            }
         }
-        Ok(visible)
+        Ok((options, visible))
+    }
+
+    /// `apply` creates an object that does not exist: without a grant to create it, the plugin's cache must have it.
+    fn check_apply(&self, write: &Write, kind: &Kind) -> Result<(), ApiError> {
+        let (target, subresource) = (&write.target, write.subresource());
+        let may_create = self
+            .policy
+            .check("create", kind, subresource, &target.namespace);
+        let exists = || {
+            let cached = self.cached.before(kind, &target.namespace, &target.name);
+            cached.is_some()
+        };
+        match may_create {
+            Err(denied) if !exists() => Err(ApiError::denied(format!(
+                "{}; `apply` creates an object that does not exist",
+                denied.message
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
-/// `update` and `update-status` each have their own subresources.
+/// `update` and `update-status` each have their own subresources. A subresource belongs to a named object: without the name,
+/// the request would go to the collection of the objects themselves.
 pub(super) fn check_subresource(write: &Write) -> Result<(), ApiError> {
     let subresource = &*write.target.subresource;
     match write.operation {
@@ -47,6 +79,16 @@ pub(super) fn check_subresource(write: &Write) -> Result<(), ApiError> {
         )),
         Operation::UpdateStatus { .. } if !subresource.is_empty() => Err(ApiError::invalid(
             format!("`update-status` takes no subresource, and has `{subresource}`"),
+        )),
+        Operation::DeleteCollection { .. }
+            if !subresource.is_empty() || !write.target.name.is_empty() =>
+        {
+            Err(ApiError::invalid(
+                "`delete-collection` takes neither a name nor a subresource",
+            ))
+        }
+        _ if !subresource.is_empty() && write.target.name.is_empty() => Err(ApiError::invalid(
+            format!("the subresource `{subresource}` belongs to an object: name it"),
         )),
         _ => Ok(()),
     }

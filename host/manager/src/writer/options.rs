@@ -27,6 +27,10 @@ pub(crate) struct Options(Map<String, Value>);
 
 impl Options {
     /// Reads an options object; an empty document holds none.
+    ///
+    /// # Errors
+    /// `Invalid` if it has an unknown option, or `dryRun` that is not `["All"]`: the server would write where the host takes it
+    /// for a dry run.
     pub(crate) fn parse(document: &[u8]) -> Result<Self, ApiError> {
         if document.is_empty() {
             return Ok(Self::default());
@@ -37,6 +41,9 @@ impl Options {
             ))
         })?;
         match options.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            None if !is_valid_dry_run(options.get("dryRun")) => Err(ApiError::invalid(
+                "the option `dryRun` of a write must be [\"All\"] or absent",
+            )),
             None => Ok(Self(options)),
             Some(name) => Err(ApiError::invalid(format!(
                 "a write has no option `{}`: use {}",
@@ -47,9 +54,12 @@ impl Options {
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {
-        self.0
-            .get("dryRun")
-            .is_some_and(|value| !value.is_null() && value != &Value::Array(Vec::new()))
+        self.0.get("dryRun").is_some_and(|value| !is_empty(value))
+    }
+
+    /// Whether `apply` takes the fields of other managers.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.0.get("force") == Some(&Value::Bool(true))
     }
 
     /// Appends the options to a path as query parameters.
@@ -82,6 +92,14 @@ impl Options {
     }
 }
 
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+fn is_valid_dry_run(value: Option<&Value>) -> bool {
+    value.is_none_or(|value| is_empty(value) || value == &serde_json::json!(["All"]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +130,12 @@ mod tests {
             unknown.message.contains("no option `fieldmanager`"),
             "{unknown}"
         );
+        for odd in [
+            r#"{"dryRun":[["All"]]}"#,
+            r#"{"dryRun":{}}"#,
+            r#"{"dryRun":"All"}"#,
+        ] {
+            assert!(Options::parse(odd.as_bytes()).is_err(), "{odd}");
+        }
     }
 }

@@ -25,23 +25,4 @@ impl Flags<'_> {
         let names: Vec<String> = ignored.map(|flag| format!("--{}", flag.name)).collect();
         (!names.is_empty()).then(|| format!("these flags have no effect yet: {}", names.join(", ")))
     }
-
-    pub(super) fn unknown_gates(&self) -> Vec<String> {
-        let uses = self
-            .0
-            .get_many::<String>("feature-gates")
-            .into_iter()
-            .flatten();
-        let gates = uses.flat_map(|text| flag::pairs(text).unwrap_or_default().into_keys());
-        // A gate may name a component, such as `kube:JobBackoffLimitPerIndex`.
-        let gates = gates.map(|gate| gate.rsplit(':').next().unwrap_or_default().to_owned());
-        let unknown: Vec<String> = gates.filter(|gate| !kcm::is_feature_gate(gate)).collect();
-        if unknown.is_empty() {
-            return Vec::new();
-        }
-        vec![format!(
-            "Kubernetes 1.36 has no such feature gates: {}",
-            unknown.join(", ")
-        )]
-    }
 }
