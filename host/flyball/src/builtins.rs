@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    ("ttlafterfinished", "ttl-after-finished-controller"),
 ];
 
 /// The policies by canonical name, in TOML.
@@ -73,6 +74,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         TOKENS,
         include_str!("../policies/serviceaccount-token-controller.toml"),
+    ),
+    (
+        "ttl-after-finished-controller",
+        include_str!("../policies/ttl-after-finished-controller.toml"),
     ),
 ];
 

@@ -18,7 +18,7 @@ pub struct Plane {
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
 /// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
 /// only once, when it starts.
-static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
+static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS, HOUSEKEEPING];
 
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
@@ -80,6 +80,21 @@ const LEGACY_TOKENS: Plane = Plane {
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
+};
+
+/// The plane of small controllers that don't interfere with each other. The garbage collector deletes
+/// what they delete in the foreground.
+const HOUSEKEEPING: Plane = Plane {
+    folders: &["ttl-after-finished"],
+    controllers: &[
+        "garbage-collector-controller",
+        "job-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "ttl-after-finished-controller",
+    ],
+    is_busy: false,
+    flags: &[],
 };
 
 impl Plane {
