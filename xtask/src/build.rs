@@ -22,6 +22,7 @@ const BUILT_INS: &[&str] = &[
     "namespace",
     "garbagecollector",
     "ttlafterfinished",
+    "pvcprotection",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

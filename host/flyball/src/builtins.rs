@@ -30,6 +30,10 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    (
+        "pvcprotection",
+        "persistentvolumeclaim-protection-controller",
+    ),
     ("ttlafterfinished", "ttl-after-finished-controller"),
 ];
 
@@ -54,6 +58,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "namespace-controller",
         include_str!("../policies/namespace-controller.toml"),
+    ),
+    (
+        "persistentvolumeclaim-protection-controller",
+        include_str!("../policies/persistentvolumeclaim-protection-controller.toml"),
     ),
     (
         "replicaset-controller",

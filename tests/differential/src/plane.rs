@@ -85,10 +85,11 @@ const LEGACY_TOKENS: Plane = Plane {
 /// The plane of small controllers that don't interfere with each other. The garbage collector deletes
 /// what they delete in the foreground.
 const HOUSEKEEPING: Plane = Plane {
-    folders: &["ttl-after-finished"],
+    folders: &["persistentvolumeclaim-protection", "ttl-after-finished"],
     controllers: &[
         "garbage-collector-controller",
         "job-controller",
+        "persistentvolumeclaim-protection-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
         "ttl-after-finished-controller",
