@@ -23,6 +23,7 @@ const BUILT_INS: &[&str] = &[
     "garbagecollector",
     "ttlafterfinished",
     "pvcprotection",
+    "pvprotection",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    ("pvprotection", "persistentvolume-protection-controller"),
     (
         "pvcprotection",
         "persistentvolumeclaim-protection-controller",
@@ -58,6 +59,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "namespace-controller",
         include_str!("../policies/namespace-controller.toml"),
+    ),
+    (
+        "persistentvolume-protection-controller",
+        include_str!("../policies/persistentvolume-protection-controller.toml"),
     ),
     (
         "persistentvolumeclaim-protection-controller",

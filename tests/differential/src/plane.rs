@@ -85,10 +85,15 @@ const LEGACY_TOKENS: Plane = Plane {
 /// The plane of small controllers that don't interfere with each other. The garbage collector deletes
 /// what they delete in the foreground.
 const HOUSEKEEPING: Plane = Plane {
-    folders: &["persistentvolumeclaim-protection", "ttl-after-finished"],
+    folders: &[
+        "persistentvolume-protection",
+        "persistentvolumeclaim-protection",
+        "ttl-after-finished",
+    ],
     controllers: &[
         "garbage-collector-controller",
         "job-controller",
+        "persistentvolume-protection-controller",
         "persistentvolumeclaim-protection-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
