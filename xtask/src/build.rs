@@ -24,6 +24,7 @@ const BUILT_INS: &[&str] = &[
     "ttlafterfinished",
     "pvcprotection",
     "pvprotection",
+    "vacprotection",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -30,6 +30,10 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    (
+        "vacprotection",
+        "volumeattributesclass-protection-controller",
+    ),
     ("pvprotection", "persistentvolume-protection-controller"),
     (
         "pvcprotection",
@@ -91,6 +95,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "ttl-after-finished-controller",
         include_str!("../policies/ttl-after-finished-controller.toml"),
+    ),
+    (
+        "volumeattributesclass-protection-controller",
+        include_str!("../policies/volumeattributesclass-protection-controller.toml"),
     ),
 ];
 

@@ -39,6 +39,11 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
     ("PersistentVolume", "api/v1", "persistentvolumes"),
+    (
+        "VolumeAttributesClass",
+        "apis/storage.k8s.io/v1",
+        "volumeattributesclasses",
+    ),
 ];
 
 /// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its

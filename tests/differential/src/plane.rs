@@ -89,6 +89,7 @@ const HOUSEKEEPING: Plane = Plane {
         "persistentvolume-protection",
         "persistentvolumeclaim-protection",
         "ttl-after-finished",
+        "volumeattributesclass-protection",
     ],
     controllers: &[
         "garbage-collector-controller",
@@ -98,6 +99,7 @@ const HOUSEKEEPING: Plane = Plane {
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
         "ttl-after-finished-controller",
+        "volumeattributesclass-protection-controller",
     ],
     is_busy: false,
     flags: &[],
