@@ -25,6 +25,7 @@ const BUILT_INS: &[&str] = &[
     "pvcprotection",
     "pvprotection",
     "vacprotection",
+    "ephemeralvolume",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

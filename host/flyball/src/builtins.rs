@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    ("ephemeralvolume", "ephemeral-volume-controller"),
     (
         "vacprotection",
         "volumeattributesclass-protection-controller",
@@ -47,6 +48,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
+    ),
+    (
+        "ephemeral-volume-controller",
+        include_str!("../policies/ephemeral-volume-controller.toml"),
     ),
     (
         GARBAGE_COLLECTOR,

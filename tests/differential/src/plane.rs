@@ -18,7 +18,14 @@ pub struct Plane {
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
 /// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
 /// only once, when it starts.
-static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS, HOUSEKEEPING];
+static PLANES: &[Plane] = &[
+    WORKLOADS,
+    NAMESPACES,
+    GARBAGE,
+    LEGACY_TOKENS,
+    HOUSEKEEPING,
+    PODS,
+];
 
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
@@ -100,6 +107,21 @@ const HOUSEKEEPING: Plane = Plane {
         "serviceaccount-controller",
         "ttl-after-finished-controller",
         "volumeattributesclass-protection-controller",
+    ],
+    is_busy: false,
+    flags: &[],
+};
+
+/// The plane of the controllers that act on single pods. A pod's ephemeral volumes would get claims
+/// on any plane with these controllers.
+const PODS: Plane = Plane {
+    folders: &["ephemeral-volume"],
+    controllers: &[
+        "ephemeral-volume-controller",
+        "garbage-collector-controller",
+        "persistentvolumeclaim-protection-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
     ],
     is_busy: false,
     flags: &[],

@@ -122,7 +122,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("concurrent-device-taint-eviction-syncs", Int32, "8", NotYet),
     flag("concurrent-endpoint-syncs", Int32, "5", NotYet),
-    flag("concurrent-ephemeralvolume-syncs", Int32, "5", NotYet),
+    flag(
+        "concurrent-ephemeralvolume-syncs",
+        Int32,
+        "5",
+        Yes("Number of pods with ephemeral volumes that are reconciled concurrently"),
+    ),
     flag("concurrent-gc-syncs", Int32, "20", NotYet),
     flag(
         "concurrent-horizontal-pod-autoscaler-syncs",
