@@ -26,6 +26,7 @@ const BUILT_INS: &[&str] = &[
     "pvprotection",
     "vacprotection",
     "ephemeralvolume",
+    "clusterroleaggregation",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -30,6 +30,10 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    (
+        "clusterroleaggregation",
+        "clusterrole-aggregation-controller",
+    ),
     ("ephemeralvolume", "ephemeral-volume-controller"),
     (
         "vacprotection",
@@ -45,6 +49,10 @@ const FILES: &[(&str, &str)] = &[
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
+    (
+        "clusterrole-aggregation-controller",
+        include_str!("../policies/clusterrole-aggregation-controller.toml"),
+    ),
     (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),

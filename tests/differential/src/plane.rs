@@ -93,12 +93,14 @@ const LEGACY_TOKENS: Plane = Plane {
 /// what they delete in the foreground.
 const HOUSEKEEPING: Plane = Plane {
     folders: &[
+        "clusterrole-aggregation",
         "persistentvolume-protection",
         "persistentvolumeclaim-protection",
         "ttl-after-finished",
         "volumeattributesclass-protection",
     ],
     controllers: &[
+        "clusterrole-aggregation-controller",
         "garbage-collector-controller",
         "job-controller",
         "persistentvolume-protection-controller",
@@ -112,8 +114,8 @@ const HOUSEKEEPING: Plane = Plane {
     flags: &[],
 };
 
-/// The plane of the controllers that act on single pods. A pod's ephemeral volumes would get claims
-/// on any plane with these controllers.
+/// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
+/// claims of ephemeral volumes.
 const PODS: Plane = Plane {
     folders: &["ephemeral-volume"],
     controllers: &[
