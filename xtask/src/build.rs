@@ -27,6 +27,7 @@ const BUILT_INS: &[&str] = &[
     "vacprotection",
     "ephemeralvolume",
     "clusterroleaggregation",
+    "podgc",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

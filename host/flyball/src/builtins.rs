@@ -86,6 +86,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/persistentvolumeclaim-protection-controller.toml"),
     ),
     (
+        "pod-garbage-collector-controller",
+        include_str!("../policies/pod-garbage-collector-controller.toml"),
+    ),
+    (
         "replicaset-controller",
         include_str!("../policies/replicaset-controller.toml"),
     ),

@@ -117,16 +117,18 @@ const HOUSEKEEPING: Plane = Plane {
 /// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
 /// claims of ephemeral volumes.
 const PODS: Plane = Plane {
-    folders: &["ephemeral-volume"],
+    folders: &["ephemeral-volume", "pod-garbage-collector"],
     controllers: &[
         "ephemeral-volume-controller",
         "garbage-collector-controller",
         "persistentvolumeclaim-protection-controller",
+        "pod-garbage-collector-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
     ],
     is_busy: false,
-    flags: &[],
+    // More than the scenarios without a separate control plane have together.
+    flags: &["--terminated-pod-gc-threshold=12"],
 };
 
 impl Plane {

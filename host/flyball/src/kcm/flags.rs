@@ -458,7 +458,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("service-cluster-ip-range", Text, "", NotYet),
     flag("show-hidden-metrics-for-version", Text, "", NotYet),
-    flag("terminated-pod-gc-threshold", Int32, "12500", NotYet),
+    flag(
+        "terminated-pod-gc-threshold",
+        Int32,
+        "12500",
+        Yes("Number of ended pods that are kept; 0 or less for all"),
+    ),
     flag(
         "tls-cert-file",
         Text,
