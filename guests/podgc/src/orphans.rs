@@ -1,6 +1,7 @@
 //! Pods on nodes that don't exist.
 //!
-//! A node that is not in the cache is in quarantine for some time. If it is still not there, the API server is asked.
+//! A node that is missing from the cache is in quarantine for some time. If it is still missing then, a live read
+//! decides.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         QUARANTINE,
         "40s",
-        "how long a node must be missing before the API server is asked whether it exists, and its pods are deleted",
+        "how long a node must be missing from the cache before a live read decides whether its pods are deleted",
     ),
     (
         THRESHOLD,

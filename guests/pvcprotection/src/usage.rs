@@ -90,7 +90,7 @@ pub struct ContainerState {
     pub terminated: Option<IgnoredAny>,
 }
 
-/// What is asked for.
+/// What depends on whether a pod uses a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Whether the claim must be kept.

@@ -1,8 +1,8 @@
 //! volumeattributesclass-protection-controller: keeps VolumeAttributesClasses while volumes or claims refer to them.
 //!
 //! Each class has a finalizer. When a class is being deleted, the finalizer is removed once no PersistentVolume and no
-//! PersistentVolumeClaim refers to the class. As in kube-controller-manager, only the caches are asked: a claim that
-//! is created at that moment may refer to a class that is deleted.
+//! PersistentVolumeClaim refers to the class. As in kube-controller-manager, the caches alone decide: a claim
+//! that is created at that moment may refer to a class that is deleted.
 
 use flyball_sdk::finalizer;
 use flyball_sdk::prelude::*;
