@@ -21,6 +21,13 @@ const BUILT_INS: &[&str] = &[
     "job",
     "namespace",
     "garbagecollector",
+    "ttlafterfinished",
+    "pvcprotection",
+    "pvprotection",
+    "vacprotection",
+    "ephemeralvolume",
+    "clusterroleaggregation",
+    "podgc",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -93,6 +93,7 @@ pub mod describe;
 pub mod discovery;
 pub mod error;
 pub mod event;
+pub mod finalizer;
 pub mod hash;
 pub mod host;
 pub mod imports;

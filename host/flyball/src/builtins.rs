@@ -30,13 +30,36 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    (
+        "clusterroleaggregation",
+        "clusterrole-aggregation-controller",
+    ),
+    ("ephemeralvolume", "ephemeral-volume-controller"),
+    (
+        "vacprotection",
+        "volumeattributesclass-protection-controller",
+    ),
+    ("pvprotection", "persistentvolume-protection-controller"),
+    (
+        "pvcprotection",
+        "persistentvolumeclaim-protection-controller",
+    ),
+    ("ttlafterfinished", "ttl-after-finished-controller"),
 ];
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
+        "clusterrole-aggregation-controller",
+        include_str!("../policies/clusterrole-aggregation-controller.toml"),
+    ),
+    (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
+    ),
+    (
+        "ephemeral-volume-controller",
+        include_str!("../policies/ephemeral-volume-controller.toml"),
     ),
     (
         GARBAGE_COLLECTOR,
@@ -53,6 +76,18 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         "namespace-controller",
         include_str!("../policies/namespace-controller.toml"),
+    ),
+    (
+        "persistentvolume-protection-controller",
+        include_str!("../policies/persistentvolume-protection-controller.toml"),
+    ),
+    (
+        "persistentvolumeclaim-protection-controller",
+        include_str!("../policies/persistentvolumeclaim-protection-controller.toml"),
+    ),
+    (
+        "pod-garbage-collector-controller",
+        include_str!("../policies/pod-garbage-collector-controller.toml"),
     ),
     (
         "replicaset-controller",
@@ -73,6 +108,14 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         TOKENS,
         include_str!("../policies/serviceaccount-token-controller.toml"),
+    ),
+    (
+        "ttl-after-finished-controller",
+        include_str!("../policies/ttl-after-finished-controller.toml"),
+    ),
+    (
+        "volumeattributesclass-protection-controller",
+        include_str!("../policies/volumeattributesclass-protection-controller.toml"),
     ),
 ];
 

@@ -48,6 +48,8 @@ pub(crate) struct RunConfig {
     pub(crate) service_account_key_file: Option<PathBuf>,
     /// How long a legacy token may be unused before it is marked invalid.
     pub(crate) token_clean_up_period: Duration,
+    /// How many ended pods are kept; 0 or less for all.
+    pub(crate) terminated_pod_gc_threshold: i64,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
     /// How long to wait for the controllers to stop.

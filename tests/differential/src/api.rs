@@ -11,6 +11,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
+    ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
@@ -37,6 +38,12 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
+    ("PersistentVolume", "api/v1", "persistentvolumes"),
+    (
+        "VolumeAttributesClass",
+        "apis/storage.k8s.io/v1",
+        "volumeattributesclasses",
+    ),
 ];
 
 /// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its
@@ -145,6 +152,21 @@ pub async fn patch(
     patch: &Value,
 ) -> Result<()> {
     let path = format!("{}/{name}", path(kind, namespace)?);
+    send(client, "PATCH", &path, Some(patch)).await.map(drop)
+}
+
+/// Changes the status of an object by a merge patch of the object.
+///
+/// # Errors
+/// The patch failed.
+pub async fn patch_status(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<()> {
+    let path = format!("{}/{name}/status", path(kind, namespace)?);
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 

@@ -18,7 +18,14 @@ pub struct Plane {
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
 /// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
 /// only once, when it starts.
-static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
+static PLANES: &[Plane] = &[
+    WORKLOADS,
+    NAMESPACES,
+    GARBAGE,
+    LEGACY_TOKENS,
+    HOUSEKEEPING,
+    PODS,
+];
 
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
@@ -80,6 +87,48 @@ const LEGACY_TOKENS: Plane = Plane {
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
+};
+
+/// The plane of small controllers that don't interfere with each other. The garbage collector deletes
+/// what they delete in the foreground.
+const HOUSEKEEPING: Plane = Plane {
+    folders: &[
+        "clusterrole-aggregation",
+        "persistentvolume-protection",
+        "persistentvolumeclaim-protection",
+        "ttl-after-finished",
+        "volumeattributesclass-protection",
+    ],
+    controllers: &[
+        "clusterrole-aggregation-controller",
+        "garbage-collector-controller",
+        "job-controller",
+        "persistentvolume-protection-controller",
+        "persistentvolumeclaim-protection-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "ttl-after-finished-controller",
+        "volumeattributesclass-protection-controller",
+    ],
+    is_busy: false,
+    flags: &[],
+};
+
+/// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
+/// claims of ephemeral volumes.
+const PODS: Plane = Plane {
+    folders: &["ephemeral-volume", "pod-garbage-collector"],
+    controllers: &[
+        "ephemeral-volume-controller",
+        "garbage-collector-controller",
+        "persistentvolumeclaim-protection-controller",
+        "pod-garbage-collector-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    // More than the scenarios without a separate control plane have together.
+    flags: &["--terminated-pod-gc-threshold=12"],
 };
 
 impl Plane {

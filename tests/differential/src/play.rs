@@ -67,6 +67,11 @@ async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()
             let found = find(client, namespace, which).await?;
             api::patch(client, &which.kind, &found.namespace, &found.name, &patch).await
         }
+        Step::PatchStatus(which, patch) => {
+            let patch = with_uids(client, namespace, patch).await?;
+            let found = find(client, namespace, which).await?;
+            api::patch_status(client, &which.kind, &found.namespace, &found.name, &patch).await
+        }
         Step::Backdate(which, time) => backdate(cluster, namespace, which, time).await,
         Step::Delete(which) => {
             let found = find(client, namespace, which).await?;

@@ -22,12 +22,19 @@ const PLAYED: [&str; 7] = [
     "root-ca-certificate-publisher/emptied",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 5] = [
+const PLAYED_ALONE: [&str; 12] = [
+    "clusterrole-aggregation/combined",
+    "ephemeral-volume/claim-deleted",
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
+    "persistentvolume-protection/released",
+    "persistentvolumeclaim-protection/pod-deleted",
+    "pod-garbage-collector/unscheduled",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
+    "ttl-after-finished/completed",
+    "volumeattributesclass-protection/claim-deleted",
 ];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;

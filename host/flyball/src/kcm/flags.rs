@@ -122,7 +122,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("concurrent-device-taint-eviction-syncs", Int32, "8", NotYet),
     flag("concurrent-endpoint-syncs", Int32, "5", NotYet),
-    flag("concurrent-ephemeralvolume-syncs", Int32, "5", NotYet),
+    flag(
+        "concurrent-ephemeralvolume-syncs",
+        Int32,
+        "5",
+        Yes("Number of pods with ephemeral volumes that are reconciled concurrently"),
+    ),
     flag("concurrent-gc-syncs", Int32, "20", NotYet),
     flag(
         "concurrent-horizontal-pod-autoscaler-syncs",
@@ -145,7 +150,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("concurrent-service-syncs", Int32, "1", NotYet),
     flag("concurrent-serviceaccount-token-syncs", Int32, "5", NotYet),
     flag("concurrent-statefulset-syncs", Int32, "5", NotYet),
-    flag("concurrent-ttl-after-finished-syncs", Int32, "5", NotYet),
+    flag(
+        "concurrent-ttl-after-finished-syncs",
+        Int32,
+        "5",
+        Yes("Number of finished Jobs that are reconciled concurrently"),
+    ),
     flag(
         "concurrent-validating-admission-policy-status-syncs",
         Int32,
@@ -453,7 +463,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag("service-cluster-ip-range", Text, "", NotYet),
     flag("show-hidden-metrics-for-version", Text, "", NotYet),
-    flag("terminated-pod-gc-threshold", Int32, "12500", NotYet),
+    flag(
+        "terminated-pod-gc-threshold",
+        Int32,
+        "12500",
+        Yes("Number of ended pods that are kept; 0 or less for all"),
+    ),
     flag(
         "tls-cert-file",
         Text,

@@ -9,6 +9,7 @@ use crate::builtins::TOKENS;
 use crate::config::RunConfig;
 use crate::kcm::controllers::KNOWN;
 
+const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
@@ -23,10 +24,16 @@ pub(crate) fn values(
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
     let root_ca = root_ca(config, cluster)?;
+    let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
+        (
+            POD_GARBAGE_COLLECTOR,
+            "terminated-pod-threshold",
+            ended_pods,
+        ),
     ];
     let from_gates = KNOWN.iter().flat_map(|known| {
         let gates = config.feature_gates.config();
@@ -126,6 +133,20 @@ mod tests {
         let of_replicasets = &values["replicaset-controller"];
         assert_eq!(of_replicasets["feature-gates.PodDeletionCost"], "false");
         assert!(!of_replicasets.contains_key("feature-gates.JobManagedBy"));
+    }
+
+    #[test]
+    fn the_threshold_of_ended_pods_is_that_of_the_flag() {
+        for (flags, expected) in [
+            (&[][..], "12500"),
+            (&["--terminated-pod-gc-threshold=-1"], "-1"),
+        ] {
+            let values = read(flags).unwrap();
+            assert_eq!(
+                values[POD_GARBAGE_COLLECTOR]["terminated-pod-threshold"],
+                expected
+            );
+        }
     }
 
     #[test]
