@@ -35,6 +35,10 @@ const FILES: &[(&str, &str)] = &[
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
+        "cronjob-controller",
+        include_str!("../policies/cronjob-controller.toml"),
+    ),
+    (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
     ),
@@ -119,6 +123,7 @@ mod tests {
             name("replicationcontroller"),
             "replicationcontroller-controller"
         );
+        assert_eq!(name("cronjob"), "cronjob-controller");
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
         assert_eq!(
             name("legacytokencleaner"),

@@ -3,6 +3,7 @@
 pub(crate) mod controllers;
 pub(crate) mod flags;
 pub(crate) mod keys;
+mod time_zone;
 pub(crate) mod values;
 
 /// Whether kube-controller-manager has a feature gate of this name. `AllAlpha` and `AllBeta` count.
