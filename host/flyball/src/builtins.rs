@@ -54,6 +54,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/clusterrole-aggregation-controller.toml"),
     ),
     (
+        "cronjob-controller",
+        include_str!("../policies/cronjob-controller.toml"),
+    ),
+    (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
     ),
@@ -162,6 +166,7 @@ mod tests {
             name("replicationcontroller"),
             "replicationcontroller-controller"
         );
+        assert_eq!(name("cronjob"), "cronjob-controller");
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
         assert_eq!(
             name("legacytokencleaner"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 /// The namespaced kinds, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
+    ("CronJob", "apis/batch/v1", "cronjobs"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
@@ -92,6 +93,24 @@ pub fn kind_of(object: &Value) -> Result<String> {
         Some((group, version)) if !is_known => format!("{kind}.{version}.{group}"),
         _ => kind.to_owned(),
     })
+}
+
+/// The `apiVersion` of a kind.
+///
+/// # Errors
+/// As [`path`].
+pub fn api_version(kind: &str) -> Result<String> {
+    let path = path(kind, "")?;
+    let (version, _) = path
+        .split_once("/namespaces/")
+        .or_else(|| path.rsplit_once('/'))
+        .context("a path has a version")?;
+    let version = version
+        .strip_prefix("/apis/")
+        .or_else(|| version.strip_prefix("/api/"));
+    Ok(version
+        .context("a path begins with the API's root")?
+        .to_owned())
 }
 
 /// All objects of a kind, sorted by name. Returns none if the kind is not served.
@@ -258,6 +277,28 @@ mod tests {
             "/apis/b.example.com/v1/namespaces/a/widgets"
         );
         assert!(path("Widget", "a").is_err());
+    }
+
+    #[test]
+    fn each_kind_has_its_version() {
+        let versions = [
+            "Pod",
+            "CronJob",
+            "Namespace",
+            "ClusterRole",
+            "Widget.v1.b.example.com",
+        ]
+        .map(|kind| api_version(kind).unwrap());
+        assert_eq!(
+            versions,
+            [
+                "v1",
+                "batch/v1",
+                "v1",
+                "rbac.authorization.k8s.io/v1",
+                "b.example.com/v1"
+            ]
+        );
     }
 
     #[test]

@@ -28,6 +28,8 @@ const TIMES: &[&str] = &["Time", "Timestamp", "At"];
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// The prefix of certificates, which differ between control planes.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+/// The annotation with the time for which a CronJob's Job was created.
+const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
@@ -52,6 +54,7 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .flat_map(|object| [uid(object), owner(object)])
         .flatten();
     let random: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
+        .chain(scheduled_minutes(&objects))
         .chain(uids.map(|uid| (uid, "UID".to_owned())))
         .chain(
             objects
@@ -65,6 +68,7 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .map(|mut object| {
             replace_generation(&mut object);
             replace_day(&mut object);
+            replace_scheduled_day(&mut object);
             secrets::decode(&mut object);
             clean(&mut object);
             replace_random(&object, &random)
@@ -133,6 +137,33 @@ fn replace_day(object: &mut Value) {
     }
 }
 
+/// The minutes in the names of CronJobs' Jobs, numbered in their order. They depend on when the scenario runs.
+fn scheduled_minutes(objects: &[Value]) -> Vec<(String, String)> {
+    let minutes = |object: &Value| {
+        let time: Timestamp = scheduled_at(object)?.parse().ok()?;
+        Some(time.as_second() / 60)
+    };
+    let all: BTreeSet<i64> = objects.iter().filter_map(minutes).collect();
+    all.iter()
+        .enumerate()
+        .map(|(index, minutes)| (minutes.to_string(), format!("MINUTES-{index}")))
+        .collect()
+}
+
+/// Replaces the day in the annotation with a scheduled time. The time of day and the offset remain.
+fn replace_scheduled_day(object: &mut Value) {
+    let clock = scheduled_at(object)
+        .and_then(|time| time.split_once('T'))
+        .map(|(_, clock)| clock.to_owned());
+    if let Some(clock) = clock {
+        object["metadata"]["annotations"][SCHEDULED_AT] = format!("a day at {clock}").into();
+    }
+}
+
+fn scheduled_at(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][SCHEDULED_AT].as_str()
+}
+
 fn clean(value: &mut Value) {
     match value {
         Value::Object(fields) => clean_fields(fields),
@@ -198,6 +229,27 @@ mod tests {
             run("abc", "x1", "2000-01-01T00:00:00Z"),
             run("def", "y2", "2001-01-01T00:00:00Z")
         );
+    }
+
+    #[test]
+    fn scheduled_times_are_equal_but_for_their_order_clock_and_offset() {
+        let run = |day: u32, minutes: [u32; 2], offset: &str| {
+            objects(
+                minutes
+                    .into_iter()
+                    .map(|minutes| {
+                        let time = format!("2026-01-{:02}T00:0{}:00{offset}", day, minutes % 10);
+                        let annotations = json!({SCHEDULED_AT: time});
+                        json!({"kind": "Job", "metadata": {"name": format!("cron-{minutes}"), "annotations": annotations}})
+                    })
+                    .collect(),
+            )
+        };
+        // 2026-01-02T00:00:00Z, and a day later.
+        let first = run(2, [29_455_200, 29_455_201], "Z");
+        assert_eq!(first, run(3, [29_456_640, 29_456_641], "Z"));
+        assert_eq!(first[1]["metadata"]["name"], "cron-MINUTES-1");
+        assert_ne!(first, run(2, [29_454_855, 29_454_856], "+05:45"));
     }
 
     #[test]

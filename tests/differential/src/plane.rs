@@ -30,6 +30,7 @@ static PLANES: &[Plane] = &[
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
     folders: &[
+        "cronjob",
         "deployment",
         "job",
         "replicaset",
@@ -38,6 +39,7 @@ pub const WORKLOADS: Plane = Plane {
         "serviceaccount",
     ],
     controllers: &[
+        "cronjob-controller",
         "deployment-controller",
         "job-controller",
         "replicaset-controller",

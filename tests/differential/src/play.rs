@@ -134,7 +134,8 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
         bail!("{which} does not exist")
     };
     // The items of a list have no kind.
-    (object["apiVersion"], object["kind"]) = ("v1".into(), which.kind.clone().into());
+    object["apiVersion"] = api::api_version(&which.kind)?.into();
+    object["kind"] = which.kind.clone().into();
     object["metadata"]["creationTimestamp"] = time.into();
     let plural = api::path(&which.kind, "")?;
     let plural = plural.rsplit('/').next().unwrap_or_default();

@@ -22,8 +22,9 @@ const PLAYED: [&str; 7] = [
     "root-ca-certificate-publisher/emptied",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 12] = [
+const PLAYED_ALONE: [&str; 13] = [
     "clusterrole-aggregation/combined",
+    "cronjob/replaced",
     "ephemeral-volume/claim-deleted",
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",

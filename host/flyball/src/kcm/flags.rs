@@ -112,7 +112,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("cluster-signing-kubelet-serving-key-file", Text, "", NotYet),
     flag("cluster-signing-legacy-unknown-cert-file", Text, "", NotYet),
     flag("cluster-signing-legacy-unknown-key-file", Text, "", NotYet),
-    flag("concurrent-cron-job-syncs", Int32, "5", NotYet),
+    flag(
+        "concurrent-cron-job-syncs",
+        Int32,
+        "5",
+        Yes("Number of CronJobs that are reconciled concurrently"),
+    ),
     flag("concurrent-daemonset-syncs", Int32, "2", NotYet),
     flag(
         "concurrent-deployment-syncs",

@@ -8,13 +8,15 @@ use anyhow::{Context, ensure};
 use crate::builtins::TOKENS;
 use crate::config::RunConfig;
 use crate::kcm::controllers::KNOWN;
+use crate::kcm::time_zone;
 
 const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
+const CRON_JOBS: &str = "cronjob-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
-/// flags and from the connection to the API server.
+/// flags, from the connection to the API server and from the time zone of this process.
 ///
 /// # Errors
 /// Fails if the file of `--root-ca-file` can't be read or contains no certificate.
@@ -26,6 +28,7 @@ pub(crate) fn values(
     let root_ca = root_ca(config, cluster)?;
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
+        (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
