@@ -19,6 +19,7 @@ const BUILT_INS: &[&str] = &[
     "replicationcontroller",
     "deployment",
     "job",
+    "disruption",
     "namespace",
     "garbagecollector",
 ];

@@ -12,6 +12,11 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
     ("Pod", "api/v1", "pods"),
+    (
+        "PodDisruptionBudget",
+        "apis/policy/v1",
+        "poddisruptionbudgets",
+    ),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
     ("Secret", "api/v1", "secrets"),

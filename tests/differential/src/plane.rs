@@ -24,6 +24,7 @@ static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
 pub const WORKLOADS: Plane = Plane {
     folders: &[
         "deployment",
+        "disruption",
         "job",
         "replicaset",
         "replicationcontroller",
@@ -32,6 +33,7 @@ pub const WORKLOADS: Plane = Plane {
     ],
     controllers: &[
         "deployment-controller",
+        "disruption-controller",
         "job-controller",
         "replicaset-controller",
         "replicationcontroller-controller",
