@@ -56,7 +56,8 @@ fn budgets() -> Watch {
         .enqueue(Mapping::itself().on([DeltaType::Added, DeltaType::Modified]))
 }
 
-/// A changed label affects the budgets that selected the pod before, and those that select it now.
+/// A changed label affects the budgets that selected the pod before, and those that select it now. A changed phase affects
+/// no number, but it is another try for a budget whose status could not be computed when the pod was created.
 fn pods() -> Watch {
     watch::<Pod>()
         .and_view::<LabelledPod>()
@@ -65,6 +66,7 @@ fn pods() -> Watch {
         .when_at(&[
             "metadata.deletionTimestamp",
             "metadata.ownerReferences",
+            "status.phase",
             "status.conditions[type=Ready].status",
             "status.conditions[type=DisruptionTarget]",
         ])
