@@ -20,6 +20,7 @@ const BUILT_INS: &[&str] = &[
     "deployment",
     "job",
     "cronjob",
+    "disruption",
     "namespace",
     "garbagecollector",
     "ttlafterfinished",

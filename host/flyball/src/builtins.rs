@@ -66,6 +66,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/ephemeral-volume-controller.toml"),
     ),
     (
+        "disruption-controller",
+        include_str!("../policies/disruption-controller.toml"),
+    ),
+    (
         GARBAGE_COLLECTOR,
         include_str!("../policies/garbage-collector-controller.toml"),
     ),

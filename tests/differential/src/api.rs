@@ -14,6 +14,11 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Job", "apis/batch/v1", "jobs"),
     ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),
+    (
+        "PodDisruptionBudget",
+        "apis/policy/v1",
+        "poddisruptionbudgets",
+    ),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
     ("Secret", "api/v1", "secrets"),

@@ -32,6 +32,7 @@ pub const WORKLOADS: Plane = Plane {
     folders: &[
         "cronjob",
         "deployment",
+        "disruption",
         "job",
         "replicaset",
         "replicationcontroller",
@@ -41,6 +42,7 @@ pub const WORKLOADS: Plane = Plane {
     controllers: &[
         "cronjob-controller",
         "deployment-controller",
+        "disruption-controller",
         "job-controller",
         "replicaset-controller",
         "replicationcontroller-controller",

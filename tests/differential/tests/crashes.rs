@@ -12,9 +12,10 @@ use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
 
 /// The scenarios that are played concurrently.
-const PLAYED: [&str; 7] = [
+const PLAYED: [&str; 8] = [
     "deployment/rolling-update",
     "deployment/rollback",
+    "disruption/percent-of-unavailable",
     "job/backoff-limit-per-index",
     "job/indexed",
     "replicaset/created-and-scaled",
