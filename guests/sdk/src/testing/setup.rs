@@ -111,8 +111,8 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `discover` with an empty kind
-    /// fails discovery itself.
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count, and
+    /// `discover` with an empty kind fails discovery itself.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }
