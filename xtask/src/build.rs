@@ -21,6 +21,7 @@ const BUILT_INS: &[&str] = &[
     "job",
     "namespace",
     "garbagecollector",
+    "resourcequota",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -11,9 +11,11 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
+    ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
+    ("ResourceQuota", "api/v1", "resourcequotas"),
     ("Secret", "api/v1", "secrets"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
@@ -35,8 +37,14 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/apiextensions.k8s.io/v1",
         "customresourcedefinitions",
     ),
+    ("DeviceClass", "apis/resource.k8s.io/v1", "deviceclasses"),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
+    (
+        "PriorityClass",
+        "apis/scheduling.k8s.io/v1",
+        "priorityclasses",
+    ),
 ];
 
 /// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its

@@ -18,7 +18,7 @@ pub struct Plane {
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
 /// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
 /// only once, when it starts.
-static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
+static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS, QUOTAS];
 
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
@@ -80,6 +80,19 @@ const LEGACY_TOKENS: Plane = Plane {
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
+};
+
+/// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
+const QUOTAS: Plane = Plane {
+    folders: &["resourcequota"],
+    controllers: &[
+        "replicaset-controller",
+        "resourcequota-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    flags: &[],
 };
 
 impl Plane {

@@ -22,10 +22,11 @@ const PLAYED: [&str; 7] = [
     "root-ca-certificate-publisher/emptied",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 5] = [
+const PLAYED_ALONE: [&str; 6] = [
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
+    "resourcequota/pod-deleted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
 ];

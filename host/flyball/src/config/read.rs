@@ -118,6 +118,7 @@ impl RunConfig {
             service_account_key_file: flags.path("service-account-private-key-file"),
             token_clean_up_period: flags
                 .duration("legacy-service-account-token-clean-up-period")?,
+            quota_sync_period: flags.duration("resource-quota-sync-period")?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
             serving: flags.serving()?,

@@ -9,6 +9,7 @@ use crate::builtins::TOKENS;
 use crate::config::RunConfig;
 
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
@@ -21,11 +22,13 @@ pub(crate) fn values(
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
+    let quota_sync = config.quota_sync_period.as_millis();
     let root_ca = root_ca(config, cluster)?;
     let from_flags = [
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
+        (RESOURCE_QUOTAS, "sync-period", format!("{quota_sync}ms")),
     ];
     let mut values = config.plugin_config.clone();
     for (controller, key, value) in from_flags {
@@ -109,6 +112,17 @@ mod tests {
                 .to_string()
                 .contains("can't read")
         );
+    }
+
+    #[test]
+    fn the_period_of_quotas_comes_from_its_flag() {
+        for (args, period) in [
+            (&[][..], "300000ms"),
+            (&["--resource-quota-sync-period=90s"], "90000ms"),
+            (&["--resource-quota-sync-period=0"], "0ms"),
+        ] {
+            assert_eq!(read(args).unwrap()[RESOURCE_QUOTAS]["sync-period"], period);
+        }
     }
 
     #[test]
