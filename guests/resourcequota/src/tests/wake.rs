@@ -172,7 +172,6 @@ fn the_limits_of_the_status_decide_which_quotas_wake() {
         "/status/hard",
         json!({"services": "1"}),
     );
-    // Malformed pods keep the status as it is.
     let cluster = cluster([quota]);
     let host = cluster.host();
     let routed = |kind: &str| {
