@@ -30,6 +30,7 @@ const BUILT_INS: &[&str] = &[
     "ephemeralvolume",
     "clusterroleaggregation",
     "podgc",
+    "resourcequota",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -106,6 +106,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/replicationcontroller-controller.toml"),
     ),
     (
+        "resourcequota-controller",
+        include_str!("../policies/resourcequota-controller.toml"),
+    ),
+    (
         "root-ca-certificate-publisher-controller",
         include_str!("../policies/root-ca-certificate-publisher-controller.toml"),
     ),

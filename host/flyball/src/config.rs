@@ -50,6 +50,8 @@ pub(crate) struct RunConfig {
     pub(crate) token_clean_up_period: Duration,
     /// How many ended pods are kept; 0 or less for all.
     pub(crate) terminated_pod_gc_threshold: i64,
+    /// How often the use of all ResourceQuotas is measured; zero for never.
+    pub(crate) quota_sync_period: Duration,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
     /// How long to wait for the controllers to stop.

@@ -21,6 +21,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
+    ("ResourceQuota", "api/v1", "resourcequotas"),
     ("Secret", "api/v1", "secrets"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
@@ -42,6 +43,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/apiextensions.k8s.io/v1",
         "customresourcedefinitions",
     ),
+    ("DeviceClass", "apis/resource.k8s.io/v1", "deviceclasses"),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
     ("PersistentVolume", "api/v1", "persistentvolumes"),
@@ -49,6 +51,11 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "VolumeAttributesClass",
         "apis/storage.k8s.io/v1",
         "volumeattributesclasses",
+    ),
+    (
+        "PriorityClass",
+        "apis/scheduling.k8s.io/v1",
+        "priorityclasses",
     ),
 ];
 

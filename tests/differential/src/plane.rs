@@ -25,6 +25,7 @@ static PLANES: &[Plane] = &[
     LEGACY_TOKENS,
     HOUSEKEEPING,
     PODS,
+    QUOTAS,
 ];
 
 /// The plane of the controllers that create pods.
@@ -133,6 +134,19 @@ const PODS: Plane = Plane {
     is_busy: false,
     // More than the scenarios without a separate control plane have together.
     flags: &["--terminated-pod-gc-threshold=12"],
+};
+
+/// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
+const QUOTAS: Plane = Plane {
+    folders: &["resourcequota"],
+    controllers: &[
+        "replicaset-controller",
+        "resourcequota-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    flags: &[],
 };
 
 impl Plane {

@@ -23,7 +23,7 @@ const PLAYED: [&str; 8] = [
     "root-ca-certificate-publisher/emptied",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 13] = [
+const PLAYED_ALONE: [&str; 14] = [
     "clusterrole-aggregation/combined",
     "cronjob/replaced",
     "ephemeral-volume/claim-deleted",
@@ -33,6 +33,7 @@ const PLAYED_ALONE: [&str; 13] = [
     "persistentvolume-protection/released",
     "persistentvolumeclaim-protection/pod-deleted",
     "pod-garbage-collector/unscheduled",
+    "resourcequota/pod-deleted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
     "ttl-after-finished/completed",

@@ -127,8 +127,8 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `discover` with an empty kind
-    /// fails discovery itself, and the verb `raw` with a path in place of the kind a raw GET.
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count, `discover`
+    /// with an empty kind fails discovery itself, and `raw` with a path in place of the kind fails a raw GET.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }

@@ -149,7 +149,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5",
         Yes("Number of ReplicaSets that are reconciled concurrently"),
     ),
-    flag("concurrent-resource-quota-syncs", Int32, "5", NotYet),
+    flag(
+        "concurrent-resource-quota-syncs",
+        Int32,
+        "5",
+        Yes("Number of ResourceQuotas that are reconciled concurrently"),
+    ),
     flag("concurrent-resourceclaim-syncs", Int32, "50", NotYet),
     flag("concurrent-service-endpoint-syncs", Int32, "5", NotYet),
     flag("concurrent-service-syncs", Int32, "1", NotYet),
@@ -441,7 +446,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "[x-remote-user]",
         Yes("Headers with the name of a user"),
     ),
-    flag("resource-quota-sync-period", Duration, "5m0s", NotYet),
+    flag(
+        "resource-quota-sync-period",
+        Duration,
+        "5m0s",
+        Yes("How often the use of all ResourceQuotas is measured; 0 for never"),
+    ),
     flag(
         "root-ca-file",
         Text,

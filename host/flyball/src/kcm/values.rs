@@ -13,6 +13,7 @@ use crate::kcm::time_zone;
 const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
 const CRON_JOBS: &str = "cronjob-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
@@ -25,6 +26,7 @@ pub(crate) fn values(
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
+    let quota_sync = config.quota_sync_period.as_millis();
     let root_ca = root_ca(config, cluster)?;
     let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
@@ -37,6 +39,7 @@ pub(crate) fn values(
             "terminated-pod-threshold",
             ended_pods,
         ),
+        (RESOURCE_QUOTAS, "sync-period", format!("{quota_sync}ms")),
     ];
     let from_gates = KNOWN.iter().flat_map(|known| {
         let gates = config.feature_gates.config();
@@ -149,6 +152,17 @@ mod tests {
                 values[POD_GARBAGE_COLLECTOR]["terminated-pod-threshold"],
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn the_period_of_quotas_comes_from_its_flag() {
+        for (args, period) in [
+            (&[][..], "300000ms"),
+            (&["--resource-quota-sync-period=90s"], "90000ms"),
+            (&["--resource-quota-sync-period=0"], "0ms"),
+        ] {
+            assert_eq!(read(args).unwrap()[RESOURCE_QUOTAS]["sync-period"], period);
         }
     }
 
