@@ -242,24 +242,24 @@ impl Actor<'_> {
 
     /// Repairs labels and volumes of pods.
     fn repair_pods(&self, tasks: &mut [Task]) -> Result<(), Error> {
-        let (mut patches, mut about) = (Vec::new(), Vec::new());
+        let (mut updates, mut about) = (Vec::new(), Vec::new());
         for (at, task) in tasks.iter().enumerate() {
             let (Some(pod), None) = (task.replica.pod, &task.failure) else {
                 continue;
             };
-            let patch = repair::patch(
+            let update = repair::update(
                 &self.host,
                 self.set,
                 pod,
                 task.replica.ordinal,
                 task.repair(),
             )?;
-            if let Some(patch) = patch {
-                patches.push(patch);
+            if let Some(update) = update {
+                updates.push(update);
                 about.push(at);
             }
         }
-        let results = self.host.batch().extend(patches).run();
+        let results = self.host.batch().extend(updates).run();
         for (at, result) in about.into_iter().zip(results) {
             if let Err(error) = result {
                 tasks[at].fail(error.message, Some(Verb::Update));

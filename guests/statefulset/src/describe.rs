@@ -30,7 +30,7 @@ pub fn describe() -> Description {
         .allow(StatefulSet::KIND, ["get"])
         .allow_on(StatefulSet::KIND, "status", ["update"])
         .allow_on(StatefulSet::KIND, "finalizers", ["update"])
-        .allow(Pod::KIND, ["create", "delete", "get", "patch"])
+        .allow(Pod::KIND, ["create", "delete", "get", "patch", "update"])
         .allow_on(Pod::KIND, "finalizers", ["update"])
         .allow(Claim::KIND, ["create", "get", "update"])
         .allow(

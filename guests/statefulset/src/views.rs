@@ -95,6 +95,7 @@ pub struct PodMeta {
     pub name: String,
     pub namespace: String,
     pub uid: String,
+    pub resource_version: String,
     pub labels: LabelSet,
     pub deletion_timestamp: Option<Time>,
 }
@@ -114,10 +115,12 @@ pub struct ClaimSource {
     pub claim_name: String,
 }
 
-/// A pod's volumes with all fields, for changing them.
+/// A pod with its whole volumes, for repairing it.
 #[derive(View, Clone, Debug, Default)]
 #[view(kind = "v1/Pod")]
-pub struct PodVolumes {
+pub struct LivePod {
+    #[view(path = "metadata", fields())]
+    pub meta: Meta,
     #[view(path = "spec.volumes")]
     pub volumes: Vec<Value>,
 }

@@ -74,6 +74,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         TOKENS,
         include_str!("../policies/serviceaccount-token-controller.toml"),
     ),
+    (
+        "statefulset-controller",
+        include_str!("../policies/statefulset-controller.toml"),
+    ),
 ];
 
 impl Builtin {

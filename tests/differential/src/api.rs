@@ -8,15 +8,18 @@ use serde_json::{Value, json};
 /// The namespaced kinds, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
+    ("ControllerRevision", "apis/apps/v1", "controllerrevisions"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
+    ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
     ("Secret", "api/v1", "secrets"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
+    ("StatefulSet", "apis/apps/v1", "statefulsets"),
 ];
 /// The cluster-scoped kinds.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
@@ -37,6 +40,7 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
+    ("PersistentVolume", "api/v1", "persistentvolumes"),
 ];
 
 /// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its

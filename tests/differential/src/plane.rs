@@ -29,6 +29,7 @@ pub const WORKLOADS: Plane = Plane {
         "replicationcontroller",
         "root-ca-certificate-publisher",
         "serviceaccount",
+        "statefulset",
     ],
     controllers: &[
         "deployment-controller",
@@ -37,6 +38,7 @@ pub const WORKLOADS: Plane = Plane {
         "replicationcontroller-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
+        "statefulset-controller",
     ],
     is_busy: true,
     flags: &[],

@@ -40,7 +40,7 @@ fn the_permissions_are_those_of_the_cluster_role() {
             "apps/v1/StatefulSet  get",
             "apps/v1/StatefulSet status update",
             "apps/v1/StatefulSet finalizers update",
-            "v1/Pod  create,delete,get,patch",
+            "v1/Pod  create,delete,get,patch,update",
             "v1/Pod finalizers update",
             "v1/PersistentVolumeClaim  create,get,update",
             "apps/v1/ControllerRevision  create,delete,get,patch,update",

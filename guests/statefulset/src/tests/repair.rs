@@ -24,7 +24,7 @@ fn the_labels_of_the_identity_are_restored() {
     let labels = world.pod("web-0")["metadata"]["labels"].clone();
     assert_eq!([&labels[NAME], &labels[INDEX]], ["web-0", "0"]);
     strip(&world);
-    assert_eq!(world.step(), ["patch web-0"]);
+    assert_eq!(world.step(), ["update web-0"]);
     assert_eq!(
         world.0.events(),
         ["Normal SuccessfulUpdate Update Pod web-0 in StatefulSet web successful"]
@@ -55,7 +55,7 @@ fn in_order_a_pod_is_repaired_once_it_is_available() {
     world.settle();
     world.unready("web-0");
     strip(&world);
-    assert_eq!(world.step(), ["patch web-0"]);
+    assert_eq!(world.step(), ["update web-0"]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_repair_that_fails_is_reported_and_retried() {
     let world = World::with(set(1));
     world.settle();
     strip(&world);
-    world.0.fail("patch", Pod::KIND, refusal(403, "Forbidden"));
+    world.0.fail("update", Pod::KIND, refusal(403, "Forbidden"));
     world.fail();
     assert_eq!(
         world.0.events(),
@@ -82,7 +82,7 @@ fn missing_volumes_and_claims_are_restored() {
         pod["spec"]["volumes"] = json!([other, {"name": "data", "emptyDir": {}}]);
     });
     world.0.remove(Claim::KIND, "default", "data-web-0");
-    assert_eq!(world.step(), ["create claim data-web-0", "patch web-0"]);
+    assert_eq!(world.step(), ["create claim data-web-0", "update web-0"]);
     let own = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}});
     assert_eq!(world.pod("web-0")["spec"]["volumes"], json!([own, other]));
 }

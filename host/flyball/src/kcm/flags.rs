@@ -144,7 +144,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("concurrent-service-endpoint-syncs", Int32, "5", NotYet),
     flag("concurrent-service-syncs", Int32, "1", NotYet),
     flag("concurrent-serviceaccount-token-syncs", Int32, "5", NotYet),
-    flag("concurrent-statefulset-syncs", Int32, "5", NotYet),
+    flag(
+        "concurrent-statefulset-syncs",
+        Int32,
+        "5",
+        Yes("Number of StatefulSets that are reconciled concurrently"),
+    ),
     flag("concurrent-ttl-after-finished-syncs", Int32, "5", NotYet),
     flag(
         "concurrent-validating-admission-policy-status-syncs",
