@@ -129,6 +129,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         "volumeattributesclass-protection-controller",
         include_str!("../policies/volumeattributesclass-protection-controller.toml"),
     ),
+    (
+        "statefulset-controller",
+        include_str!("../policies/statefulset-controller.toml"),
+    ),
 ];
 
 impl Builtin {

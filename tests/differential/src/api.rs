@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 /// The namespaced kinds, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
+    ("ControllerRevision", "apis/apps/v1", "controllerrevisions"),
     ("CronJob", "apis/batch/v1", "cronjobs"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
@@ -25,6 +26,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("Secret", "api/v1", "secrets"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
+    ("StatefulSet", "apis/apps/v1", "statefulsets"),
 ];
 /// The cluster-scoped kinds.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
@@ -48,14 +50,14 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
     ("Node", "api/v1", "nodes"),
     ("PersistentVolume", "api/v1", "persistentvolumes"),
     (
-        "VolumeAttributesClass",
-        "apis/storage.k8s.io/v1",
-        "volumeattributesclasses",
-    ),
-    (
         "PriorityClass",
         "apis/scheduling.k8s.io/v1",
         "priorityclasses",
+    ),
+    (
+        "VolumeAttributesClass",
+        "apis/storage.k8s.io/v1",
+        "volumeattributesclasses",
     ),
 ];
 

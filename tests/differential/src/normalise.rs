@@ -101,9 +101,13 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// A generated name and its replacement. It has a random suffix, and occurs in messages.
+/// A generated name and its replacement. It has a random suffix, and occurs in messages. The pods of
+/// a StatefulSet have the prefix of one, and names of their own.
 fn generated_name(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
+    if metadata["labels"]["statefulset.kubernetes.io/pod-name"] == metadata["name"] {
+        return None;
+    }
     Some((
         metadata["name"].as_str()?.to_owned(),
         format!("{}*", metadata["generateName"].as_str()?),

@@ -39,6 +39,7 @@ pub const WORKLOADS: Plane = Plane {
         "replicationcontroller",
         "root-ca-certificate-publisher",
         "serviceaccount",
+        "statefulset",
     ],
     controllers: &[
         "cronjob-controller",
@@ -49,6 +50,7 @@ pub const WORKLOADS: Plane = Plane {
         "replicationcontroller-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
+        "statefulset-controller",
     ],
     is_busy: true,
     flags: &[],

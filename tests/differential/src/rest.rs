@@ -17,10 +17,13 @@ const QUIET: Duration = Duration::from_secs(4);
 /// How often the objects are listed.
 const POLL: Duration = Duration::from_millis(500);
 /// The kinds that are compared in each scenario.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 10] = [
     "Deployment",
     "ReplicaSet",
     "ReplicationController",
+    "StatefulSet",
+    "ControllerRevision",
+    "PersistentVolumeClaim",
     "Job",
     "Pod",
     "ConfigMap",
