@@ -178,12 +178,17 @@ mod tests {
 
     #[test]
     fn exact_data_keeps_integers() {
-        let template =
-            raw(r#"{"a": [9007199254740993, 9223372036854775807, -9223372036854775808, 1, 0.5]}"#);
-        assert_eq!(
-            exact_data(&template).text(),
-            r#"{"spec":{"template":{"$patch":"replace","a":[9007199254740993,9223372036854775807,-9223372036854775808,1,0.5]}}}"#
+        // The expected text is the output of a Go program with the same input, by apimachinery's decoder.
+        let template = raw(r#"{"spec":{"args":["<x>&\u2028"],"securityContext":
+            {"runAsUser":9007199254740993,"runAsGroup":9223372036854775807,"fsGroup":-9223372036854775808}}}"#);
+        let expected = concat!(
+            r#"{"spec":{"template":{"$patch":"replace","spec":{"args":["\u003cx\u003e\u0026\u2028"],"#,
+            r#""securityContext":{"fsGroup":-9223372036854775808,"runAsGroup":9223372036854775807,"#,
+            r#""runAsUser":9007199254740993}}}}}"#,
         );
+        assert_eq!(exact_data(&template).text(), expected);
+        let other = raw(r#"{"a": [1, -1, 0.5, 18446744073709551615]}"#);
+        assert_eq!(exact_data(&other), data(&other));
     }
 
     #[test]
