@@ -18,6 +18,7 @@ const BUILT_INS: &[&str] = &[
     "replicaset",
     "replicationcontroller",
     "deployment",
+    "daemonset",
     "job",
     "namespace",
     "garbagecollector",

@@ -71,7 +71,9 @@ fn nodes() -> Watch {
         )
 }
 
-/// The pods of DaemonSets, and orphans that one may adopt. The deletion of an orphan affects none.
+/// The pods of DaemonSets, and orphans that one may adopt. The deletion of an orphan affects none. When
+/// a node is deleted, the scheduler changes the message of the pods that are meant for it; so they are
+/// deleted soon afterwards.
 fn pods() -> Watch {
     watch::<Pod>()
         .and_view::<Neighbour>()
@@ -82,6 +84,7 @@ fn pods() -> Watch {
             "spec.nodeName",
             "status.phase",
             "status.conditions[type=Ready]",
+            "status.conditions[type=PodScheduled].message",
         ])
         .enqueue(Mapping::controller(DaemonSet::KIND))
         .enqueue(

@@ -35,6 +35,10 @@ const FILES: &[(&str, &str)] = &[
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
+        "daemonset-controller",
+        include_str!("../policies/daemonset-controller.toml"),
+    ),
+    (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
     ),

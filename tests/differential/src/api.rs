@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 /// The namespaced kinds, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
+    ("ControllerRevision", "apis/apps/v1", "controllerrevisions"),
+    ("DaemonSet", "apis/apps/v1", "daemonsets"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),

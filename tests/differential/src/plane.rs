@@ -23,6 +23,7 @@ static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
     folders: &[
+        "daemonset",
         "deployment",
         "job",
         "replicaset",
@@ -31,6 +32,7 @@ pub const WORKLOADS: Plane = Plane {
         "serviceaccount",
     ],
     controllers: &[
+        "daemonset-controller",
         "deployment-controller",
         "job-controller",
         "replicaset-controller",

@@ -11,7 +11,12 @@ use crate::scenario::{Name, Scenario, Step, Which};
 use crate::{api, rest};
 
 /// The kinds whose status has an observed generation.
-const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
+const OBSERVED: [&str; 4] = [
+    "DaemonSet",
+    "Deployment",
+    "ReplicaSet",
+    "ReplicationController",
+];
 /// The placeholder of an object's UID: the text before and after the object's kind and name.
 const UID: (&str, &str) = ("{uid ", "}");
 /// Any value except null in a `wait`.

@@ -17,7 +17,9 @@ const QUIET: Duration = Duration::from_secs(4);
 /// How often the objects are listed.
 const POLL: Duration = Duration::from_millis(500);
 /// The kinds that are compared in each scenario.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 9] = [
+    "ControllerRevision",
+    "DaemonSet",
     "Deployment",
     "ReplicaSet",
     "ReplicationController",

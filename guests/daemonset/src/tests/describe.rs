@@ -64,6 +64,19 @@ fn pods_enqueue_their_controller_and_orphans_the_sets_that_select_them() {
 }
 
 #[test]
+fn pods_are_routed_when_they_are_scheduled_or_can_not_be() {
+    let description = DaemonSetController::describe();
+    let pods = serde_json::to_value(&description.watches[2]).unwrap();
+    for path in [
+        "spec.nodeName",
+        "status.conditions[type=PodScheduled].message",
+    ] {
+        let changes = pods["changes"].as_array().unwrap();
+        assert!(changes.contains(&json!({"path": path})), "{changes:?}");
+    }
+}
+
+#[test]
 fn the_declared_defaults_are_those_of_the_code() {
     let cluster = Cluster::new();
     assert_eq!(

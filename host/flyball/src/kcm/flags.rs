@@ -113,7 +113,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("cluster-signing-legacy-unknown-cert-file", Text, "", NotYet),
     flag("cluster-signing-legacy-unknown-key-file", Text, "", NotYet),
     flag("concurrent-cron-job-syncs", Int32, "5", NotYet),
-    flag("concurrent-daemonset-syncs", Int32, "2", NotYet),
+    flag(
+        "concurrent-daemonset-syncs",
+        Int32,
+        "2",
+        Yes("Number of DaemonSets that are reconciled concurrently"),
+    ),
     flag(
         "concurrent-deployment-syncs",
         Int32,
