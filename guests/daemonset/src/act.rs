@@ -32,13 +32,13 @@ pub fn take(host: &Host, observed: &Observed, plan: &Plan, settings: &Settings) 
     let surplus = &plan.delete[..plan.delete.len().min(settings.burst)];
 
     let mut errors = Vec::new();
-    let created = match creations(observed.set, observed.hash, nodes) {
-        Ok(creations) => create(host, &about, creations, &mut errors),
-        Err(error) => {
-            errors.push(error);
-            false
+    let mut created = false;
+    if !nodes.is_empty() {
+        match creations(observed.set, observed.hash, nodes) {
+            Ok(creations) => created = create(host, &about, creations, &mut errors),
+            Err(error) => errors.push(error),
         }
-    };
+    }
     delete(host, &about, surplus, &mut errors);
     Done {
         created,

@@ -203,9 +203,36 @@ fn a_status_costs_no_write_for_a_pod_that_is_being_replaced() {
 }
 
 #[test]
-fn pods_on_nodes_that_no_longer_exist_are_replaced_nowhere_and_count_as_others() {
-    let world = World::rolled_out(unavailable(1), 2);
+fn pods_on_nodes_that_do_not_exist_are_deleted_like_others() {
+    let world = World::rolled_out(unavailable(2), 2);
     world.cluster.remove(NODE, "", "n1");
     world.set_image("app:2");
-    assert_eq!(world.sync(), (0, 1));
+    assert_eq!(world.sync(), (0, 2));
+}
+
+#[test]
+fn unavailable_old_pods_are_replaced_although_too_many_new_ones_are_unavailable() {
+    let world = World::rolled_out(unavailable(1), 6);
+    world.set_image("app:2");
+    world.finish();
+    let nodes: Vec<String> = (0..6).map(|at| format!("n{at}")).collect();
+    for pod in world.pods() {
+        // n0 and n1 have old pods, of which that of n1 is not available; all new ones are not.
+        let node = target(&pod);
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        world.edit_pod(&name, |pod| {
+            if nodes[..2].contains(&node) {
+                *pod = of_revision(pod.clone(), "older");
+            }
+            if nodes[1..].contains(&node) {
+                pod["status"]["conditions"] = readiness("False");
+            }
+        });
+    }
+    let (_, writes) = world.try_sync();
+    assert_eq!(moves(&writes), (0, 1));
+    assert_eq!(image_of("n1", &world), None);
+    assert_eq!(world.sync(), (0, 0));
+    world.run_pods();
+    assert_eq!([world.sync(), world.sync()], [(1, 0), (0, 0)]);
 }

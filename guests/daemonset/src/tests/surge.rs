@@ -259,3 +259,37 @@ fn a_node_that_vanished_with_an_old_pod_delays_the_update() {
         .remove(POD, "default", old["metadata"]["name"].as_str().unwrap());
     assert_eq!(world.sync(), (1, 0));
 }
+
+#[test]
+fn a_surge_keeps_its_limit_while_new_pods_wait_for_the_minimum_time() {
+    let world = World::rolled_out(surging(3), 5);
+    world.edit_set(|set| set["spec"]["minReadySeconds"] = json!(15));
+    world.advance(60);
+    world.set_image("app:2");
+    assert_eq!(world.sync(), (3, 0));
+    // Two of the new pods become ready, and an old pod alone on its node becomes unready.
+    let pods = world.pods();
+    let is_new = |pod: &&Value| pod["spec"]["containers"][0]["image"] == "app:2";
+    let surged: Vec<String> = pods.iter().filter(is_new).map(target).collect();
+    for pod in pods.iter().filter(is_new).take(2) {
+        world.edit_pod(pod["metadata"]["name"].as_str().unwrap(), |pod| {
+            run(pod);
+            pod["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:01:00Z".into();
+        });
+    }
+    let alone = pods.iter().find(|pod| !surged.contains(&target(pod)));
+    world.edit_pod(
+        alone.unwrap()["metadata"]["name"].as_str().unwrap(),
+        |pod| {
+            pod["status"]["conditions"] = readiness("False");
+        },
+    );
+    world.advance(10);
+    assert_eq!(world.sync(), (1, 0));
+    // The old pods beside available ones and the unready one are deleted. Then the third of the new
+    // pods becomes ready, and the surge goes on to the last node.
+    world.advance(10);
+    assert_eq!(world.sync(), (0, 3));
+    world.run_pods();
+    assert_eq!([world.sync(), world.sync()], [(0, 1), (1, 0)]);
+}
