@@ -19,6 +19,7 @@ const BUILT_INS: &[&str] = &[
     "replicationcontroller",
     "deployment",
     "statefulset",
+    "daemonset",
     "job",
     "cronjob",
     "disruption",

@@ -2,7 +2,8 @@
 //!
 //! Revisions are compared by their bytes, and names are derived from them. So the encoding is that
 //! of Go's `encoding/json` after a round trip through `map[string]interface{}`: keys are sorted, the
-//! characters that are special in HTML are escaped, and numbers are doubles.
+//! characters that are special in HTML are escaped, and numbers are doubles. For DaemonSets,
+//! kube-controller-manager uses a decoder that keeps integers.
 
 use std::fmt::Write as _;
 
@@ -13,14 +14,27 @@ use serde::Deserialize;
 /// The field that makes the patch replace the template instead of merging into it.
 const DIRECTIVE: &str = "$patch";
 
-/// Returns the data of a revision of this pod template.
+/// Appends a number as Go encodes it.
+type EncodeNumber = fn(&Number, &mut String);
+
+/// Returns the data of a revision of this pod template, with numbers as doubles, as StatefulSets have
+/// them.
 pub fn data(template: &Raw) -> Raw {
+    data_with(template, encode_number)
+}
+
+/// Returns the data of a revision of this pod template, with exact integers, as DaemonSets have them.
+pub fn exact_data(template: &Raw) -> Raw {
+    data_with(template, encode_exact_number)
+}
+
+fn data_with(template: &Raw, number: EncodeNumber) -> Raw {
     let mut template = template.value();
     if let Some(fields) = template.as_object_mut() {
         fields.insert(DIRECTIVE.into(), "replace".into());
     }
     let mut text = String::from(r#"{"spec":{"template":"#);
-    encode(&template, &mut text);
+    encode(&template, number, &mut text);
     text.push_str("}}");
     serde_json::from_str(&text).expect("the encoding is valid JSON")
 }
@@ -58,7 +72,7 @@ pub fn template(data: &Raw) -> Result<Option<Raw>, Error> {
 }
 
 /// Appends a value as Go encodes it.
-fn encode(value: &Value, out: &mut String) {
+fn encode(value: &Value, encode_number: EncodeNumber, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -70,7 +84,7 @@ fn encode(value: &Value, out: &mut String) {
                 if at > 0 {
                     out.push(',');
                 }
-                encode(item, out);
+                encode(item, encode_number, out);
             }
             out.push(']');
         }
@@ -84,7 +98,7 @@ fn encode(value: &Value, out: &mut String) {
                 }
                 encode_text(name, out);
                 out.push(':');
-                encode(value, out);
+                encode(value, encode_number, out);
             }
             out.push('}');
         }
@@ -102,6 +116,14 @@ fn encode_number(number: &Number, out: &mut String) {
         (_, None) => write!(out, "{number}"),
     };
     result.expect("writing to a string can't fail");
+}
+
+/// Appends a number. Integers of 64 bits are exact; pod templates have no other numbers.
+fn encode_exact_number(number: &Number, out: &mut String) {
+    match number.is_i64() {
+        true => write!(out, "{number}").expect("writing to a string can't fail"),
+        false => encode_number(number, out),
+    }
 }
 
 /// Appends a string with Go's escapes.
@@ -152,6 +174,21 @@ mod tests {
             r#""terminationGracePeriodSeconds":30}}}}"#,
         );
         assert_eq!(data(&template).text(), expected);
+    }
+
+    #[test]
+    fn exact_data_keeps_integers() {
+        // The expected text is the output of a Go program with the same input, by apimachinery's decoder.
+        let template = raw(r#"{"spec":{"args":["<x>&\u2028"],"securityContext":
+            {"runAsUser":9007199254740993,"runAsGroup":9223372036854775807,"fsGroup":-9223372036854775808}}}"#);
+        let expected = concat!(
+            r#"{"spec":{"template":{"$patch":"replace","spec":{"args":["\u003cx\u003e\u0026\u2028"],"#,
+            r#""securityContext":{"fsGroup":-9223372036854775808,"runAsGroup":9223372036854775807,"#,
+            r#""runAsUser":9007199254740993}}}}}"#,
+        );
+        assert_eq!(exact_data(&template).text(), expected);
+        let other = raw(r#"{"a": [1, -1, 0.5, 18446744073709551615]}"#);
+        assert_eq!(exact_data(&other), data(&other));
     }
 
     #[test]

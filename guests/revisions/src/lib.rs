@@ -10,7 +10,7 @@ pub mod history;
 pub mod name;
 pub mod revision;
 
-pub use data::{data, template};
+pub use data::{data, exact_data, template};
 pub use history::{adopt, create, list, set_number};
 pub use name::{HASH_LABEL, hash, name};
 pub use revision::{ControllerRevision, NewRevision, latest_equal, next_number, sort, surplus};

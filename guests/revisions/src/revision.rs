@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use flyball_sdk::claim::{Claimed, Facts};
 use flyball_sdk::meta::StringMap;
 use flyball_sdk::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The metadata of a new revision that the API server sets.
 const CREATED_FIELDS: &[&str] = &[
@@ -46,6 +46,17 @@ pub struct NewRevision {
 impl Claimed for ControllerRevision {
     fn facts(&self) -> Facts<'_, impl Labels> {
         self.meta.facts()
+    }
+
+    /// Takes over the resource version, if the adoption returned it.
+    fn set_adopted(&mut self, answer: &Answer) -> Result<(), Error> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            metadata: Meta,
+        }
+        let Versioned { metadata } = answer.parse()?;
+        self.meta.resource_version = metadata.resource_version;
+        Ok(())
     }
 }
 

@@ -58,6 +58,10 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/cronjob-controller.toml"),
     ),
     (
+        "daemonset-controller",
+        include_str!("../policies/daemonset-controller.toml"),
+    ),
+    (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
     ),

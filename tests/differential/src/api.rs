@@ -10,6 +10,7 @@ const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
     ("ControllerRevision", "apis/apps/v1", "controllerrevisions"),
     ("CronJob", "apis/batch/v1", "cronjobs"),
+    ("DaemonSet", "apis/apps/v1", "daemonsets"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),

@@ -35,14 +35,9 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// Removes random values from objects, and sorts them.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
-    let label = |object: &Value| {
-        object["metadata"]["labels"]["pod-template-hash"]
-            .as_str()
-            .map(str::to_owned)
-    };
     // The hash of a template occurs in names, labels, selectors and messages; only the controller
-    // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are
-    // replaced first, since they contain hashes.
+    // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are replaced
+    // first, since they contain hashes.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -59,7 +54,7 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .chain(
             objects
                 .iter()
-                .filter_map(label)
+                .filter_map(hash)
                 .map(|hash| (hash, "HASH".to_owned())),
         )
         .collect();
@@ -99,6 +94,19 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
             !event.contains("default-scheduler") && !event.ends_with(" FailedScheduling")
         })
         .collect()
+}
+
+/// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its
+/// pods.
+fn hash(object: &Value) -> Option<String> {
+    let metadata = &object["metadata"];
+    let is_of_set = metadata["ownerReferences"][0]["kind"] == "DaemonSet";
+    let label = if is_of_set {
+        "controller-revision-hash"
+    } else {
+        "pod-template-hash"
+    };
+    metadata["labels"][label].as_str().map(str::to_owned)
 }
 
 /// A generated name and its replacement. It has a random suffix, and occurs in messages. The pods of
@@ -218,6 +226,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_hash_of_a_revision_is_replaced_only_for_daemonsets() {
+        let run = |kind: &str, hash: &str| {
+            objects(vec![json!({
+                "kind": "ControllerRevision",
+                "metadata": {"name": format!("web-{hash}"), "labels": {"controller-revision-hash": hash},
+                             "ownerReferences": [{"kind": kind}]},
+            })])
+        };
+        assert_eq!(run("DaemonSet", "abc"), run("DaemonSet", "def"));
+        assert_ne!(run("StatefulSet", "abc"), run("StatefulSet", "def"));
+    }
 
     #[test]
     fn two_runs_that_differ_in_random_values_are_equal() {

@@ -32,6 +32,7 @@ static PLANES: &[Plane] = &[
 pub const WORKLOADS: Plane = Plane {
     folders: &[
         "cronjob",
+        "daemonset",
         "deployment",
         "disruption",
         "job",
@@ -43,6 +44,7 @@ pub const WORKLOADS: Plane = Plane {
     ],
     controllers: &[
         "cronjob-controller",
+        "daemonset-controller",
         "deployment-controller",
         "disruption-controller",
         "job-controller",

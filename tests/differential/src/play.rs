@@ -11,7 +11,8 @@ use crate::scenario::{Name, Scenario, Step, Which};
 use crate::{api, rest};
 
 /// The kinds whose status has an observed generation.
-const OBSERVED: [&str; 4] = [
+const OBSERVED: [&str; 5] = [
+    "DaemonSet",
     "Deployment",
     "ReplicaSet",
     "ReplicationController",

@@ -118,7 +118,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5",
         Yes("Number of CronJobs that are reconciled concurrently"),
     ),
-    flag("concurrent-daemonset-syncs", Int32, "2", NotYet),
+    flag(
+        "concurrent-daemonset-syncs",
+        Int32,
+        "2",
+        Yes("Number of DaemonSets that are reconciled concurrently"),
+    ),
     flag(
         "concurrent-deployment-syncs",
         Int32,
