@@ -18,9 +18,21 @@ const BUILT_INS: &[&str] = &[
     "replicaset",
     "replicationcontroller",
     "deployment",
+    "statefulset",
+    "daemonset",
     "job",
+    "cronjob",
+    "disruption",
     "namespace",
     "garbagecollector",
+    "ttlafterfinished",
+    "pvcprotection",
+    "pvprotection",
+    "vacprotection",
+    "ephemeralvolume",
+    "clusterroleaggregation",
+    "podgc",
+    "resourcequota",
 ];
 
 /// The variable that names the folder of the precompiled guests for the host's build.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flyball_types::{ApiError, Reference};
+use flyball_types::{ApiError, Query, Reference};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -64,6 +64,19 @@ impl<'a> Host<'a> {
     /// Lists the objects of the view's kind: `host.list::<Pod>().namespace(ns).orphans().all()?`.
     pub fn list<T: View>(&self) -> List<'a, T> {
         List::new(self.imports)
+    }
+
+    /// Returns the number of objects of a kind that is known only at run time, such as one that a watch discovered.
+    /// Without a namespace, those of all namespaces.
+    ///
+    /// # Errors
+    /// The plugin does not watch the kind.
+    pub fn count_of(&self, kind: &str, namespace: &str) -> Result<u32, Error> {
+        Ok(self.imports.lister_count(Query {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            ..Query::default()
+        })?)
     }
 }
 

@@ -93,6 +93,7 @@ pub mod describe;
 pub mod discovery;
 pub mod error;
 pub mod event;
+pub mod finalizer;
 pub mod hash;
 pub mod host;
 pub mod imports;
@@ -119,7 +120,8 @@ pub use controller::{Controller, Delta, Key, Outcome, Request, RoutedKey};
 pub use error::{ApiResult, Context, Error};
 pub use event::Event;
 pub use flyball_types::{
-    ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Reference, duration,
+    ApiError, Effect, FieldPath, Kind, KindPattern, LabelSelector, Labels, Operator, Reference,
+    Requirement, duration,
 };
 pub use host::Host;
 pub use imports::ObjectReference;

@@ -34,7 +34,7 @@ pub enum Format {
 pub struct QuantityError(pub String);
 
 const NANOS: i128 = 1_000_000_000;
-/// The API caps quantities at `i64::MAX` units.
+/// The API caps binary quantities at `i64::MAX` units.
 const MAX: i128 = (i64::MAX as i128) * NANOS;
 /// Decimal suffixes, starting at 10^-9.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
@@ -68,6 +68,17 @@ impl Quantity {
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
+
+    /// The quantity with a fraction of a unit rounded away from zero, in the same format.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        let fraction = self.nanos % NANOS;
+        let whole = self.nanos - fraction;
+        Self {
+            nanos: whole.saturating_add(fraction.signum() * NANOS),
+            format: self.format,
+        }
+    }
 }
 
 impl FromStr for Quantity {
@@ -98,7 +109,15 @@ fn parse(text: &str) -> Option<Quantity> {
     let exponent = power
         .checked_add(9)?
         .checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let nanos = scaled(digits.trim_start_matches('0'), factor, exponent).min(MAX);
+    let mut nanos = scaled(digits.trim_start_matches('0'), factor, exponent);
+    let mut format = format;
+    if format == Format::Binary {
+        nanos = nanos.min(MAX);
+        // No binary suffix fits a fraction.
+        if 0 < nanos && nanos < NANOS {
+            format = Format::Decimal;
+        }
+    }
     Some(Quantity {
         nanos: if negative { -nanos } else { nanos },
         format,
@@ -162,7 +181,8 @@ impl fmt::Display for Quantity {
         }
         let suffixes: &[&str] = if is_binary { &BINARY } else { &DECIMAL };
         let mut at = 0;
-        while value % step == 0 && at + 1 < suffixes.len() {
+        // Exponents have no end.
+        while value % step == 0 && (at + 1 < suffixes.len() || self.format == Format::Exponent) {
             value /= step;
             at += 1;
         }
@@ -198,7 +218,7 @@ impl Add for Quantity {
 
     fn add(self, other: Self) -> Self {
         Self {
-            nanos: self.nanos + other.nanos,
+            nanos: self.nanos.saturating_add(other.nanos),
             format: self.sum_format(other),
         }
     }
@@ -209,7 +229,7 @@ impl Sub for Quantity {
 
     fn sub(self, other: Self) -> Self {
         Self {
-            nanos: self.nanos - other.nanos,
+            nanos: self.nanos.saturating_sub(other.nanos),
             format: self.sum_format(other),
         }
     }
@@ -332,6 +352,7 @@ mod tests {
             ("100e0", "100"),
             ("-1500m", "-1500m"),
             ("0Gi", "0"),
+            ("0.0001Ki", "102400u"),
             ("12345678901234.123456789", "12345678901234123456789n"),
         ] {
             assert_eq!(quantity(text).to_string(), canonical, "{text}");
@@ -339,8 +360,12 @@ mod tests {
     }
 
     #[test]
-    fn large_values_are_capped_and_small_ones_rounded_up() {
-        assert_eq!(quantity("1e99"), quantity("9223372036854775807"));
+    fn large_binary_values_are_capped_and_small_ones_rounded_up() {
+        assert_eq!(quantity("100Ei"), quantity("9223372036854775807"));
+        assert_eq!(quantity("10E").to_string(), "10E");
+        assert_eq!(quantity("1e21").to_string(), "1e21");
+        assert_eq!(quantity("1e99").units(), i64::MAX);
+        assert!(quantity("1e99") + quantity("1e99") >= quantity("1e99"));
         assert_eq!(quantity("100Ei").units(), i64::MAX);
         assert_eq!(quantity("1e-99"), quantity("1n"));
         assert_eq!(quantity(&format!("1{}", "0".repeat(60))).units(), i64::MAX);
@@ -352,6 +377,24 @@ mod tests {
         assert_eq!((quantity("1Gi") + quantity("1024Mi")).to_string(), "2Gi");
         assert_eq!((quantity("0") + quantity("2Ki")).to_string(), "2Ki");
         assert_eq!((quantity("1") - quantity("1500m")).to_string(), "-500m");
+    }
+
+    #[test]
+    fn a_fraction_is_rounded_away_from_zero_in_the_same_format() {
+        for (text, whole) in [
+            ("1500m", "2"),
+            ("-1500m", "-2"),
+            ("3", "3"),
+            ("1024.5Ki", "1049088"),
+            ("1025.0001Ki", "1049601"),
+            ("0", "0"),
+        ] {
+            assert_eq!(quantity(text).whole().to_string(), whole, "{text}");
+        }
+        assert_eq!(
+            (quantity("2047.9999Ki").whole() + quantity("1Ki")).to_string(),
+            "2049Ki"
+        );
     }
 
     #[test]

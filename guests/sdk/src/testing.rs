@@ -188,12 +188,12 @@ impl Cluster {
         self.reconcile_request::<C>(&Request::new(&queue, key))
     }
 
-    /// Reconciles a request, under the plugin's description.
+    /// Reconciles a request, under the plugin's description for the cluster's configuration.
     ///
     /// # Errors
     /// The error of the controller.
     pub fn reconcile_request<C: Controller>(&self, request: &Request) -> Result<Outcome, Error> {
-        let description = C::describe();
+        let description = C::describe_configured(&self.host());
         description.check().expect("the description is valid");
         self.state.borrow_mut().description = Some(description);
         C::reconcile(&Host::new(self), request)

@@ -128,17 +128,18 @@ impl fmt::Display for Civil {
     }
 }
 
-/// Days from 1970-01-01 to a Gregorian date. Years are counted from March, so that the leap day is
-/// the last of the year (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
+/// Days from 1970-01-01 to a Gregorian date. The day may lie outside of its month.
+// Years are counted from March, so that the leap day is the last of the year (Howard Hinnant, "chrono-Compatible
+// Low-Level Date Algorithms").
+pub fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The inverse of [`days_of`].
-fn date_of(days: i64) -> (i64, i64, i64) {
+/// The inverse of [`days_of`]: year, month and day.
+pub fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -30,13 +30,48 @@ const FILES: &[(&str, &str)] = &[
         "legacy-serviceaccount-token-cleaner-controller",
     ),
     ("serviceaccounttoken", TOKENS),
+    (
+        "clusterroleaggregation",
+        "clusterrole-aggregation-controller",
+    ),
+    ("ephemeralvolume", "ephemeral-volume-controller"),
+    (
+        "vacprotection",
+        "volumeattributesclass-protection-controller",
+    ),
+    ("pvprotection", "persistentvolume-protection-controller"),
+    (
+        "pvcprotection",
+        "persistentvolumeclaim-protection-controller",
+    ),
+    ("ttlafterfinished", "ttl-after-finished-controller"),
 ];
 
 /// The policies by canonical name, in TOML.
 pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
+        "clusterrole-aggregation-controller",
+        include_str!("../policies/clusterrole-aggregation-controller.toml"),
+    ),
+    (
+        "cronjob-controller",
+        include_str!("../policies/cronjob-controller.toml"),
+    ),
+    (
+        "daemonset-controller",
+        include_str!("../policies/daemonset-controller.toml"),
+    ),
+    (
         "deployment-controller",
         include_str!("../policies/deployment-controller.toml"),
+    ),
+    (
+        "ephemeral-volume-controller",
+        include_str!("../policies/ephemeral-volume-controller.toml"),
+    ),
+    (
+        "disruption-controller",
+        include_str!("../policies/disruption-controller.toml"),
     ),
     (
         GARBAGE_COLLECTOR,
@@ -55,12 +90,28 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
         include_str!("../policies/namespace-controller.toml"),
     ),
     (
+        "persistentvolume-protection-controller",
+        include_str!("../policies/persistentvolume-protection-controller.toml"),
+    ),
+    (
+        "persistentvolumeclaim-protection-controller",
+        include_str!("../policies/persistentvolumeclaim-protection-controller.toml"),
+    ),
+    (
+        "pod-garbage-collector-controller",
+        include_str!("../policies/pod-garbage-collector-controller.toml"),
+    ),
+    (
         "replicaset-controller",
         include_str!("../policies/replicaset-controller.toml"),
     ),
     (
         "replicationcontroller-controller",
         include_str!("../policies/replicationcontroller-controller.toml"),
+    ),
+    (
+        "resourcequota-controller",
+        include_str!("../policies/resourcequota-controller.toml"),
     ),
     (
         "root-ca-certificate-publisher-controller",
@@ -73,6 +124,18 @@ pub(crate) const POLICIES: &[(&str, &str)] = &[
     (
         TOKENS,
         include_str!("../policies/serviceaccount-token-controller.toml"),
+    ),
+    (
+        "ttl-after-finished-controller",
+        include_str!("../policies/ttl-after-finished-controller.toml"),
+    ),
+    (
+        "volumeattributesclass-protection-controller",
+        include_str!("../policies/volumeattributesclass-protection-controller.toml"),
+    ),
+    (
+        "statefulset-controller",
+        include_str!("../policies/statefulset-controller.toml"),
     ),
 ];
 
@@ -119,6 +182,7 @@ mod tests {
             name("replicationcontroller"),
             "replicationcontroller-controller"
         );
+        assert_eq!(name("cronjob"), "cronjob-controller");
         assert_eq!(name("rootca"), "root-ca-certificate-publisher-controller");
         assert_eq!(
             name("legacytokencleaner"),

@@ -48,6 +48,10 @@ pub(crate) struct RunConfig {
     pub(crate) service_account_key_file: Option<PathBuf>,
     /// How long a legacy token may be unused before it is marked invalid.
     pub(crate) token_clean_up_period: Duration,
+    /// How many ended pods are kept; 0 or less for all.
+    pub(crate) terminated_pod_gc_threshold: i64,
+    /// How often the use of all ResourceQuotas is measured; zero for never.
+    pub(crate) quota_sync_period: Duration,
     /// Whether each built-in controller has a service account of its own.
     pub(crate) use_service_account_credentials: bool,
     /// How long to wait for the controllers to stop.

@@ -4,4 +4,5 @@ pub(crate) mod controllers;
 pub(crate) mod feature_gates;
 pub(crate) mod flags;
 pub(crate) mod keys;
+mod time_zone;
 pub(crate) mod values;

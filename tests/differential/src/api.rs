@@ -8,15 +8,26 @@ use serde_json::{Value, json};
 /// The namespaced kinds, with the paths of their group versions and their plurals.
 const NAMESPACED: &[(&str, &str, &str)] = &[
     ("ConfigMap", "api/v1", "configmaps"),
+    ("ControllerRevision", "apis/apps/v1", "controllerrevisions"),
+    ("CronJob", "apis/batch/v1", "cronjobs"),
+    ("DaemonSet", "apis/apps/v1", "daemonsets"),
     ("Deployment", "apis/apps/v1", "deployments"),
     ("Event", "api/v1", "events"),
     ("Job", "apis/batch/v1", "jobs"),
+    ("PersistentVolumeClaim", "api/v1", "persistentvolumeclaims"),
     ("Pod", "api/v1", "pods"),
+    (
+        "PodDisruptionBudget",
+        "apis/policy/v1",
+        "poddisruptionbudgets",
+    ),
     ("ReplicaSet", "apis/apps/v1", "replicasets"),
     ("ReplicationController", "api/v1", "replicationcontrollers"),
+    ("ResourceQuota", "api/v1", "resourcequotas"),
     ("Secret", "api/v1", "secrets"),
     ("Service", "api/v1", "services"),
     ("ServiceAccount", "api/v1", "serviceaccounts"),
+    ("StatefulSet", "apis/apps/v1", "statefulsets"),
 ];
 /// The cluster-scoped kinds.
 const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
@@ -35,8 +46,20 @@ const CLUSTER_SCOPED: &[(&str, &str, &str)] = &[
         "apis/apiextensions.k8s.io/v1",
         "customresourcedefinitions",
     ),
+    ("DeviceClass", "apis/resource.k8s.io/v1", "deviceclasses"),
     ("Namespace", "api/v1", "namespaces"),
     ("Node", "api/v1", "nodes"),
+    ("PersistentVolume", "api/v1", "persistentvolumes"),
+    (
+        "PriorityClass",
+        "apis/scheduling.k8s.io/v1",
+        "priorityclasses",
+    ),
+    (
+        "VolumeAttributesClass",
+        "apis/storage.k8s.io/v1",
+        "volumeattributesclasses",
+    ),
 ];
 
 /// The path of a kind's objects, in a namespace if the kind is namespaced. A custom kind has its
@@ -85,6 +108,24 @@ pub fn kind_of(object: &Value) -> Result<String> {
         Some((group, version)) if !is_known => format!("{kind}.{version}.{group}"),
         _ => kind.to_owned(),
     })
+}
+
+/// The `apiVersion` of a kind.
+///
+/// # Errors
+/// As [`path`].
+pub fn api_version(kind: &str) -> Result<String> {
+    let path = path(kind, "")?;
+    let (version, _) = path
+        .split_once("/namespaces/")
+        .or_else(|| path.rsplit_once('/'))
+        .context("a path has a version")?;
+    let version = version
+        .strip_prefix("/apis/")
+        .or_else(|| version.strip_prefix("/api/"));
+    Ok(version
+        .context("a path begins with the API's root")?
+        .to_owned())
 }
 
 /// All objects of a kind, sorted by name. Returns none if the kind is not served.
@@ -145,6 +186,21 @@ pub async fn patch(
     patch: &Value,
 ) -> Result<()> {
     let path = format!("{}/{name}", path(kind, namespace)?);
+    send(client, "PATCH", &path, Some(patch)).await.map(drop)
+}
+
+/// Changes the status of an object by a merge patch of the object.
+///
+/// # Errors
+/// The patch failed.
+pub async fn patch_status(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<()> {
+    let path = format!("{}/{name}/status", path(kind, namespace)?);
     send(client, "PATCH", &path, Some(patch)).await.map(drop)
 }
 
@@ -236,6 +292,28 @@ mod tests {
             "/apis/b.example.com/v1/namespaces/a/widgets"
         );
         assert!(path("Widget", "a").is_err());
+    }
+
+    #[test]
+    fn each_kind_has_its_version() {
+        let versions = [
+            "Pod",
+            "CronJob",
+            "Namespace",
+            "ClusterRole",
+            "Widget.v1.b.example.com",
+        ]
+        .map(|kind| api_version(kind).unwrap());
+        assert_eq!(
+            versions,
+            [
+                "v1",
+                "batch/v1",
+                "v1",
+                "rbac.authorization.k8s.io/v1",
+                "b.example.com/v1"
+            ]
+        );
     }
 
     #[test]

@@ -28,19 +28,16 @@ const TIMES: &[&str] = &["Time", "Timestamp", "At"];
 const TOKEN_VOLUME: &str = "kube-api-access-";
 /// The prefix of certificates, which differ between control planes.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+/// The annotation with the time for which a CronJob's Job was created.
+const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The label in which the cleaner of tokens stores the current day. A scenario may also set it.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// Removes random values from objects, and sorts them.
 pub fn objects(objects: Vec<Value>) -> Vec<Value> {
-    let label = |object: &Value| {
-        object["metadata"]["labels"]["pod-template-hash"]
-            .as_str()
-            .map(str::to_owned)
-    };
     // The hash of a template occurs in names, labels, selectors and messages; only the controller
-    // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are
-    // replaced first, since they contain hashes.
+    // that computes it reads it. UIDs occur in the labels and the selector of Jobs. Names are replaced
+    // first, since they contain hashes.
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
     let owner = |object: &Value| {
         object["metadata"]["ownerReferences"][0]["uid"]
@@ -52,11 +49,12 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .flat_map(|object| [uid(object), owner(object)])
         .flatten();
     let random: Vec<(String, String)> = (objects.iter().filter_map(generated_name))
+        .chain(scheduled_minutes(&objects))
         .chain(uids.map(|uid| (uid, "UID".to_owned())))
         .chain(
             objects
                 .iter()
-                .filter_map(label)
+                .filter_map(hash)
                 .map(|hash| (hash, "HASH".to_owned())),
         )
         .collect();
@@ -65,6 +63,7 @@ pub fn objects(objects: Vec<Value>) -> Vec<Value> {
         .map(|mut object| {
             replace_generation(&mut object);
             replace_day(&mut object);
+            replace_scheduled_day(&mut object);
             secrets::decode(&mut object);
             clean(&mut object);
             replace_random(&object, &random)
@@ -97,9 +96,26 @@ pub fn events(events: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// A generated name and its replacement. It has a random suffix, and occurs in messages.
+/// The hash of a template: that of a ReplicaSet and its pods, or of a DaemonSet's revision and its
+/// pods.
+fn hash(object: &Value) -> Option<String> {
+    let metadata = &object["metadata"];
+    let is_of_set = metadata["ownerReferences"][0]["kind"] == "DaemonSet";
+    let label = if is_of_set {
+        "controller-revision-hash"
+    } else {
+        "pod-template-hash"
+    };
+    metadata["labels"][label].as_str().map(str::to_owned)
+}
+
+/// A generated name and its replacement. It has a random suffix, and occurs in messages. The pods of
+/// a StatefulSet have the prefix of one, and names of their own.
 fn generated_name(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
+    if metadata["labels"]["statefulset.kubernetes.io/pod-name"] == metadata["name"] {
+        return None;
+    }
     Some((
         metadata["name"].as_str()?.to_owned(),
         format!("{}*", metadata["generateName"].as_str()?),
@@ -131,6 +147,33 @@ fn replace_day(object: &mut Value) {
     if days.iter().any(|day| *label == day.to_string()) {
         *label = "the day of the run".into();
     }
+}
+
+/// The minutes in the names of CronJobs' Jobs, numbered in their order. They depend on when the scenario runs.
+fn scheduled_minutes(objects: &[Value]) -> Vec<(String, String)> {
+    let minutes = |object: &Value| {
+        let time: Timestamp = scheduled_at(object)?.parse().ok()?;
+        Some(time.as_second() / 60)
+    };
+    let all: BTreeSet<i64> = objects.iter().filter_map(minutes).collect();
+    all.iter()
+        .enumerate()
+        .map(|(index, minutes)| (minutes.to_string(), format!("MINUTES-{index}")))
+        .collect()
+}
+
+/// Replaces the day in the annotation with a scheduled time. The time of day and the offset remain.
+fn replace_scheduled_day(object: &mut Value) {
+    let clock = scheduled_at(object)
+        .and_then(|time| time.split_once('T'))
+        .map(|(_, clock)| clock.to_owned());
+    if let Some(clock) = clock {
+        object["metadata"]["annotations"][SCHEDULED_AT] = format!("a day at {clock}").into();
+    }
+}
+
+fn scheduled_at(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][SCHEDULED_AT].as_str()
 }
 
 fn clean(value: &mut Value) {
@@ -185,6 +228,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_hash_of_a_revision_is_replaced_only_for_daemonsets() {
+        let run = |kind: &str, hash: &str| {
+            objects(vec![json!({
+                "kind": "ControllerRevision",
+                "metadata": {"name": format!("web-{hash}"), "labels": {"controller-revision-hash": hash},
+                             "ownerReferences": [{"kind": kind}]},
+            })])
+        };
+        assert_eq!(run("DaemonSet", "abc"), run("DaemonSet", "def"));
+        assert_ne!(run("StatefulSet", "abc"), run("StatefulSet", "def"));
+    }
+
+    #[test]
     fn two_runs_that_differ_in_random_values_are_equal() {
         let run = |hash: &str, end: &str, time: &str| {
             objects(vec![
@@ -198,6 +254,27 @@ mod tests {
             run("abc", "x1", "2000-01-01T00:00:00Z"),
             run("def", "y2", "2001-01-01T00:00:00Z")
         );
+    }
+
+    #[test]
+    fn scheduled_times_are_equal_but_for_their_order_clock_and_offset() {
+        let run = |day: u32, minutes: [u32; 2], offset: &str| {
+            objects(
+                minutes
+                    .into_iter()
+                    .map(|minutes| {
+                        let time = format!("2026-01-{:02}T00:0{}:00{offset}", day, minutes % 10);
+                        let annotations = json!({SCHEDULED_AT: time});
+                        json!({"kind": "Job", "metadata": {"name": format!("cron-{minutes}"), "annotations": annotations}})
+                    })
+                    .collect(),
+            )
+        };
+        // 2026-01-02T00:00:00Z, and a day later.
+        let first = run(2, [29_455_200, 29_455_201], "Z");
+        assert_eq!(first, run(3, [29_456_640, 29_456_641], "Z"));
+        assert_eq!(first[1]["metadata"]["name"], "cron-MINUTES-1");
+        assert_ne!(first, run(2, [29_454_855, 29_454_856], "+05:45"));
     }
 
     #[test]

@@ -18,25 +18,41 @@ pub struct Plane {
 /// All planes. A controller that would interfere with the scenarios of other controllers has a
 /// separate plane: the garbage collector, and the cleaner of legacy tokens, which also reads Secrets
 /// only once, when it starts.
-static PLANES: &[Plane] = &[WORKLOADS, NAMESPACES, GARBAGE, LEGACY_TOKENS];
+static PLANES: &[Plane] = &[
+    WORKLOADS,
+    NAMESPACES,
+    GARBAGE,
+    LEGACY_TOKENS,
+    HOUSEKEEPING,
+    PODS,
+    QUOTAS,
+];
 
 /// The plane of the controllers that create pods.
 pub const WORKLOADS: Plane = Plane {
     folders: &[
+        "cronjob",
+        "daemonset",
         "deployment",
+        "disruption",
         "job",
         "replicaset",
         "replicationcontroller",
         "root-ca-certificate-publisher",
         "serviceaccount",
+        "statefulset",
     ],
     controllers: &[
+        "cronjob-controller",
+        "daemonset-controller",
         "deployment-controller",
+        "disruption-controller",
         "job-controller",
         "replicaset-controller",
         "replicationcontroller-controller",
         "root-ca-certificate-publisher-controller",
         "serviceaccount-controller",
+        "statefulset-controller",
     ],
     is_busy: true,
     flags: &[],
@@ -80,6 +96,61 @@ const LEGACY_TOKENS: Plane = Plane {
     // With a key, stock always runs the serviceaccount-token-controller, which writes to the Secrets
     // that the cleaner reads.
     flags: &["--service-account-private-key-file="],
+};
+
+/// The plane of small controllers that don't interfere with each other. The garbage collector deletes
+/// what they delete in the foreground.
+const HOUSEKEEPING: Plane = Plane {
+    folders: &[
+        "clusterrole-aggregation",
+        "persistentvolume-protection",
+        "persistentvolumeclaim-protection",
+        "ttl-after-finished",
+        "volumeattributesclass-protection",
+    ],
+    controllers: &[
+        "clusterrole-aggregation-controller",
+        "garbage-collector-controller",
+        "job-controller",
+        "persistentvolume-protection-controller",
+        "persistentvolumeclaim-protection-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "ttl-after-finished-controller",
+        "volumeattributesclass-protection-controller",
+    ],
+    is_busy: false,
+    flags: &[],
+};
+
+/// The plane of the controllers that act on single pods. On the plane above, the scenarios create the
+/// claims of ephemeral volumes.
+const PODS: Plane = Plane {
+    folders: &["ephemeral-volume", "pod-garbage-collector"],
+    controllers: &[
+        "ephemeral-volume-controller",
+        "garbage-collector-controller",
+        "persistentvolumeclaim-protection-controller",
+        "pod-garbage-collector-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    // More than the scenarios without a separate control plane have together.
+    flags: &["--terminated-pod-gc-threshold=12"],
+};
+
+/// The plane of quotas. Quotas count the objects of all other controllers in their namespaces.
+const QUOTAS: Plane = Plane {
+    folders: &["resourcequota"],
+    controllers: &[
+        "replicaset-controller",
+        "resourcequota-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+    ],
+    is_busy: false,
+    flags: &[],
 };
 
 impl Plane {

@@ -11,7 +11,13 @@ use crate::scenario::{Name, Scenario, Step, Which};
 use crate::{api, rest};
 
 /// The kinds whose status has an observed generation.
-const OBSERVED: [&str; 3] = ["Deployment", "ReplicaSet", "ReplicationController"];
+const OBSERVED: [&str; 5] = [
+    "DaemonSet",
+    "Deployment",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+];
 /// The placeholder of an object's UID: the text before and after the object's kind and name.
 const UID: (&str, &str) = ("{uid ", "}");
 /// Any value except null in a `wait`.
@@ -66,6 +72,11 @@ async fn play_step(cluster: &Cluster, namespace: &str, step: &Step) -> Result<()
             let patch = with_uids(client, namespace, patch).await?;
             let found = find(client, namespace, which).await?;
             api::patch(client, &which.kind, &found.namespace, &found.name, &patch).await
+        }
+        Step::PatchStatus(which, patch) => {
+            let patch = with_uids(client, namespace, patch).await?;
+            let found = find(client, namespace, which).await?;
+            api::patch_status(client, &which.kind, &found.namespace, &found.name, &patch).await
         }
         Step::Backdate(which, time) => backdate(cluster, namespace, which, time).await,
         Step::Delete(which) => {
@@ -129,7 +140,8 @@ async fn backdate(cluster: &Cluster, namespace: &str, which: &Which, time: &str)
         bail!("{which} does not exist")
     };
     // The items of a list have no kind.
-    (object["apiVersion"], object["kind"]) = ("v1".into(), which.kind.clone().into());
+    object["apiVersion"] = api::api_version(&which.kind)?.into();
+    object["kind"] = which.kind.clone().into();
     object["metadata"]["creationTimestamp"] = time.into();
     let plural = api::path(&which.kind, "")?;
     let plural = plural.rsplit('/').next().unwrap_or_default();

@@ -17,10 +17,14 @@ const QUIET: Duration = Duration::from_secs(4);
 /// How often the objects are listed.
 const POLL: Duration = Duration::from_millis(500);
 /// The kinds that are compared in each scenario.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 11] = [
+    "ControllerRevision",
+    "DaemonSet",
     "Deployment",
     "ReplicaSet",
     "ReplicationController",
+    "StatefulSet",
+    "PersistentVolumeClaim",
     "Job",
     "Pod",
     "ConfigMap",

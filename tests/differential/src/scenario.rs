@@ -57,6 +57,8 @@ pub(crate) enum Step {
     Create(Value),
     /// Changes an object by a merge patch, in which UIDs are replaced too.
     Patch(Which, Value),
+    /// Changes an object's status by a merge patch of the object, in which UIDs are replaced too.
+    PatchStatus(Which, Value),
     /// Sets an object's creation time. This writes to etcd, since the API server refuses it.
     Backdate(Which, String),
     /// Deletes an object and waits until it is deleted. A new object of the same name may exist.

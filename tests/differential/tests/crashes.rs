@@ -12,9 +12,10 @@ use flyball_differential::{Golden, Plane, Scenario, Subject, play_on, prepare};
 use tokio::sync::{mpsc, oneshot};
 
 /// The scenarios that are played concurrently.
-const PLAYED: [&str; 7] = [
+const PLAYED: [&str; 8] = [
     "deployment/rolling-update",
     "deployment/rollback",
+    "disruption/percent-of-unavailable",
     "job/backoff-limit-per-index",
     "job/indexed",
     "replicaset/created-and-scaled",
@@ -22,12 +23,21 @@ const PLAYED: [&str; 7] = [
     "root-ca-certificate-publisher/emptied",
 ];
 /// Additional scenarios for the test that kills at every write: one for each other controller.
-const PLAYED_ALONE: [&str; 5] = [
+const PLAYED_ALONE: [&str; 14] = [
+    "clusterrole-aggregation/combined",
+    "cronjob/replaced",
+    "ephemeral-volume/claim-deleted",
     "garbage-collector/foreground",
     "legacy-serviceaccount-token-cleaner/used-long-ago",
     "namespace/custom-resources",
+    "persistentvolume-protection/released",
+    "persistentvolumeclaim-protection/pod-deleted",
+    "pod-garbage-collector/unscheduled",
+    "resourcequota/pod-deleted",
     "serviceaccount/deleted-twice",
     "serviceaccount-token/account-deleted",
+    "ttl-after-finished/completed",
+    "volumeattributesclass-protection/claim-deleted",
 ];
 /// The number of writes from one kill to the next in that test.
 const STRIDE: usize = 3;

@@ -48,8 +48,9 @@ impl Imports for Cluster {
     }
 
     fn lister_count(&self, query: Query) -> Result<u32, ApiError> {
-        let objects = self.state.borrow().run(&query, &Projection::All)?;
-        Ok(objects.len() as u32)
+        let state = &mut *self.state.borrow_mut();
+        state.fail_if_due("count", &query.kind)?;
+        Ok(state.run(&query, &Projection::All)?.len() as u32)
     }
 
     fn lister_deletion_observed(&self, object: &ObjectReference) -> bool {

@@ -28,15 +28,27 @@ impl State {
                 parameters,
                 fields,
             } => self.live_list(kind, namespace, parameters, fields),
-            Read::Raw { path } => {
-                let missing = || {
-                    let message = "the server could not find the requested resource";
-                    ApiError::of_server(404, "NotFound", message)
-                };
-                let answer = self.raw.get(path).ok_or_else(missing)?;
-                Ok(answer.to_string().into_bytes())
-            }
+            Read::Raw { path } => self.live_raw(path),
         }
+    }
+
+    fn live_raw(&mut self, path: &str) -> Result<Vec<u8>, ApiError> {
+        self.live_reads.push(format!("raw {path}"));
+        if self
+            .description
+            .as_ref()
+            .is_some_and(|description| !description.imports.contains("raw"))
+        {
+            return Err(ApiError::denied("the plugin does not ask for `raw`"));
+        }
+        self.admit_rate()?;
+        self.fail_if_due("raw", path)?;
+        let missing = || {
+            let message = "the server could not find the requested resource";
+            ApiError::of_server(404, "NotFound", message)
+        };
+        let answer = self.raw.get(path).ok_or_else(missing)?;
+        Ok(answer.to_string().into_bytes())
     }
 
     fn live_get(

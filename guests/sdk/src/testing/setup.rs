@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use flyball_types::{ApiError, Catalogue, DiscoveryFailure, Projection, Query, ServedKind};
+use flyball_types::{
+    ApiError, Catalogue, DiscoveryFailure, Projection, Query, ServedKind, Subresource,
+};
 use serde_json::Value;
 
 use super::rate::RateLimit;
@@ -102,6 +104,20 @@ impl Cluster {
         });
     }
 
+    /// Adds a subresource to a kind in the result of `discovery.kinds`.
+    ///
+    /// # Panics
+    /// If the kind is not served.
+    pub fn serve_subresource(&self, kind: &str, name: &str, verbs: &[&str]) {
+        let kinds = &mut self.state.borrow_mut().catalogue.kinds;
+        let served = kinds.iter_mut().find(|served| served.kind == kind);
+        let subresources = &mut served.expect("the kind is served").subresources;
+        subresources.push(Subresource {
+            name: name.into(),
+            verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        });
+    }
+
     /// Adds this group version to the discovery failures.
     pub fn fail_discovery(&self, group_version: &str, message: &str) {
         let failures = &mut self.state.borrow_mut().catalogue.failures;
@@ -111,8 +127,8 @@ impl Cluster {
         });
     }
 
-    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `discover` with an empty kind
-    /// fails discovery itself.
+    /// Fails the next write (or live `get` or `list`) with this verb and kind. The verb `count` fails a cached count, `discover`
+    /// with an empty kind fails discovery itself, and `raw` with a path in place of the kind fails a raw GET.
     pub fn fail(&self, verb: &str, kind: &str, error: ApiError) {
         self.fail_nth(verb, kind, 1, error);
     }

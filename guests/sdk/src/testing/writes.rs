@@ -187,7 +187,7 @@ impl State {
     }
 
     /// Fails if the rate limit is reached.
-    fn admit_rate(&mut self) -> Result<(), ApiError> {
+    pub(super) fn admit_rate(&mut self) -> Result<(), ApiError> {
         let now = self.store.now;
         self.rate_limit
             .as_mut()

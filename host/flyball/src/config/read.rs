@@ -121,6 +121,8 @@ impl RunConfig {
             service_account_key_file: flags.path("service-account-private-key-file"),
             token_clean_up_period: flags
                 .duration("legacy-service-account-token-clean-up-period")?,
+            terminated_pod_gc_threshold: flags.int("terminated-pod-gc-threshold"),
+            quota_sync_period: flags.duration("resource-quota-sync-period")?,
             use_service_account_credentials: flags.bool("use-service-account-credentials"),
             shutdown_timeout: flags.duration("controller-shutdown-timeout")?,
             serving: flags.serving()?,

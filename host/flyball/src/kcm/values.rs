@@ -8,12 +8,16 @@ use anyhow::{Context, ensure};
 use crate::builtins::TOKENS;
 use crate::config::RunConfig;
 use crate::kcm::controllers::KNOWN;
+use crate::kcm::time_zone;
 
+const POD_GARBAGE_COLLECTOR: &str = "pod-garbage-collector-controller";
+const CRON_JOBS: &str = "cronjob-controller";
 const ROOT_CA_PUBLISHER: &str = "root-ca-certificate-publisher-controller";
+const RESOURCE_QUOTAS: &str = "resourcequota-controller";
 const TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
 
 /// Returns the configuration values by controller and key: those of `--plugin-config`, and those that follow from other
-/// flags and from the connection to the API server.
+/// flags, from the connection to the API server and from the time zone of this process.
 ///
 /// # Errors
 /// Fails if the file of `--root-ca-file` can't be read or contains no certificate.
@@ -22,11 +26,20 @@ pub(crate) fn values(
     cluster: &kube::Config,
 ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let clean_up = config.token_clean_up_period.as_millis();
+    let quota_sync = config.quota_sync_period.as_millis();
     let root_ca = root_ca(config, cluster)?;
+    let ended_pods = config.terminated_pod_gc_threshold.to_string();
     let from_flags = [
+        (CRON_JOBS, "time-zone", time_zone::of_process()),
         (ROOT_CA_PUBLISHER, "root-ca", root_ca.clone()),
         (TOKENS, "root-ca", root_ca),
         (TOKEN_CLEANER, "clean-up-period", format!("{clean_up}ms")),
+        (
+            POD_GARBAGE_COLLECTOR,
+            "terminated-pod-threshold",
+            ended_pods,
+        ),
+        (RESOURCE_QUOTAS, "sync-period", format!("{quota_sync}ms")),
     ];
     let from_gates = KNOWN.iter().flat_map(|known| {
         let gates = config.feature_gates.config();
@@ -126,6 +139,31 @@ mod tests {
         let of_replicasets = &values["replicaset-controller"];
         assert_eq!(of_replicasets["feature-gates.PodDeletionCost"], "false");
         assert!(!of_replicasets.contains_key("feature-gates.JobManagedBy"));
+    }
+
+    #[test]
+    fn the_threshold_of_ended_pods_is_that_of_the_flag() {
+        for (flags, expected) in [
+            (&[][..], "12500"),
+            (&["--terminated-pod-gc-threshold=-1"], "-1"),
+        ] {
+            let values = read(flags).unwrap();
+            assert_eq!(
+                values[POD_GARBAGE_COLLECTOR]["terminated-pod-threshold"],
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn the_period_of_quotas_comes_from_its_flag() {
+        for (args, period) in [
+            (&[][..], "300000ms"),
+            (&["--resource-quota-sync-period=90s"], "90000ms"),
+            (&["--resource-quota-sync-period=0"], "0ms"),
+        ] {
+            assert_eq!(read(args).unwrap()[RESOURCE_QUOTAS]["sync-period"], period);
+        }
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! Creates and deletes Jobs, and records that in the status.
+
+use flyball_sdk::error::is_namespace_terminating;
+use flyball_sdk::prelude::*;
+use serde::Deserialize;
+
+use crate::describe::CREATION_SKEW;
+use crate::note::Note;
+use crate::template;
+use crate::views::{CronJob, Job, JobReference, Status};
+use crate::zone::Zone;
+
+/// Deletes finished Jobs with their pods. A failure is only reported: the next reconcile tries again.
+pub fn delete_all(host: &Host, cron_job: &CronJob, status: &mut Status, jobs: &[&Job]) {
+    let deletions = jobs.iter().map(|job| deletion(job));
+    let results = host.batch().extend(deletions).run();
+    for (job, result) in jobs.iter().zip(results) {
+        record_deletion(host, cron_job, status, job, result.map(drop));
+    }
+}
+
+/// Deletes the active Jobs, for the concurrency policy `Replace`.
+///
+/// # Errors
+/// A Job can't be read or deleted.
+pub fn delete_active(host: &Host, cron_job: &CronJob, status: &mut Status) -> Result<(), Error> {
+    for JobReference {
+        namespace, name, ..
+    } in status.active.clone()
+    {
+        let found = host.reader().get::<Job>(&namespace, &name);
+        let found = found.and_then(|job| {
+            job.ok_or_else(|| Error::failed(format!("jobs.batch {name:?} not found")))
+        });
+        let job = found.inspect_err(|error| {
+            let message = format!("Get job: {}", message(error));
+            Note::warning("FailedGet", message).emit(host, &cron_job.meta);
+        })?;
+        let result = host.write(deletion(&job)).map(drop);
+        if !record_deletion(host, cron_job, status, &job, result) {
+            return Err(Error::failed(format!(
+                "could not replace job {namespace}/{name}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn deletion(job: &Job) -> Write {
+    Write::delete_exactly(Job::KIND, &job.meta).propagation(Propagation::Background)
+}
+
+/// Reports the result of a deletion. A deleted Job is no longer active. Returns whether it was deleted.
+fn record_deletion(
+    host: &Host,
+    cron_job: &CronJob,
+    status: &mut Status,
+    job: &Job,
+    result: Result<(), ApiError>,
+) -> bool {
+    let note = match &result {
+        Ok(()) => {
+            status.remove(&job.meta.uid);
+            Note::normal("SuccessfulDelete", format!("Deleted job {}", job.meta.name))
+        }
+        Err(error) => Note::warning("FailedDelete", format!("Deleted job: {}", error.message)),
+    };
+    note.emit(host, &cron_job.meta);
+    result.is_ok()
+}
+
+/// Creates the Job of a scheduled time and adds it to the status. If it exists and belongs to the CronJob, then it was
+/// created before, but the status was not written. If it belongs to somebody else, nothing happens at that time.
+///
+/// # Errors
+/// The Job can't be created.
+pub fn create(
+    host: &Host,
+    cron_job: &CronJob,
+    status: &mut Status,
+    time: Time,
+    local: &Zone,
+) -> Result<(), Error> {
+    let meta = match host.write(template::creation(cron_job, time, local)) {
+        Ok(answer) => {
+            let Created { metadata } = answer.parse()?;
+            let skew = metadata
+                .creation_timestamp
+                .map_or(0, |created| created.seconds - time.seconds);
+            host.metrics().observe(CREATION_SKEW, &[], skew as f64);
+            let message = format!("Created job {}", metadata.name);
+            Note::normal("SuccessfulCreate", message).emit(host, &cron_job.meta);
+            metadata
+        }
+        Err(error) if error.is_already_exists() => {
+            let name = template::name(cron_job, time);
+            let existing = host.reader().get::<Job>(&cron_job.meta.namespace, &name)?;
+            let Some(Job { meta, .. }) = existing else {
+                return Err(error.into());
+            };
+            if !meta.is_controlled_by(&cron_job.meta.uid) {
+                return Ok(());
+            }
+            meta
+        }
+        Err(error) => {
+            if !is_namespace_terminating(&error) {
+                let message = format!("Error creating job: {}", error.message);
+                Note::warning("FailedCreate", message).emit(host, &cron_job.meta);
+            }
+            return Err(error.into());
+        }
+    };
+    status.active.push(JobReference::to(&meta));
+    status.last_schedule_time = Some(time);
+    Ok(())
+}
+
+/// The server's response to a creation.
+#[derive(Deserialize)]
+struct Created {
+    metadata: Meta,
+}
+
+/// The server's message, if the error is the server's.
+fn message(error: &Error) -> String {
+    error
+        .api()
+        .map_or_else(|| error.to_string(), |error| error.message.clone())
+}

@@ -1,0 +1,76 @@
+//! The operator's settings.
+
+use std::time::Duration;
+
+use flyball_sdk::prelude::*;
+
+use crate::zone::Zone;
+
+/// The operator's settings; [`KEYS`] documents them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The zone of schedules that name none.
+    pub time_zone: Zone,
+    /// How long after a scheduled time a CronJob is reconciled.
+    pub schedule_delta: Duration,
+    /// More missed times than this are reported.
+    pub max_missed: i64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            time_zone: Zone::utc(),
+            schedule_delta: Duration::from_millis(100),
+            max_missed: 100,
+        }
+    }
+}
+
+/// The configuration key of the machine's time zone.
+pub const TIME_ZONE: &str = "time-zone";
+
+/// The configuration keys with their defaults and descriptions.
+pub const KEYS: &[(&str, &str, &str)] = &[
+    (
+        TIME_ZONE,
+        "UTC",
+        "time zone of schedules that name none: a name of the time zone database, or a rule as in POSIX's TZ; \
+         by default that of the host",
+    ),
+    (
+        "schedule-delta",
+        "100ms",
+        "how long after a scheduled time a job is created, in case that clocks differ",
+    ),
+    (
+        "max-missed-schedules",
+        "100",
+        "more missed times of a schedule than this are reported in an event",
+    ),
+];
+
+impl Settings {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// A value is invalid.
+    pub fn read(host: &Host) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        let invalid = |key: &str, text: &str| {
+            Error::terminal(format!("invalid value of setting {key}: `{text}`"))
+        };
+        if let Some(text) = host.config(TIME_ZONE) {
+            settings.time_zone = Zone::of_machine(&text).map_err(|_| invalid(TIME_ZONE, &text))?;
+        }
+        if let Some(text) = host.config("schedule-delta") {
+            settings.schedule_delta = flyball_sdk::duration::parse(&text)
+                .map_err(|_| invalid("schedule-delta", &text))?;
+        }
+        if let Some(text) = host.config("max-missed-schedules") {
+            let number = text.parse().ok().filter(|number| *number >= 0);
+            settings.max_missed = number.ok_or_else(|| invalid("max-missed-schedules", &text))?;
+        }
+        Ok(settings)
+    }
+}

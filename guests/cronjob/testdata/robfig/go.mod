@@ -1,0 +1,5 @@
+module example.com/flyball/cronjob/robfig
+
+go 1.26
+
+require github.com/robfig/cron/v3 v3.0.1

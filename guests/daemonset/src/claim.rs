@@ -1,0 +1,97 @@
+//! Claims a DaemonSet's pods and revisions. Orphans that match its selector are adopted; objects that
+//! it controls and that no longer match are released.
+
+use flyball_revisions::ControllerRevision;
+use flyball_sdk::claim::{Claimed, Claims, Facts, adoption, may_adopt, release};
+use flyball_sdk::prelude::*;
+
+use crate::views::{DaemonSet, Pod, Presence};
+
+impl Claimed for Pod {
+    fn facts(&self) -> Facts<'_, impl Labels> {
+        // `is_free` is only used for orphans, and the list of orphans contains no pod with a
+        // controller.
+        Facts {
+            name: &self.name,
+            uid: &self.uid,
+            labels: &self.labels,
+            is_free: self.deleted.is_none(),
+        }
+    }
+}
+
+/// Returns the DaemonSet's pods after adopting and releasing.
+///
+/// # Errors
+/// A read or a write failed. All other writes were carried out.
+pub fn pods(host: &Host, set: &DaemonSet, selector: &LabelSelector) -> Result<Vec<Pod>, Error> {
+    claim::<Pod>(host, set, selector, "pod", |write| write)
+}
+
+/// Returns the DaemonSet's pods without adopting and releasing.
+///
+/// # Errors
+/// The read failed.
+pub fn listed_pods(
+    host: &Host,
+    set: &DaemonSet,
+    selector: &LabelSelector,
+) -> Result<Vec<Pod>, Error> {
+    let mut pods = own::<Pod>(host, set)?;
+    pods.retain(|pod| selector.matches(&pod.labels));
+    Ok(pods)
+}
+
+/// Returns the DaemonSet's revisions after adopting and releasing.
+///
+/// # Errors
+/// As [`pods`].
+pub fn revisions(
+    host: &Host,
+    set: &DaemonSet,
+    selector: &LabelSelector,
+) -> Result<Vec<ControllerRevision>, Error> {
+    claim::<ControllerRevision>(host, set, selector, "ControllerRevision", |write| {
+        write.returning(&["metadata.resourceVersion"])
+    })
+}
+
+fn claim<T: View + Claimed>(
+    host: &Host,
+    set: &DaemonSet,
+    selector: &LabelSelector,
+    noun: &str,
+    returning: impl Fn(Write) -> Write,
+) -> Result<Vec<T>, Error> {
+    let namespace = &set.meta.namespace;
+    let orphans = if selector.is_nothing() {
+        Vec::new()
+    } else {
+        host.list::<T>()
+            .namespace(namespace)
+            .orphans()
+            .labels(selector)
+            .all()?
+    };
+    // The cache may not show yet that the DaemonSet is being deleted.
+    let recheck = || {
+        let live = host.reader().get::<Presence>(namespace, &set.meta.name)?;
+        may_adopt(&set.meta, live.as_ref().map(|live| &live.meta))
+    };
+    let owner = set.meta.controller_reference(DaemonSet::KIND);
+    Claims::of(&set.meta, selector, own::<T>(host, set)?, orphans).carry_out(
+        host,
+        &set.meta,
+        noun,
+        recheck,
+        |one| returning(adoption(T::KIND, namespace, one, &owner)),
+        |one| release(T::KIND, one, &set.meta),
+    )
+}
+
+fn own<T: View>(host: &Host, set: &DaemonSet) -> Result<Vec<T>, Error> {
+    host.list::<T>()
+        .namespace(&set.meta.namespace)
+        .controller(&set.meta.uid)
+        .all()
+}

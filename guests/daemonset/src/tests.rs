@@ -1,0 +1,17 @@
+//! Whole reconciles against an API server in memory, and the rules behind them on plain values.
+
+mod claim;
+mod corners;
+mod describe;
+mod duplicates;
+mod ended;
+mod history;
+mod in_place;
+mod launch;
+mod limits;
+mod nodes;
+mod placement;
+mod status;
+mod surge;
+mod template;
+mod world;

@@ -1,0 +1,135 @@
+//! Live reads of the subresource `scale`, for controllers of any kind.
+
+use std::time::Duration;
+
+use flyball_sdk::Kind;
+use flyball_sdk::discovery::{Catalogue, ServedKind};
+use flyball_sdk::imports::Read;
+use flyball_sdk::prelude::*;
+use serde::Deserialize;
+
+use crate::controllers::Scale;
+
+/// Reads the scales of controllers in a namespace, concurrently. A controller that does not exist, or only under another
+/// UID, has none. What discovery returned of a kind is reused for `discovery_period`.
+///
+/// # Errors
+/// A kind is not served or has no scale, or a read failed.
+pub fn read(
+    host: &Host,
+    namespace: &str,
+    owners: &[&OwnerReference],
+    discovery_period: Duration,
+) -> Result<Vec<Option<Scale>>, Error> {
+    let mut batch = host.reader().batch();
+    let mut is_read = Vec::new();
+    for owner in owners {
+        let (version, plural) = scalable(host, owner, discovery_period)?;
+        is_read.push(is_plain(&owner.name));
+        if is_plain(&owner.name) {
+            let path = format!(
+                "{version}/namespaces/{namespace}/{plural}/{}/scale",
+                owner.name
+            );
+            batch = batch.with(Read::Raw { path });
+        }
+    }
+    let mut results = batch.run().into_iter();
+    let scale = |(owner, is_read): (&&OwnerReference, bool)| {
+        let result = is_read.then(|| results.next()).flatten();
+        let Some(found) = result.and_then(|result| result.found().transpose()) else {
+            return Ok(None);
+        };
+        let scale: ScaleObject = found?.parse()?;
+        Ok(Some(scale.into()).filter(|scale: &Scale| scale.uid == owner.uid))
+    };
+    owners.iter().zip(is_read).map(scale).collect()
+}
+
+/// The fields of a Scale.
+#[derive(Deserialize)]
+struct ScaleObject {
+    metadata: Identity,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Identity {
+    #[serde(default)]
+    uid: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Spec {
+    #[serde(default)]
+    replicas: i32,
+}
+
+impl From<ScaleObject> for Scale {
+    fn from(scale: ScaleObject) -> Self {
+        Self {
+            uid: scale.metadata.uid,
+            replicas: scale.spec.replicas,
+        }
+    }
+}
+
+/// The path of a group version, such as `/apis/apps/v1`, and the name of a resource in it.
+type Resource = (String, String);
+
+/// Returns the resource under which a controller's scale is read: that of its kind, in the version that the server
+/// prefers. The memo keeps it, since discovery is a large document.
+fn scalable(host: &Host, owner: &OwnerReference, period: Duration) -> Result<Resource, Error> {
+    let kind = Kind::of_object(&owner.api_version, &owner.kind);
+    let key = format!("scale/{kind}");
+    if let Some(known) = host.memo().get(&key) {
+        return Ok(known);
+    }
+    let resource = find(&host.kinds()?, &kind)?;
+    // If the memo is full, discovery is repeated.
+    let _ = host.memo().put(&key, &resource, "", period);
+    Ok(resource)
+}
+
+fn find(catalogue: &Catalogue, kind: &Kind) -> Result<Resource, Error> {
+    let name = kind.to_string();
+    let unserved = || {
+        Error::failed(format!(
+            "no matches for kind {:?} in version {:?}",
+            kind.kind,
+            kind.api_version()
+        ))
+    };
+    let own = catalogue.kinds.iter().find(|served| served.kind == name);
+    let own = own.ok_or_else(unserved)?;
+    let is_same = |served: &&ServedKind| {
+        let group = served.kind.parse::<Kind>().map(|kind| kind.group);
+        served.plural == own.plural && group.as_ref() == Ok(&kind.group)
+    };
+    // The preferred version comes first.
+    let preferred = catalogue.kinds.iter().find(is_same).unwrap_or(own);
+    if preferred.subresources.iter().all(|own| own.name != "scale") {
+        let dot = if kind.group.is_empty() { "" } else { "." };
+        return Err(Error::failed(format!(
+            "{}{dot}{} does not implement the scale subresource",
+            own.plural, kind.group
+        )));
+    }
+    let root = if kind.group.is_empty() {
+        "/api"
+    } else {
+        "/apis"
+    };
+    Ok((
+        format!("{root}/{}", preferred.group_version()),
+        preferred.plural.clone(),
+    ))
+}
+
+/// Whether an object may have this name. A pod's author chooses the name of its owner, and it must not lead to another
+/// path.
+fn is_plain(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    !matches!(name, "" | "." | "..") && name.chars().all(is_allowed)
+}

@@ -1,0 +1,5 @@
+//! Native tests of the whole controller.
+
+mod claims;
+mod unused;
+mod world;

@@ -1,0 +1,113 @@
+//! What a pod requests and what it is limited to, over all of its containers (KEP-753 for sidecars,
+//! KEP-1287 for resizes, KEP-2837 for resources of the whole pod).
+
+use crate::amounts::{ResourceList, add, raise};
+use crate::views::{Container, Pod, Resources};
+
+/// The figures of a pod's resources that are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    Requests,
+    Limits,
+}
+
+impl Figure {
+    fn of(self, resources: &Resources) -> &ResourceList {
+        match self {
+            Self::Requests => &resources.requests,
+            Self::Limits => &resources.limits,
+        }
+    }
+}
+
+/// Returns what a pod requests, with its overhead. `pod_level` says whether the requests of the pod
+/// as a whole take precedence over those of its containers.
+pub fn requests(pod: &Pod, pod_level: bool) -> ResourceList {
+    let mut total = of_containers(pod, Figure::Requests);
+    if pod_level {
+        total.extend(supported(&pod.resources.requests));
+    }
+    add(&mut total, &pod.overhead);
+    total
+}
+
+/// Returns the limits of a pod. The overhead is added to limits that exist.
+pub fn limits(pod: &Pod, pod_level: bool) -> ResourceList {
+    let mut total = of_containers(pod, Figure::Limits);
+    if pod_level {
+        total.extend(supported(&pod.resources.limits));
+    }
+    for (name, limit) in &mut total {
+        if let Some(overhead) = pod.overhead.get(name)
+            && !limit.is_zero()
+        {
+            *limit = *limit + *overhead;
+        }
+    }
+    total
+}
+
+/// Returns the quantities that may be set for a pod as a whole.
+fn supported(list: &ResourceList) -> ResourceList {
+    let is_supported =
+        |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+    list.iter()
+        .filter(|(name, _)| is_supported(name))
+        .map(|(name, quantity)| (name.clone(), *quantity))
+        .collect()
+}
+
+/// Returns the greatest sum at any time: of the containers and sidecars together, or of an init
+/// container and the sidecars that start before it.
+fn of_containers(pod: &Pod, figure: Figure) -> ResourceList {
+    let mut total = ResourceList::new();
+    for container in &pod.containers {
+        add(&mut total, &effective(pod, container, figure));
+    }
+    let (mut sidecars, mut starting) = (ResourceList::new(), ResourceList::new());
+    for container in &pod.init_containers {
+        if container.is_sidecar() {
+            let own = effective(pod, container, figure);
+            add(&mut total, &own);
+            add(&mut sidecars, &own);
+            raise(&mut starting, &sidecars);
+        } else {
+            let mut own = figure.of(&container.resources).clone();
+            add(&mut own, &sidecars);
+            raise(&mut starting, &own);
+        }
+    }
+    raise(&mut total, &starting);
+    total
+}
+
+/// Returns the figure of a container. While it is resized, that is the greatest of what is wanted,
+/// what it runs with and, of requests, what is reserved. What can't be granted is not wanted.
+fn effective(pod: &Pod, container: &Container, figure: Figure) -> ResourceList {
+    let wanted = figure.of(&container.resources);
+    let mut statuses = pod
+        .init_container_statuses
+        .iter()
+        .chain(&pod.container_statuses);
+    let status = statuses.find(|status| status.name == container.name);
+    let Some((status, running)) = status.and_then(|own| Some((own, own.resources.as_ref()?)))
+    else {
+        return wanted.clone();
+    };
+    let mut greatest = if pod.resize_pending.as_deref() == Some("Infeasible") {
+        ResourceList::new()
+    } else {
+        wanted.clone()
+    };
+    raise(&mut greatest, figure.of(running));
+    if figure == Figure::Requests {
+        raise(&mut greatest, &status.allocated_resources);
+    }
+    greatest
+}
+
+impl Container {
+    fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}

@@ -1,0 +1,64 @@
+//! The operator's settings and the feature gates.
+
+use std::time::Duration;
+
+use flyball_sdk::prelude::*;
+
+/// Configuration key: how often all quotas are reconciled.
+pub const SYNC_PERIOD: &str = "sync-period";
+/// Configuration key: the period of discovery.
+pub const DISCOVERY_PERIOD: &str = "discovery-period";
+/// The feature gate of devices that pods request as extended resources.
+pub const EXTENDED_RESOURCES: &str = "DRAExtendedResource";
+/// The feature gate of the resources of a pod as a whole.
+pub const POD_LEVEL_RESOURCES: &str = "PodLevelResources";
+
+/// The settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How often all quotas are reconciled; zero for never.
+    pub sync_period: Duration,
+    /// How often the kinds that the API server serves are discovered.
+    pub discovery_period: Duration,
+    /// Whether devices that pods request as extended resources count as such.
+    pub extended_resources: bool,
+    /// Whether the resources of a pod as a whole count.
+    pub pod_level_resources: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            sync_period: Duration::from_secs(300),
+            discovery_period: Duration::from_secs(30),
+            extended_resources: true,
+            pod_level_resources: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// A value is invalid. The error is terminal.
+    pub fn read(host: &Host) -> Result<Self, Error> {
+        let default = Self::default();
+        let duration = |key: &str, default: Duration| {
+            let Some(text) = host.config(key) else {
+                return Ok(default);
+            };
+            flyball_sdk::duration::parse(&text).map_err(|_| {
+                Error::terminal(format!(
+                    "invalid configuration of {key}: `{text}` must be a duration such as `5m`"
+                ))
+            })
+        };
+        Ok(Self {
+            sync_period: duration(SYNC_PERIOD, default.sync_period)?,
+            discovery_period: duration(DISCOVERY_PERIOD, default.discovery_period)?,
+            extended_resources: host.feature_enabled(EXTENDED_RESOURCES),
+            pod_level_resources: host.feature_enabled(POD_LEVEL_RESOURCES),
+        })
+    }
+}

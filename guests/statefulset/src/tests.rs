@@ -1,0 +1,10 @@
+mod claiming;
+mod claims;
+mod describe;
+mod history;
+mod ordered;
+mod parallel;
+mod repair;
+mod status;
+mod updates;
+mod world;
