@@ -90,9 +90,14 @@ impl Imports for DescribeImports {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if self.log_lines.pass() {
-            log_guest(&self.origin, "describe", level, message, fields);
-        }
+        log_guest(
+            &self.log_lines,
+            &self.origin,
+            "describe",
+            level,
+            message,
+            fields,
+        );
     }
 
     fn log_enabled(&self, _: LogLevel) -> bool {

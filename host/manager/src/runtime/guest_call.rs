@@ -292,8 +292,9 @@ impl Imports for GuestCall {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if self.log_enabled(level) && self.context.limits.log_lines.pass() {
-            log_guest(self.context.name(), &self.key, level, message, fields);
+        if self.log_enabled(level) {
+            let (gate, controller) = (&self.context.limits.log_lines, self.context.name());
+            log_guest(gate, controller, &self.key, level, message, fields);
         }
     }
 
