@@ -7,6 +7,7 @@ use std::time::Duration;
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use crate::backtrace::function_names;
 use crate::bindings::{Controller, ControllerPre};
 use crate::error::CallFailure;
 use crate::hits::Limit;
@@ -187,16 +188,6 @@ impl Drop for Instance {
         self.tally.memory_changed(self.tallied_memory, 0);
         self.tally.instance_dropped();
     }
-}
-
-/// The function names of a backtrace, one per line.
-fn function_names(backtrace: &WasmBacktrace) -> Option<String> {
-    let text = backtrace.to_string();
-    let frames: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_once(" - ").map(|(_, name)| name.trim()))
-        .collect();
-    (!frames.is_empty()).then(|| frames.join("\n"))
 }
 
 fn whole_millis(duration: Duration) -> Duration {

@@ -7,6 +7,7 @@
 //! 3. Each call takes an instance from the plugin's pool, runs it within the plugin's [`Limits`], and returns it to the
 //!    pool or drops it.
 
+mod backtrace;
 mod bindings;
 mod budget;
 mod cache;
