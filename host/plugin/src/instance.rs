@@ -113,15 +113,15 @@ impl Instance {
         let state = self.store.data_mut();
         state.end_call();
         let memory = state.memory.used();
-        let handles = state.open_handles();
-        if state.memory.refused().is_some() {
-            self.tally.hits.hit(Limit::Memory);
+        let has_leaked_handles = state.has_leaked_handles();
+        if let Some(refused) = state.memory.refused() {
+            self.tally.hits.hit(refused.owner.limit());
         }
         self.tally.memory_changed(self.tallied_memory, memory);
         self.tallied_memory = memory;
         self.calls < self.limits.recycle_calls
             && memory.saturating_sub(self.initial_memory) <= self.limits.recycle_growth
-            && handles <= self.limits.handles / 2
+            && !has_leaked_handles
     }
 
     /// Returns the reason why a call failed with this error.
@@ -141,13 +141,13 @@ impl Instance {
         if let Some(Refused {
             wanted,
             limit,
-            of_all,
+            owner,
         }) = state.memory.refused()
         {
             return CallFailure::MemoryLimit {
                 wanted,
                 limit,
-                of_all,
+                owner,
                 last_error: state.last_error(),
                 backtrace,
             };

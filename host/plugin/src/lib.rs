@@ -21,6 +21,7 @@ mod hits;
 mod imports;
 mod instance;
 mod limits;
+mod machine;
 mod meter;
 mod pages;
 mod plugin;
@@ -47,5 +48,5 @@ pub use imports::{
     Batch, CheckAddresses, Cursor, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference,
     Operation, Page, Read, Target, Write,
 };
-pub use limits::Limits;
+pub use limits::{Limits, MemoryOwner};
 pub use plugin::{Delta, Outcome, Plugin, RoutedKey, Stats};
