@@ -261,6 +261,14 @@ impl Projection {
         }
     }
 
+    /// Estimates the bytes that it holds.
+    pub fn size(&self) -> usize {
+        match &self.form {
+            Form::Object { mask, .. } => mask.size(),
+            Form::Row(columns) => columns.size(),
+        }
+    }
+
     /// Appends an object's projection.
     ///
     /// # Errors

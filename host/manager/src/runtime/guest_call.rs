@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flyball_plugin::{
-    Batch, Held, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
+    Batch, Charge, Held, HttpGrant, Imports, LogLevel, MemoEntry, ObjectReference, Page, Read,
 };
 use flyball_types::{ApiError, Catalogue, Effect, Projection, Query, Reference};
 use futures::FutureExt;
@@ -192,11 +192,18 @@ impl Imports for GuestCall {
         self.on_host(|context| async move { context.reads.live.kinds().await })
     }
 
-    fn writer_run(&self, batch: Batch) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
+    fn writer_run(
+        &self,
+        batch: Batch,
+        charge: Charge,
+    ) -> BoxFuture<'_, Vec<Result<Held, ApiError>>> {
         let count = batch.writes.len();
         let (context, journal) = (self.context.clone(), self.journal.clone());
         // On the host's runtime, so that the writes go on when the guest is stopped.
-        let run = async move { context.writer.run(batch, &journal).await };
+        let run = async move {
+            let _charge = charge;
+            context.writer.run(batch, &journal).await
+        };
         let running = self.writes.spawn_on(run, &self.context.runtime);
         let context = self.context.clone();
         async move {
@@ -292,8 +299,9 @@ impl Imports for GuestCall {
     }
 
     fn log_write(&self, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if self.log_enabled(level) && self.context.limits.log_lines.pass() {
-            log_guest(self.context.name(), &self.key, level, message, fields);
+        if self.log_enabled(level) {
+            let (gate, controller) = (&self.context.limits.log_lines, self.context.name());
+            log_guest(gate, controller, &self.key, level, message, fields);
         }
     }
 
