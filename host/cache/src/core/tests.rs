@@ -11,7 +11,7 @@ fn core(metadata_only: bool) -> Core {
 /// A core of whole objects whose cache is complete as of a version.
 fn listed(objects: Vec<Arc<Object>>, version: u64) -> Core {
     let (core, mask) = (core(false), Arc::new(Mask::whole()));
-    core.register(&mask, &[], &[]);
+    core.register(&mask, &Indexes::default());
     core.replace(objects, version, mask, false);
     core
 }
