@@ -80,8 +80,7 @@ impl<I: PathIndex> Declared<I> {
 
     pub(super) fn insert(&mut self, slot: u32, object: &Object, hasher: &RandomState) {
         for own in self.all.iter_mut().filter(|own| own.has(slot)) {
-            own.index
-                .insert(slot, I::entry(object, &own.path, hasher));
+            own.index.insert(slot, I::entry(object, &own.path, hasher));
         }
     }
 

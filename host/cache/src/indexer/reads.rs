@@ -68,7 +68,11 @@ impl Indexer {
         }
         // Beyond as many look-ups as there are objects, a scan of these is cheaper.
         let mut lookups = self.len();
-        let namespaces = if namespace.is_some() { 1 } else { self.namespaces.len() };
+        let namespaces = if namespace.is_some() {
+            1
+        } else {
+            self.namespaces.len()
+        };
         for own in query.labels.requirements() {
             let needed = own.values.len().saturating_mul(namespaces);
             if own.operator != Operator::In || needed > lookups {

@@ -48,9 +48,8 @@ impl PathIndex for SelectorIndex {
     fn entry(object: &Object, path: &FieldPath, hasher: &RandomState) -> Option<Entry> {
         let selector = selector_at(object, path)?;
         let namespace = object.namespace();
-        let is_posted = |own: &&Requirement| {
-            own.operator == Operator::In && own.values.len() <= MAX_VALUES
-        };
+        let is_posted =
+            |own: &&Requirement| own.operator == Operator::In && own.values.len() <= MAX_VALUES;
         let terms = |own: &Requirement| {
             let term = |value: &str| hasher.hash_one(Term::Requires(namespace, &own.key, value));
             own.values.iter().map(|value| term(value)).collect()
@@ -90,10 +89,8 @@ impl PathIndex for SelectorIndex {
     }
 
     fn is_same(one: &Object, other: &Object, path: &FieldPath) -> bool {
-        let json = |selected: Vec<&serde_json::value::RawValue>| {
-            selected.first().map(|raw| raw.get().to_owned())
-        };
-        json(path.select(&one.json)) == json(path.select(&other.json))
+        let (one, other) = (path.select(&one.json), path.select(&other.json));
+        one.first().map(|raw| raw.get()) == other.first().map(|raw| raw.get())
     }
 
     fn bytes(&self) -> usize {
@@ -138,7 +135,7 @@ impl Indexer {
                     let object = self.object_at(slot);
                     let posted = index.posted.get(&slot);
                     if object.namespace() == namespace
-                        && posted.is_some_and(|posted| posted.selector.matches(labels))
+                        && posted.is_some_and(|posted| labels.match_selector(&posted.selector))
                     {
                         found.push(Arc::clone(object));
                     }

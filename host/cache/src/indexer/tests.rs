@@ -73,11 +73,7 @@ fn put(name: u8, namespace: u8, version: u64, seeds: [u8; 5]) -> Arc<Object> {
 }
 
 /// A step of building an index. The object that `then` returns is put meanwhile.
-fn step<I: PathIndex>(
-    indexer: &mut Indexer,
-    path: &FieldPath,
-    then: impl FnOnce(&mut Indexer),
-) {
+fn step<I: PathIndex>(indexer: &mut Indexer, path: &FieldPath, then: impl FnOnce(&mut Indexer)) {
     let step = indexer.next_step::<I>(path);
     let entries = step.as_ref().map(|step| step.entries::<I>(path));
     then(indexer);
