@@ -481,17 +481,20 @@ impl State {
         }
         self.subscribers
             .retain(|subscriber| !subscriber.pending.is_closed());
-        for subscriber in self
-            .subscribers
-            .iter()
+        let Self {
+            subscribers,
+            indexer,
+            ..
+        } = self;
+        for subscriber in subscribers
+            .iter_mut()
             .filter(|subscriber| subscriber.joined)
         {
-            subscriber.pending.push(
-                deltas
-                    .iter()
-                    .filter(|delta| (subscriber.predicate)(delta))
-                    .cloned(),
-            );
+            let concerned = deltas.iter().filter(|delta| (subscriber.predicate)(delta));
+            if !subscriber.pending.push(concerned.cloned()) {
+                subscriber.pending.restart();
+                subscriber.join(indexer);
+            }
         }
     }
 }
