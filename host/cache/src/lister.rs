@@ -114,7 +114,8 @@ impl Lister {
         let find = |state: &State| state.indexer.selecting(path, namespace, labels);
         let mut found = self.read_matching(find, |object| {
             object.namespace() == namespace
-                && selector_at(object, path).is_some_and(|selector| selector.matches(labels))
+                && selector_at(object, path)
+                    .is_some_and(|selector| labels.match_selector(&selector))
         });
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         found

@@ -259,7 +259,10 @@ impl PluginView {
         if !may_concern || !lister.shows(delta.object()) {
             return;
         }
-        let (keys, asks_guest) = (router.route(delta, &*self.cached), router.asks_guest(delta));
+        let (keys, asks_guest) = (
+            router.route_all(delta, &*self.cached),
+            router.asks_guest(delta),
+        );
         if (keys.is_empty() && !asks_guest) || !router.counts(delta) {
             return;
         }

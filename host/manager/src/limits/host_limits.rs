@@ -116,6 +116,17 @@ impl HostLimits {
         result
     }
 
+    /// Counts and logs that a watch lost changes, because the plugin fell too far behind.
+    pub(crate) fn note_restart(&self) {
+        self.route.refused.fetch_add(1, Relaxed);
+        if self.log_lines.pass() {
+            tracing::warn!(
+                controller = &*self.plugin,
+                "lost changes: too many wait for the plugin's mappings, so a watch begins again with all objects"
+            );
+        }
+    }
+
     /// Returns how often each limit was reached, by its key in the policy.
     pub(crate) fn hits(&self) -> [(&'static str, u64); 5] {
         [

@@ -94,7 +94,37 @@ impl Description {
             at_most(count, most, what)?;
         }
         self.watches.iter().try_for_each(Watch::check_counts)?;
+        self.watched_kinds()
+            .into_iter()
+            .try_for_each(|kind| self.check_counts_of(kind))?;
+        let selecting = self.watches.iter().filter(|watch| watch.is_of_a_part());
+        at_most(selecting.count(), 16, "watches of a part of a kind")?;
         self.metrics.iter().try_for_each(Metric::check_counts)
+    }
+
+    /// Checks what one kind costs: each watch of another part of it may have a cache of its own, and the cache applies each
+    /// index to each change.
+    fn check_counts_of(&self, kind: &Kind) -> Checked {
+        let watches = self.watches.iter();
+        let watches = watches.filter(|watch| watch.kind.as_ref() == Some(kind));
+        let mappings = self.watches.iter().flat_map(|watch| &watch.map);
+        let selectors = mappings.filter_map(|mapping| match &mapping.to {
+            To::Selecting { kind: of, path, .. } if of == kind => Some(path),
+            _ => None,
+        });
+        let indexes = self.indexes.iter().filter(|index| index.kind == *kind);
+        let indexes = indexes.map(|index| &index.path).collect::<BTreeSet<_>>();
+        let selectors = selectors.collect::<BTreeSet<_>>();
+        [
+            (watches.count(), 4, "watches"),
+            (indexes.len(), 8, "indexed paths"),
+            (selectors.len(), 4, "paths of selectors"),
+        ]
+        .into_iter()
+        .try_for_each(|(count, most, what)| {
+            at_most(count, most, what)
+                .map_err(|problem| format!("{}: {problem}", shown(&kind.to_string())))
+        })
     }
 
     fn check_queues(&self) -> Checked {
@@ -256,6 +286,12 @@ impl Permission {
 }
 
 impl Watch {
+    /// Whether it shows only the objects of a namespace or those that a selector matches.
+    fn is_of_a_part(&self) -> bool {
+        let selectors = [&self.namespace, &self.label_selector, &self.field_selector];
+        selectors.into_iter().any(|selector| !selector.is_empty())
+    }
+
     fn check_counts(&self) -> Checked {
         at_most(self.fields.len(), 512, "fields of a watch")?;
         at_most(self.changes.len(), 64, "predicates of a watch")?;
@@ -263,6 +299,13 @@ impl Watch {
         if let Some(discovered) = &self.discovered {
             at_most(discovered.except.len(), 256, "excluded kinds")?;
         }
+        let broad =
+            |mapping: &&Mapping| matches!(mapping.to, To::All { .. } | To::InNamespace { .. });
+        at_most(
+            self.map.iter().filter(broad).count(),
+            4,
+            "mappings of a watch to all objects",
+        )?;
         self.map.iter().try_for_each(|mapping| {
             let whose = match &mapping.to {
                 To::Selecting { whose, .. } => whose.len(),
@@ -417,6 +460,54 @@ mod tests {
             let error = description.check().unwrap_err().to_string();
             assert!(error.contains(&format!("`{shown}")), "{error}");
             assert!(error.len() < 500 && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_costs_the_caches_most_is_bounded_for_each_kind() {
+        let refused = |watches: &str, more: &str| {
+            let document = format!(
+                r#"{{"format": 1, "name": "a", "queues": [{{"name": "a"}}], "watches": [{watches}]{more}}}"#
+            );
+            Description::read(&document).unwrap_err().to_string()
+        };
+        let list = |count: usize, one: &dyn Fn(usize) -> String| {
+            Vec::from_iter((0..count).map(one)).join(",")
+        };
+        let watch = |map: String| format!(r#"{{"kind": "v1/Pod", "map": [{map}]}}"#);
+        let part =
+            |kind: usize| format!(r#"{{"kind": "example.com/v1/K{kind}", "labelSelector": "a"}}"#);
+        let selecting = |path: usize| {
+            format!(r#"{{"to": "selecting", "kind": "v1/Pod", "path": "spec.a{path}"}}"#)
+        };
+        let broad = |_| r#"{"to": "all", "kind": "v1/Pod"}"#.to_owned();
+        let index = |path: usize| {
+            format!(r#"{{"name": "i{path}", "kind": "v1/Pod", "path": "spec.a{path}"}}"#)
+        };
+        let indexes = format!(r#", "indexes": [{}]"#, list(9, &index));
+        for (error, expected) in [
+            (
+                refused(&list(5, &|_| watch(String::new())), ""),
+                "v1/Pod: it has 5 watches, more than 4",
+            ),
+            (
+                refused(&list(17, &part), ""),
+                "17 watches of a part of a kind, more than 16",
+            ),
+            (
+                refused(&watch(list(5, &selecting)), ""),
+                "v1/Pod: it has 5 paths of selectors, more than 4",
+            ),
+            (
+                refused(&watch(list(5, &broad)), ""),
+                "5 mappings of a watch to all objects, more than 4",
+            ),
+            (
+                refused(&watch(String::new()), &indexes),
+                "v1/Pod: it has 9 indexed paths, more than 8",
+            ),
+        ] {
+            assert!(error.contains(expected), "{error}");
         }
     }
 
