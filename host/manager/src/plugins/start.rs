@@ -1,6 +1,7 @@
 //! Starts an open version of a plugin, or has it take over from the version that runs: builds the context that its calls
 //! work with, and shows it in health checks, debug pages and metrics.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -225,7 +226,11 @@ impl Starter {
         Ok(PluginContext {
             reads: Reads { cached, live },
             writer,
-            queues: self.queues(description, same.map(|same| same.queues.as_slice()))?,
+            queues: self.queues(
+                description,
+                same.map(|same| same.queues.as_slice()),
+                grant.is_builtin,
+            )?,
             route_turns: same.map_or_else(RouteTurns::start, |same| same.route_turns.clone()),
             memo,
             signing_keys: SigningKeys::new(self.options.signer.clone(), policy.clone()),
@@ -274,15 +279,26 @@ impl Starter {
         &self,
         description: &Description,
         before: Option<&[Queue]>,
+        is_builtin: bool,
     ) -> Result<Vec<Queue>, MetricsError> {
         let queue = |described: &flyball_types::description::Queue| {
             let mut known = before.unwrap_or_default().iter();
-            match known.find(|queue| *queue.name == described.name) {
-                Some(queue) => Ok(queue.handed_on(described)),
-                None => Queue::new(described, &self.telemetry.metrics),
+            if let Some(queue) = known.find(|queue| *queue.name == described.name) {
+                return Ok(queue.handed_on(described));
             }
+            let label = queue_label(&description.name, &described.name, is_builtin);
+            Queue::new(described, &label, &self.telemetry.metrics)
         };
         description.queues.iter().map(queue).collect()
+    }
+}
+
+/// The name of a queue in the metrics. Of a built-in, it is that of kube-controller-manager, which no other plugin can take.
+fn queue_label<'a>(plugin: &str, queue: &'a str, is_builtin: bool) -> Cow<'a, str> {
+    if is_builtin {
+        queue.into()
+    } else {
+        format!("{plugin}/{queue}").into()
     }
 }
 

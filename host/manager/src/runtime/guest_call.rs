@@ -261,7 +261,8 @@ impl Imports for GuestCall {
 
     fn queue_add_after(&self, queue: &str, key: &str, delay_ms: u32) -> Result<(), ApiError> {
         let queue = self.context.queue(queue)?;
-        self.context.limits.check_key(queue.held_keys(), key)?;
+        let held = || self.context.held_keys();
+        self.context.limits.check_key(key, held)?;
         queue.add(
             key.into(),
             Duration::from_millis(delay_ms.into()),

@@ -223,8 +223,8 @@ async fn call_route(
     let (mut dropped, mut first) = (0, None);
     for key in routed {
         let checked = context.queue(&key.queue).and_then(|queue| {
-            let held = queue.held_keys();
-            context.limits.check_key(held, &key.key).map(|()| queue)
+            let held = || context.held_keys();
+            context.limits.check_key(&key.key, held).map(|()| queue)
         });
         match checked {
             Ok(queue) => queue.add(key.key.into(), key.delay, &ROUTE.into()),
