@@ -91,11 +91,7 @@ impl HostLimits {
     }
 
     /// Checks whether the guest may add this key. `held` returns what all queues of the plugin hold.
-    pub(crate) fn check_key(
-        &self,
-        key: &str,
-        held: impl FnOnce() -> Held,
-    ) -> Result<(), ApiError> {
+    pub(crate) fn check_key(&self, key: &str, held: impl FnOnce() -> Held) -> Result<(), ApiError> {
         let refuse = |message| {
             self.refused_keys.fetch_add(1, Relaxed);
             Err(ApiError::full(message))

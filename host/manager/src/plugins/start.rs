@@ -47,8 +47,10 @@ pub(crate) struct Starter {
     telemetry: Telemetry,
     running: GaugeVec,
     denied: CounterVec,
-    /// Records events about what plugins are denied.
-    recorder: Arc<Recorder>,
+    /// Sends events about what plugins are denied.
+    denials: ApiClient,
+    /// Records those about the built-ins.
+    builtins: Arc<Recorder>,
 }
 
 /// A version that runs, and what it is registered with.
@@ -87,15 +89,16 @@ impl Starter {
             "Reads, writes and uses of imports that the policy does not let a plugin do.",
             &["plugin"],
         )?;
-        let client = cluster.client("denials", cluster.fence.clone());
-        let recorder = Recorder::start(client, "denials".into(), "flyball".into());
+        let denials = cluster.client("denials", cluster.fence.clone());
+        let builtins = record_denials(&denials, "built-ins");
         Ok(Self {
             cluster,
             options,
             telemetry,
             running,
             denied,
-            recorder: Arc::new(recorder),
+            denials,
+            builtins,
         })
     }
 
@@ -189,7 +192,8 @@ impl Starter {
             cached.clone(),
             opened.plugin.budget().clone(),
             limits.stop.clone(),
-        );
+        )
+        .metered(&opened.plugin);
         let has_same_memo = |same: &&Arc<PluginContext>| {
             same.settings.description.memo_schema == description.memo_schema
                 && same.settings.policy.limits.memo == policy.limits.memo
@@ -215,7 +219,7 @@ impl Starter {
             recorder: Recorder::start(client, name.clone(), event_source.to_owned()),
             incidents: Incidents {
                 count: self.denied.with_label_values(&[&*name]),
-                recorder: self.recorder.clone(),
+                recorder: self.recorder_of_denials(&name, grant.is_builtin),
                 account: grant.account.clone(),
                 plugin: name.clone(),
                 limits: limits.clone(),
@@ -243,6 +247,15 @@ impl Starter {
                 values: grant.config.clone(),
             },
         })
+    }
+
+    /// The recorder of what a plugin is denied. Each dropped-in plugin has its own, whose queue no other one fills.
+    fn recorder_of_denials(&self, plugin: &str, is_builtin: bool) -> Arc<Recorder> {
+        if is_builtin {
+            self.builtins.clone()
+        } else {
+            record_denials(&self.denials, plugin)
+        }
     }
 
     /// The client for the plugin's requests, with the credentials of its account.
@@ -291,6 +304,10 @@ impl Starter {
         };
         description.queues.iter().map(queue).collect()
     }
+}
+
+fn record_denials(client: &ApiClient, of: &str) -> Arc<Recorder> {
+    Arc::new(Recorder::start(client.clone(), of.into(), "flyball".into()))
 }
 
 /// The name of a queue in the metrics. Of a built-in, it is that of kube-controller-manager, which no other plugin can take.

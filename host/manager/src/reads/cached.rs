@@ -24,6 +24,10 @@ use crate::policy::PluginPolicy;
 use crate::reads::access::{Read, access};
 use crate::reads::snapshot::{Part, Snapshot};
 
+/// The most paths of one request, and their bytes: they are counted before they are parsed.
+const MAX_PATHS: usize = 512;
+const MAX_PATHS_BYTES: usize = 64 * 1024;
+
 /// How many sets of paths are kept parsed. Further sets are parsed for each read...
 const PARSED_KEPT: usize = 256;
 /// ...and longer ones, in bytes.
@@ -441,17 +445,33 @@ impl<T> Parsed<T> {
         paths: &'a [String],
         parse: impl FnOnce(&'a [String]) -> Result<T, MaskError>,
     ) -> Result<Arc<T>, ApiError> {
+        check_paths(paths)?;
         if let Some(known) = self.known.lock().get(paths) {
             return Ok(known.clone());
         }
         let parsed = Arc::new(parse(paths).map_err(|error| ApiError::invalid(error.to_string()))?);
         let mut known = self.known.lock();
-        let size = |paths: &[String]| paths.iter().map(String::len).sum::<usize>();
         if known.len() < PARSED_KEPT && size(paths) <= PARSED_BYTES {
             known.insert(paths.to_vec(), parsed.clone());
         }
         Ok(parsed)
     }
+}
+
+/// Fails if a request has too many paths to parse them.
+pub(crate) fn check_paths(paths: &[String]) -> Result<(), ApiError> {
+    let (count, bytes) = (paths.len(), size(paths));
+    if count > MAX_PATHS || bytes > MAX_PATHS_BYTES {
+        return Err(ApiError::full(format!(
+            "a read or write names at most {MAX_PATHS} field paths of {MAX_PATHS_BYTES} bytes together, and this one has \
+             {count} of {bytes} bytes"
+        )));
+    }
+    Ok(())
+}
+
+fn size(paths: &[String]) -> usize {
+    paths.iter().map(String::len).sum()
 }
 
 /// Returns a lister of an informer's objects, with the fields of its watch, in the namespaces of the policy.

@@ -81,7 +81,7 @@ impl PluginTasks {
             tasks.route_discovered(&guest, discovered, left);
         }
         let route = guest.run(tasks.plugin.clone(), tasks.context.clone());
-        tasks.routes.spawn(route);
+        tasks.routes.spawn_on(route, &tasks.plugin.threads());
         drop(producer);
         let (leading, takes_over) = match *begin {
             Begin::Leading(leading) => (leading, false),
