@@ -94,6 +94,14 @@ impl GuestCall {
         }
     }
 
+    /// Fails if the plugin has ended: its calls may go on for a moment, and start nothing any more.
+    fn check_running(&self) -> Result<(), ApiError> {
+        if self.context.limits.stop.has_ended() {
+            return Err(ApiError::stopped());
+        }
+        Ok(())
+    }
+
     /// Runs work that needs connections on the host's runtime, because the guests' threads drive no I/O. It ends when the
     /// guest is stopped.
     fn on_host<T, F>(
@@ -171,6 +179,7 @@ impl Imports for GuestCall {
 
     fn reader_read(&self, read: Read) -> BoxFuture<'_, Result<Held, ApiError>> {
         async move {
+            self.check_running()?;
             let live = &self.context.reads.live;
             let read = self.context.telemetry.incidents.seen(live.prepare(read))?;
             let fetched =
@@ -357,6 +366,7 @@ impl Imports for GuestCall {
     }
 
     fn http(&self, server: &str) -> Result<HttpGrant, ApiError> {
+        self.check_running()?;
         let context = self.context.clone();
         let incidents = &context.telemetry.incidents;
         let reach = incidents.seen(context.settings.policy.check_server(server))?;
@@ -369,6 +379,7 @@ impl Imports for GuestCall {
     }
 
     fn signer_sign_jwt(&self, key: &str, claims: &[u8]) -> Result<String, ApiError> {
+        self.check_running()?;
         self.context
             .telemetry
             .incidents
