@@ -242,17 +242,20 @@ fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
         if slot.is_ending {
             continue;
         }
-        if !wanted.contains_key(name) {
-            actions.push(Action::Stop(name.clone(), None));
-        } else if let Some(reason) = &slot.denied {
-            // It is opened anew once it has ended, and waits there until its account may read.
-            actions.push(Action::Stop(name.clone(), Some(reason.clone())));
+        match wanted.get(name) {
+            None => actions.push(Action::Stop(name.clone(), None)),
+            // It is opened anew once it has ended: with what is granted now, or once its account may read.
+            Some(version) => {
+                if let Some(reason) = must_end(slot, version) {
+                    actions.push(Action::Stop(name.clone(), Some(reason)));
+                }
+            }
         }
     }
     let nothing = Slot::default();
     for (name, version) in wanted {
         let slot = state.slots.get(name).unwrap_or(&nothing);
-        if slot.is_ending || slot.denied.is_some() {
+        if slot.is_ending || must_end(slot, version).is_some() {
             continue;
         }
         let is_wanted = slot.running.as_ref() == Some(version);
@@ -268,6 +271,17 @@ fn slots(state: &State, wanted: &BTreeMap<String, Version>) -> Vec<Action> {
         }
     }
     actions
+}
+
+/// Returns why what runs may not go on until the version that is wanted is ready; none if it may.
+fn must_end(slot: &Slot, wanted: &Version) -> Option<String> {
+    let is_less =
+        |running: &Version| !running.grant.is_builtin && !wanted.grant.covers(&running.grant);
+    let revoked = || {
+        let is_less = slot.running.as_ref().is_some_and(is_less);
+        is_less.then(|| "its policy grants less than before".to_owned())
+    };
+    slot.denied.clone().or_else(revoked)
 }
 
 /// Plans what is recorded: each dropped-in version that runs, so that the operator can roll back to the one before.

@@ -24,6 +24,10 @@ use crate::policy::PluginPolicy;
 use crate::reads::access::{Read, access};
 use crate::reads::snapshot::{Part, Snapshot};
 
+/// The most paths of one request, and their bytes: they are counted before they are parsed.
+const MAX_PATHS: usize = 512;
+const MAX_PATHS_BYTES: usize = 64 * 1024;
+
 /// Bytes of the sets of paths that are kept parsed. Further sets are parsed for each read. A set mostly has a few hundred bytes.
 const PARSED_BYTES: usize = 1 << 20;
 
@@ -451,6 +455,7 @@ impl<T> Parsed<T> {
         parse: impl FnOnce(&'a [String]) -> Result<T, MaskError>,
         size: impl FnOnce(&T) -> usize,
     ) -> Result<Arc<T>, ApiError> {
+        check_paths(paths)?;
         if let Some(known) = self.known.lock().sets.get(paths) {
             return Ok(known.clone());
         }
@@ -465,6 +470,19 @@ impl<T> Parsed<T> {
         }
         Ok(parsed)
     }
+}
+
+/// Fails if a request has too many paths to parse them.
+pub(crate) fn check_paths(paths: &[String]) -> Result<(), ApiError> {
+    let count = paths.len();
+    let bytes: usize = paths.iter().map(String::len).sum();
+    if count > MAX_PATHS || bytes > MAX_PATHS_BYTES {
+        return Err(ApiError::full(format!(
+            "a read or write names at most {MAX_PATHS} field paths of {MAX_PATHS_BYTES} bytes together, and this one has \
+             {count} of {bytes} bytes"
+        )));
+    }
+    Ok(())
 }
 
 /// Returns a lister of an informer's objects, with the fields of its watch, in the namespaces of the policy.

@@ -12,6 +12,7 @@ use flyball_types::description::{
 };
 use flyball_types::{Columns, FieldPath, Kind, Reference};
 
+use crate::limits::host_limits::MAX_KEY;
 use crate::reads::lookup::{Lookup, reference};
 
 /// A key to enqueue.
@@ -376,10 +377,11 @@ impl Target {
                 .filter_map(|owner| owner_key(object, owner, kind, lookup))
                 .collect(),
             Self::Named { path, namespaced } => {
+                // Longer values name no object, and would take memory in each queue.
                 let names = object
                     .strings(path)
                     .into_iter()
-                    .filter(|name| !name.is_empty());
+                    .filter(|name| !name.is_empty() && name.len() <= MAX_KEY);
                 let key = |name: &str| {
                     if *namespaced {
                         join(object.namespace(), name)

@@ -9,6 +9,8 @@ use super::{
 };
 use crate::{FieldPath, FieldSelector, Kind, LabelSelector, printable};
 
+/// The longest name of a queue in bytes.
+const MAX_QUEUE_NAME: usize = 63;
 /// Bytes of a name that a message shows.
 const MAX_SHOWN: usize = 80;
 
@@ -135,7 +137,7 @@ impl Description {
         if names.len() < self.queues.len() || names.contains("") {
             return Err("two queues have the same name, or one has none".into());
         }
-        self.queues.iter().try_for_each(Queue::check_limits)
+        self.queues.iter().try_for_each(Queue::check)
     }
 
     fn queue_names(&self) -> impl Iterator<Item = &str> {
@@ -245,7 +247,7 @@ impl Description {
     fn check_tickers(&self) -> Checked {
         let queues: BTreeSet<&str> = self.queue_names().collect();
         for ticker in &self.tickers {
-            let place = |problem| format!("the ticker of `{}`: {problem}", ticker.key);
+            let place = |problem| format!("the ticker of `{}`: {problem}", shown(&ticker.key));
             if ticker.period_ms == 0 {
                 return Err(place("`periodMs` is 0: it must be at least 1".into()));
             }
@@ -256,8 +258,13 @@ impl Description {
 }
 
 impl Queue {
-    fn check_limits(&self) -> Checked {
-        let place = |problem| Err(format!("the queue `{}`: {problem}", self.name));
+    fn check(&self) -> Checked {
+        let place = |problem| Err(format!("the queue `{}`: {problem}", shown(&self.name)));
+        // It is a label of the host's metrics.
+        let is_in_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.len() > MAX_QUEUE_NAME || !self.name.chars().all(is_in_name) {
+            return place("its name must have at most 63 letters, digits, `-`, `_` and `.`");
+        }
         if !self.qps.is_finite() || self.qps < 0.0 {
             return place("`qps` must be zero or more");
         }
@@ -600,6 +607,11 @@ mod tests {
             (r#""format": 1"#, r#""format": 9"#, "format 9"),
             ("replicaset-controller", "Replica Set", "not a DNS label"),
             (r#"[{"name": "replicaset"}]"#, "[]", "no queue"),
+            (
+                r#"[{"name": "replicaset"}]"#,
+                r#"[{"name": "a/b"}]"#,
+                "the queue `a/b`: its name must have",
+            ),
             (
                 r#""path": "spec.selector""#,
                 r#""path": "spec..selector""#,

@@ -388,6 +388,22 @@ rows! {
     a_narrowed_grant_is_in_force_at_once:
         one_runs,
         |world| world.policy(&GRANTS.replace(", \"create\"", ""))
+        => ["stop a"], ["a 1"];
+    a_version_whose_grant_was_narrowed_does_not_go_on_if_it_cannot_be_opened_again:
+        one_runs,
+        |world| {
+            let gone = Trouble::failed("the server does not serve it".into());
+            world.held_up.insert("a".into(), gone);
+            world.policy(&GRANTS.replace(", \"create\"", ""));
+        }
+        => ["stop a"], [];
+    another_account_is_used_at_once:
+        one_runs,
+        |world| world.policy(&format!("[plugins.a]\nservice-account = \"demo/b\"\n{GRANTS}"))
+        => ["stop a"], ["a 1"];
+    a_widened_grant_lets_the_version_go_on_until_it_is_in_force:
+        one_runs,
+        |world| world.policy(&GRANTS.replace("\"create\"", "\"create\", \"delete\""))
         => ["open a 1"], ["a 1"];
     a_version_that_asks_for_more_waits_while_the_one_before_goes_on:
         one_runs,
@@ -559,7 +575,7 @@ rows! {
             world.file("/a.wasm", a("1"));
         },
         |world| world.policy(&configured("key = \"y\"").replace(", \"create\"", ""))
-        => ["describe /a.wasm with y", "open a 1"], ["a 1 y"];
+        => ["describe /a.wasm with y", "stop a"], ["a 1 y"];
     a_file_that_the_policy_is_not_for_is_shown_no_configuration:
         nothing,
         |world| {

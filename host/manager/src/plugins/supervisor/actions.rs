@@ -232,12 +232,8 @@ impl Supervisor {
         self.state.begin(&Action::Start(name.to_owned()));
         tell_start(name, &running, self.running.contains_key(name));
         let unrouted = running.tasks.unrouted();
-        let policy = running.version.grant.policy.clone();
         if let Some(old) = self.running.insert(name.to_owned(), running) {
             old.tasks.hand_over();
-            if old.version.grant.policy != policy {
-                old.tasks.stop_writes();
-            }
             let drain = self.options.drain;
             self.retiring.spawn(old.tasks.retire(unrouted, drain));
         }
