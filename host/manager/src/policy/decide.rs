@@ -255,17 +255,17 @@ impl Visible {
 
     /// An error of the server as the plugin may see it. Messages about invalid fields, conflicts and refusals of admission may
     /// quote any field of the object.
-    pub(crate) fn refusal(&self, kind: &Kind, error: ApiError) -> ApiError {
+    pub(crate) fn refusal(&self, kind: &Kind, mut error: ApiError) -> ApiError {
         let is_told_by_name = matches!(error.reason.as_str(), "NotFound" | "AlreadyExists");
         if *self == Self::All || error.effect == Effect::None || is_told_by_name {
             return error;
         }
-        let message = format!(
+        error.message = format!(
             "the request failed with {}; the API server's message is hidden, because the policy limits the fields that this plugin may \
              read of {kind}",
             error.reason
         );
-        ApiError { message, ..error }
+        error
     }
 
     /// What is visible if both allow it, where one of them limits no fields.
