@@ -353,7 +353,10 @@ mod tests {
         };
         let (all, labels) = (reads(""), reads("fields = [\"metadata.labels\"]"));
         assert!(all.covers(&labels) && !labels.covers(&all));
-        for list in ["imports = [\"signer\"]\nsigner-keys = [\"a\"]", "http-hosts = [\"example.com\"]"] {
+        for list in [
+            "imports = [\"signer\"]\nsigner-keys = [\"a\"]",
+            "http-hosts = [\"example.com\"]",
+        ] {
             let with = greeter(&format!("[plugins.greeter]\n{list}"));
             let without = PluginPolicy::default();
             assert!(with.covers(&without) && !without.covers(&with), "{list}");
