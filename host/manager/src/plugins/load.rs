@@ -95,6 +95,11 @@ pub enum PluginError {
         /// Why.
         source: LoadError,
     },
+    /// The same file took too long before.
+    #[error(
+        "the plugin {origin} is not loaded again, because the same file has failed before: {reason}"
+    )]
+    Refused { origin: Arc<str>, reason: String },
     /// It did not describe itself.
     #[error("the plugin {origin} did not describe itself")]
     Describe {

@@ -9,7 +9,7 @@ mod tests;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::plugins::files::Stamp;
@@ -212,6 +212,14 @@ pub(crate) fn sources(state: &State, inputs: &Inputs<'_>) -> Vec<Action> {
     forget.chain(load).chain(pull).chain(describe).collect()
 }
 
+/// Whether files are being loaded of which one may hold a plugin that the policy names and that is not loaded yet.
+pub(crate) fn lacks_expected(state: &State, grants: &Grants) -> bool {
+    let is_loaded = |name: &String| state.plugins().any(|plugin| plugin.name() == name);
+    let mut named = grants.plugins.plugins.iter();
+    state.is_loading_files()
+        && (grants.trust || named.any(|(name, policy)| policy.source.is_none() && !is_loaded(name)))
+}
+
 /// The packages that the policy names, as far as they may run.
 fn wanted_packages(inputs: &Inputs<'_>) -> BTreeMap<PathBuf, Package> {
     let mut packages = packages::named(&inputs.grants.plugins);
@@ -387,6 +395,27 @@ impl State {
         self.sources
             .values()
             .filter_map(|source| source.plugin.as_ref())
+    }
+
+    /// Whether files are being loaded.
+    pub(crate) fn is_loading_files(&self) -> bool {
+        let is_file = |content: &Content| matches!(content, Content::File(_));
+        let mut sources = self.sources.values();
+        sources.any(|source| source.is_loading && is_file(&source.content))
+    }
+
+    /// Whether a file may hold a plugin that is granted something, judged before it is loaded: by the name of the plugin that
+    /// the file held before, or else by its own.
+    pub(crate) fn is_expected(&self, path: &Path, grants: &Grants) -> bool {
+        let before = self
+            .sources
+            .get(path)
+            .and_then(|source| source.plugin.as_ref());
+        let name = match before {
+            Some(plugin) => Some(plugin.name()),
+            None => path.file_stem().and_then(|stem| stem.to_str()),
+        };
+        grants.trust || name.is_some_and(|name| grants.plugins.plugins.contains_key(name))
     }
 
     /// What runs under a name.
